@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# One command per task. Each prepares .venv by itself; the second time there is nothing to prepare.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEV := $(VENV)/.ready-dev
+DOCS := $(VENV)/.ready-docs
+
+export PYTHON VENV
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test lint bench conformance docs up map lock clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+test: $(DEV)  ## run the tests; ARGS="tests/engine -k borrow" narrows them
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+lint: $(DEV)  ## style, types, layers, house limits, freshness of generated files
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/limits.py
+	$(BIN)/python scripts/modules.py --check
+	$(BIN)/python -m kuota.cli.crds --check manifests/crds
+
+bench: $(DEV)  ## measure and compare with the stored baselines
+	$(BIN)/python -m bench $(ARGS)
+
+conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler preemption"]
+	@test -n "$(CASES)" || { \
+	  echo 'Which cases? Say: make conformance CASES=DIR [ONLY="scheduler preemption"]' >&2; exit 2; }
+	PYTHONPATH=tests $(BIN)/python -m conformance "$(CASES)" $(ONLY)
+
+docs: $(DOCS)  ## build the documentation into site/
+	$(BIN)/zensical build --clean
+
+up: $(DEV)  ## plan the three-teams example
+	$(BIN)/kuota plan -f examples/three-teams
+
+map: $(DEV)  ## write the list of modules in ARCHITECTURE.md anew
+	$(BIN)/python scripts/modules.py
+
+lock:  ## write the lock files anew from pyproject.toml; UPGRADE=1 takes newer versions
+	scripts/lock $(if $(UPGRADE),--upgrade)
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) site build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
+	  .hypothesis .cache
+	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(DEV): requirements-dev.lock pyproject.toml
+	scripts/setup requirements-dev.lock --editable
+	@touch $@
+
+$(DOCS): requirements-docs.lock
+	scripts/setup requirements-docs.lock
+	@touch $@
