@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shapes every Kubernetes object shares: metadata, conditions, keys, selectors.
+
+Decoding keeps only the declared fields, so a decoded object is for reading: whoever writes to an
+API server sends a patch, never a re-encoded struct. An absent string is "", an absent list or
+object is None: defaulting is a separate step (`kuota.api.defaults`), and the difference between
+"unset" and "set to the default" sometimes matters.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, dataclass_transform
+
+import msgspec
+
+Json = dict[str, Any]
+Quantity = str | int | float
+ResourceList = dict[str, Quantity]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Struct(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
+):
+    """Base of every API shape: immutable, camelCase on the wire, empty fields left out."""
+
+
+class Key(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
+    """Names one namespaced object. Cluster-scoped objects have an empty namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> Key:
+        """The key written as `namespace/name`, or as a bare name."""
+        namespace, _, name = text.rpartition("/")
+        return cls(namespace, name)
+
+
+class OwnerReference(Struct):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(Struct):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.namespace, self.name)
+
+    def label(self, name: str) -> str:
+        """The label's value, "" when absent."""
+        return (self.labels or {}).get(name, "")
+
+    def annotation(self, name: str) -> str:
+        """The annotation's value, "" when absent."""
+        return (self.annotations or {}).get(name, "")
+
+
+class Condition(Struct):
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    observed_generation: int = 0
+
+
+class Object(Struct):
+    """What every kind has. Subclasses add spec and status."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = ObjectMeta()
+
+    @property
+    def key(self) -> Key:
+        return self.metadata.key
+
+
+class LabelSelectorRequirement(Struct):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class LabelSelector(Struct):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[LabelSelectorRequirement] | None = None
+
+
+def condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
+    """The condition of that type, if present."""
+    for each in conditions or ():
+        if each.type == type_:
+            return each
+    return None
+
+
+def is_true(conditions: list[Condition] | None, type_: str) -> bool:
+    found = condition(conditions, type_)
+    return found is not None and found.status == "True"
+
+
+def is_false(conditions: list[Condition] | None, type_: str) -> bool:
+    """Whether the condition is present and False. Absent is neither true nor false."""
+    found = condition(conditions, type_)
+    return found is not None and found.status == "False"

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job integrations a Configuration can name, and the kinds they stand for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+POD = "pod"
+
+
+class GroupVersionKind(NamedTuple):
+    group: str
+    version: str
+    kind: str
+
+    @classmethod
+    def parse(cls, text: str) -> GroupVersionKind | None:
+        """The kind written as `Kind.version.group`, such as `Job.v1.batch`; None if it is not."""
+        kind, _, rest = text.partition(".")
+        version, dot, group = rest.partition(".")
+        return cls(group, version, kind) if kind and version and dot else None
+
+
+FRAMEWORKS = {
+    "batch/job": GroupVersionKind("batch", "v1", "Job"),
+    "jobset.x-k8s.io/jobset": GroupVersionKind("jobset.x-k8s.io", "v1alpha2", "JobSet"),
+    "kubeflow.org/mpijob": GroupVersionKind("kubeflow.org", "v2beta1", "MPIJob"),
+    "kubeflow.org/tfjob": GroupVersionKind("kubeflow.org", "v1", "TFJob"),
+    "kubeflow.org/pytorchjob": GroupVersionKind("kubeflow.org", "v1", "PyTorchJob"),
+    "kubeflow.org/xgboostjob": GroupVersionKind("kubeflow.org", "v1", "XGBoostJob"),
+    "kubeflow.org/paddlejob": GroupVersionKind("kubeflow.org", "v1", "PaddleJob"),
+    "kubeflow.org/jaxjob": GroupVersionKind("kubeflow.org", "v1", "JAXJob"),
+    "trainer.kubeflow.org/trainjob": GroupVersionKind(
+        "trainer.kubeflow.org", "v1alpha1", "TrainJob"
+    ),
+    "ray.io/raycluster": GroupVersionKind("ray.io", "v1", "RayCluster"),
+    "ray.io/rayjob": GroupVersionKind("ray.io", "v1", "RayJob"),
+    "ray.io/rayservice": GroupVersionKind("ray.io", "v1", "RayService"),
+    "workload.codeflare.dev/appwrapper": GroupVersionKind(
+        "workload.codeflare.dev", "v1beta2", "AppWrapper"
+    ),
+    "sparkoperator.k8s.io/sparkapplication": GroupVersionKind(
+        "sparkoperator.k8s.io", "v1beta2", "SparkApplication"
+    ),
+    POD: GroupVersionKind("", "v1", "Pod"),
+    "deployment": GroupVersionKind("apps", "v1", "Deployment"),
+    "statefulset": GroupVersionKind("apps", "v1", "StatefulSet"),
+    "leaderworkerset.x-k8s.io/leaderworkerset": GroupVersionKind(
+        "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"
+    ),
+}
+
+_NOT_DISPATCHED = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
+DISPATCHED = frozenset(kind for name, kind in FRAMEWORKS.items() if name not in _NOT_DISPATCHED)
+"""The kinds that MultiKueue can send to other clusters without further configuration."""

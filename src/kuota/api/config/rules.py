@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether Kueue could start with a Configuration: every fault, with Kueue's paths and types.
+
+What decoding already refuses (unknown fields, wrong types) and the choice of feature gates
+(`kuota.api.gates`) are not judged here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from .. import names
+from ..faults import FieldError
+from ..gates import Gates
+from ..rules.report import invalid, not_supported, required
+from .duration import Duration
+from .rules_integrations import integration_faults
+from .rules_metrics import custom_label_faults
+from .rules_multi_kueue import multi_kueue_faults
+from .rules_resources import resource_faults
+from .rules_tls import tls_faults
+from .shapes import (
+    FINAL_SHARE,
+    INITIAL_SHARE,
+    AdmissionFairSharing,
+    Configuration,
+    FairSharing,
+    InternalCertManagement,
+    ObjectRetentionPolicies,
+    RequeuingStrategy,
+    VisibilityServer,
+    WaitForPodsReady,
+)
+from .syntax import at_most_one, dns_1035_label
+
+STRATEGY_LISTS = ([FINAL_SHARE], [INITIAL_SHARE], [FINAL_SHARE, INITIAL_SHARE])
+
+
+def faults(cfg: Configuration, gates: Gates) -> list[FieldError]:
+    """Every fault of the configuration under these gates. Defaults need not be filled in."""
+    return list(_faults(cfg, gates))
+
+
+def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
+    yield from _wait_faults(cfg.wait_for_pods_ready)
+    yield from integration_faults(cfg)
+    yield from multi_kueue_faults(cfg.multi_kueue, gates)
+    yield from _fair_sharing_faults(cfg.fair_sharing)
+    yield from _admission_fair_sharing_faults(cfg.admission_fair_sharing)
+    yield from _certificate_faults(cfg.internal_cert_management)
+    yield from resource_faults(cfg.resources, gates)
+    yield from _retention_faults(cfg.object_retention_policies)
+    yield from tls_faults(cfg.tls)
+    yield from custom_label_faults(cfg)
+    yield from _visibility_faults(cfg.visibility_server)
+
+
+def _wait_faults(wait: WaitForPodsReady | None) -> Iterator[FieldError]:
+    if wait is None:
+        return
+    yield from _negative(wait.timeout, "waitForPodsReady.timeout")
+    yield from _negative(wait.recovery_timeout, "waitForPodsReady.recoveryTimeout")
+    if wait.requeuing_strategy is not None:
+        at = "waitForPodsReady.requeuingStrategy"
+        yield from _requeuing_faults(wait.requeuing_strategy, at)
+
+
+def _requeuing_faults(strategy: RequeuingStrategy, path: str) -> Iterator[FieldError]:
+    if strategy.timestamp not in (None, "Eviction", "Creation"):
+        yield not_supported(f"{path}.timestamp", strategy.timestamp, ("Creation", "Eviction"))
+    yield from _negative(strategy.backoff_limit_count, f"{path}.backoffLimitCount")
+    yield from _negative(strategy.backoff_base_seconds, f"{path}.backoffBaseSeconds")
+    yield from _negative(strategy.backoff_max_seconds, f"{path}.backoffMaxSeconds")
+
+
+def _fair_sharing_faults(fair: FairSharing | None) -> Iterator[FieldError]:
+    if fair is None:
+        return
+    at, strategies = "fairSharing.preemptionStrategies", fair.preemption_strategies
+    if not strategies:
+        fix = f"the usual list is [{FINAL_SHARE}, {INITIAL_SHARE}]"
+        yield required(at, "must say how to preempt under fair sharing", fix)
+    elif strategies not in STRATEGY_LISTS:
+        yield not_supported(at, strategies, (f"[{', '.join(each)}]" for each in STRATEGY_LISTS))
+
+
+def _admission_fair_sharing_faults(fair: AdmissionFairSharing | None) -> Iterator[FieldError]:
+    if fair is None:
+        return
+    path = "admissionFairSharing"
+    yield from _negative(fair.usage_half_life_time, f"{path}.usageHalfLifeTime")
+    if fair.usage_sampling_interval <= 0:
+        interval = str(fair.usage_sampling_interval)
+        yield invalid(f"{path}.usageSamplingInterval", interval, "must be more than 0")
+    for resource, weight in (fair.resource_weights or {}).items():
+        yield from _negative(weight, f"{path}.resourceWeights[{resource}]")
+
+
+def _certificate_faults(certs: InternalCertManagement | None) -> Iterator[FieldError]:
+    if certs is None or not certs.enable:
+        return
+    path = "internalCertManagement"
+    if certs.webhook_service_name is not None:
+        at, name = f"{path}.webhookServiceName", certs.webhook_service_name
+        yield from at_most_one(at, name, dns_1035_label(name))
+    if certs.webhook_secret_name is not None:
+        at, name = f"{path}.webhookSecretName", certs.webhook_secret_name
+        yield from at_most_one(at, name, names.dns_subdomain(name))
+
+
+def _retention_faults(policies: ObjectRetentionPolicies | None) -> Iterator[FieldError]:
+    if policies is None or policies.workloads is None:
+        return
+    path, workloads = "objectRetentionPolicies.workloads", policies.workloads
+    yield from _negative(workloads.after_finished, f"{path}.afterFinished")
+    yield from _negative(workloads.after_deactivated_by_kueue, f"{path}.afterDeactivatedByKueue")
+
+
+def _visibility_faults(server: VisibilityServer | None) -> Iterator[FieldError]:
+    if server is None:
+        return
+    address, port = server.bind_address, server.bind_port
+    if address and not _is_ip(address):
+        yield invalid("visibilityServer.bindAddress", address, f"{address!r} is not an IP address")
+    if port is not None and not 1 <= port <= 65535:
+        yield invalid("visibilityServer.bindPort", port, "must be from 1 to 65535")
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
+
+
+def _negative(value: Duration | float | None, path: str) -> Iterator[FieldError]:
+    if value is not None and value < 0:
+        shown = str(value) if isinstance(value, Duration) else value
+        yield invalid(path, shown, "must be 0 or more")

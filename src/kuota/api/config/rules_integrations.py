@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for the integrations section, and for the namespaces whose jobs are managed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ..base import LabelSelector
+from ..faults import FieldError
+from ..match import matches
+from ..rules.metadata import selector_faults
+from ..rules.report import duplicate, invalid, not_supported, required
+from .defaults import NAMESPACE, NAMESPACE_NAME_LABEL
+from .frameworks import FRAMEWORKS, POD, GroupVersionKind
+from .shapes import Configuration, Integrations
+
+_SELECTOR = "managedJobsNamespaceSelector"
+
+
+def integration_faults(cfg: Configuration) -> Iterator[FieldError]:
+    if cfg.integrations is None:
+        yield required("integrations", "must name the job kinds to manage")
+        return
+    yield from _framework_faults(cfg.integrations)
+    yield from _selector_faults(cfg, cfg.integrations)
+
+
+def _framework_faults(integrations: Integrations) -> Iterator[FieldError]:
+    at = "integrations.frameworks"
+    if not integrations.frameworks:
+        yield required(at, "must name at least one job kind", 'the usual one is "batch/job"')
+    seen: set[GroupVersionKind] = set()
+    for index, name in enumerate(integrations.frameworks or ()):
+        kind = FRAMEWORKS.get(name)
+        if kind is None:
+            yield not_supported(f"{at}[{index}]", name, FRAMEWORKS, "a known framework")
+        elif kind in seen:
+            yield duplicate(f"{at}[{index}]", name, f"{name} is listed twice")
+        else:
+            seen.add(kind)
+    yield from _external_faults(integrations, seen)
+
+
+def _external_faults(
+    integrations: Integrations, seen: set[GroupVersionKind]
+) -> Iterator[FieldError]:
+    for index, name in enumerate(integrations.external_frameworks or ()):
+        at = f"integrations.externalFrameworks[{index}]"
+        kind = GroupVersionKind.parse(name)
+        if kind is None:
+            yield invalid(at, name, f"{name!r} is not of the form Kind.version.group")
+        elif kind in seen:
+            yield duplicate(at, name, f"{name} is listed twice, here or under frameworks")
+        else:
+            seen.add(kind)
+
+
+def _selector_faults(cfg: Configuration, integrations: Integrations) -> Iterator[FieldError]:
+    selector = cfg.managed_jobs_namespace_selector
+    if selector is None:
+        if POD in (integrations.frameworks or ()):
+            yield required(_SELECTOR, "must be set when the pod framework is enabled")
+        return
+    faults = list(selector_faults(msgspec.to_builtins(selector), _SELECTOR))
+    yield from faults or _reach_faults(selector, cfg.namespace or NAMESPACE)
+
+
+def _reach_faults(selector: LabelSelector, own: str) -> Iterator[FieldError]:
+    """Kueue must never hold back the pods of the system or its own."""
+    for namespace in ("kube-system", own):
+        if matches(selector, {NAMESPACE_NAME_LABEL: namespace}):
+            yield invalid(
+                _SELECTOR,
+                msgspec.to_builtins(selector),
+                f"selects the namespace {namespace}",
+                f"exclude it: {NAMESPACE_NAME_LABEL} NotIn [{namespace}]",
+            )

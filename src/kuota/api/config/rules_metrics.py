@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for the custom labels of metrics. Their number is bounded, since each multiplies series."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from .. import names
+from ..faults import FieldError
+from ..rules.report import duplicate, invalid, too_many
+from .defaults import CLUSTER_QUEUE
+from .shapes import Configuration, CustomLabel
+from .syntax import at_most_one, metric_label
+
+MOST_LABELS = 20
+MOST_BY_KIND = {"Cohort": 6, "LocalQueue": 6, CLUSTER_QUEUE: 6, "Workload": 2}
+MOST_VALUES = 16
+MOST_WORKLOAD_VALUES = 12
+
+_PATH = "metrics.customLabels"
+
+
+def custom_label_faults(cfg: Configuration) -> Iterator[FieldError]:
+    labels = cfg.metrics.custom_labels or []
+    yield from _number_faults(labels)
+    seen: set[str] = set()
+    for index, label in enumerate(labels):
+        at = f"{_PATH}[{index}]"
+        if label.name in seen:
+            yield duplicate(f"{at}.name", label.name, f"{label.name!r} is used twice")
+        seen.add(label.name)
+        yield from _source_faults(label, at)
+        yield from _value_faults(label, f"{at}.trackedValues")
+
+
+def _number_faults(labels: list[CustomLabel]) -> Iterator[FieldError]:
+    if len(labels) > MOST_LABELS:
+        yield too_many(_PATH, len(labels), f"has {len(labels)} labels, the limit is {MOST_LABELS}")
+    for kind, count in Counter(_kind(label) for label in labels).items():
+        most = MOST_BY_KIND.get(kind)
+        if most is None:
+            fix = f"use one of: {', '.join(MOST_BY_KIND)}"
+            yield invalid(_PATH, kind, f"{kind!r} is not a sourceKind", fix)
+        elif count > most:
+            yield invalid(_PATH, count, f"has {count} labels of {kind}, the limit is {most}")
+
+
+def _source_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
+    yield from at_most_one(f"{at}.name", label.name, metric_label(label.name))
+    by_label, by_annotation = label.source_label_key, label.source_annotation_key
+    if by_label and by_annotation:
+        yield invalid(
+            at, label.name, "has both sourceLabelKey and sourceAnnotationKey", "keep one of them"
+        )
+    if by_label:
+        complaints = names.qualified_name(by_label)
+        yield from at_most_one(f"{at}.sourceLabelKey", by_label, complaints)
+    if by_annotation:
+        complaints = names.qualified_name(by_annotation.lower())
+        yield from at_most_one(f"{at}.sourceAnnotationKey", by_annotation, complaints)
+    if not by_label and not by_annotation:
+        # Without a source the name itself is the key of the label to copy.
+        yield from at_most_one(f"{at}.name", label.name, names.qualified_name(label.name))
+
+
+def _value_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
+    values = label.tracked_values or []
+    if _kind(label) == "Workload":
+        least, most = 1, MOST_WORKLOAD_VALUES
+    else:
+        least, most = 0, MOST_VALUES
+    if not least <= len(values) <= most:
+        yield invalid(at, len(values), f"has {len(values)} values, wanted {least} to {most}")
+    if len(set(values)) < len(values):
+        yield invalid(at, values, "lists a value twice")
+
+
+def _kind(label: CustomLabel) -> str:
+    return label.source_kind or CLUSTER_QUEUE

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for the multiKueue section: how work is sent to other clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import names
+from ..faults import FieldError
+from ..gates import Gate, Gates
+from ..rules.report import duplicate, forbidden, invalid, not_supported, required
+from .defaults import INCREMENTAL
+from .duration import Duration
+from .frameworks import DISPATCHED, GroupVersionKind
+from .shapes import AccessProvider, ClusterProfile, ExecConfig, MultiKueue
+from .syntax import at_most_one
+
+_INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+_PATH = "multiKueue"
+
+
+def multi_kueue_faults(multi: MultiKueue | None, gates: Gates) -> Iterator[FieldError]:
+    if multi is None:
+        return
+    yield from _negative(multi.gc_interval, f"{_PATH}.gcInterval")
+    yield from _negative(multi.worker_lost_timeout, f"{_PATH}.workerLostTimeout")
+    if multi.origin:
+        yield from at_most_one(f"{_PATH}.origin", multi.origin, names.label_value(multi.origin))
+    yield from _step_faults(multi)
+    if gates.on(Gate.MultiKueueAdaptersForCustomJobs):
+        yield from _external_faults(multi)
+    if multi.cluster_profile is not None:
+        yield from _profile_faults(multi.cluster_profile, f"{_PATH}.clusterProfile")
+
+
+def _negative(value: Duration | None, path: str) -> Iterator[FieldError]:
+    if value is not None and value < 0:
+        yield invalid(path, str(value), "must be 0 or more")
+
+
+def _step_faults(multi: MultiKueue) -> Iterator[FieldError]:
+    steps, at = multi.incremental_dispatcher_config, f"{_PATH}.incrementalDispatcherConfig"
+    if steps is None:
+        return
+    if multi.dispatcher_name != INCREMENTAL:
+        fix = f"set dispatcherName: {INCREMENTAL}, or remove the section"
+        yield invalid(at, multi.dispatcher_name, "needs the incremental dispatcher", fix)
+    elif steps.step_size is not None and steps.step_size < 1:
+        yield invalid(f"{at}.stepSize", steps.step_size, "must be 1 or more")
+
+
+def _external_faults(multi: MultiKueue) -> Iterator[FieldError]:
+    seen: set[GroupVersionKind] = set()
+    for index, framework in enumerate(multi.external_frameworks or ()):
+        at, name = f"{_PATH}.externalFrameworks[{index}].name", framework.name
+        kind = GroupVersionKind.parse(name)
+        if not name:
+            yield required(at, "must be a kind, written Kind.version.group")
+        elif kind is None:
+            yield invalid(at, name, f"{name!r} is not of the form Kind.version.group")
+        elif kind in DISPATCHED:
+            fix = "remove it"
+            yield invalid(at, name, f"{name} is already dispatched by a built-in adapter", fix)
+        elif kind in seen:
+            yield duplicate(at, name, f"{name} is listed twice")
+        else:
+            seen.add(kind)
+
+
+def _profile_faults(profile: ClusterProfile, path: str) -> Iterator[FieldError]:
+    if profile.access_providers and profile.credentials_providers:
+        fix = "move its entries to accessProviders"
+        yield forbidden(f"{path}.credentialsProviders", "cannot stand beside accessProviders", fix)
+    yield from _provider_faults(profile.access_providers, f"{path}.accessProviders")
+    yield from _provider_faults(profile.credentials_providers, f"{path}.credentialsProviders")
+
+
+def _provider_faults(providers: list[AccessProvider] | None, path: str) -> Iterator[FieldError]:
+    """As in Kueue, the path does not say which provider of the list is meant."""
+    for provider in providers or ():
+        if not provider.name:
+            yield required(f"{path}.name", "must be set")
+        yield from _exec_faults(provider.exec_config, f"{path}.execConfig")
+
+
+def _exec_faults(config: ExecConfig, path: str) -> Iterator[FieldError]:
+    if not config.command:
+        yield required(f"{path}.command", "must name the command that yields credentials")
+    if not config.api_version:
+        yield required(f"{path}.apiVersion", "must be set", "client.authentication.k8s.io/v1")
+    for variable in config.env or ():
+        if not variable.name:
+            yield required(f"{path}.env.name", "must be set")
+    mode, at = config.interactive_mode, f"{path}.interactiveMode"
+    if not mode:
+        yield required(at, "must be set", f"use one of: {', '.join(_INTERACTIVE_MODES)}")
+    elif mode not in _INTERACTIVE_MODES:
+        yield not_supported(at, mode, _INTERACTIVE_MODES)

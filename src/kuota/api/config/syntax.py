@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The syntax of names and expressions that only a Configuration holds.
+
+Like `kuota.api.names`, each function returns complaints, and none for a text that is fine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from .. import names
+from ..faults import FieldError
+from ..rules.report import invalid, quoted, too_long
+
+MAX_DRIVER = 63
+MAX_DEVICE_IDENTIFIER = 32
+
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_METRIC_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_CEL_TEXT = re.compile(
+    r"""//[^\n]* | [rRbB]{0,2} ( \"{3}.*?\"{3} | '{3}.*?'{3} )
+    | \b[rR][bB]? ( "[^"\n]*" | '[^'\n]*' ) | \b[bB][rR] ( "[^"\n]*" | '[^'\n]*' )
+    | "(\\.|[^"\\\n])*" | '(\\.|[^'\\\n])*'""",
+    re.VERBOSE | re.DOTALL,
+)
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+
+
+def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[FieldError]:
+    """All complaints about the value in a single fault."""
+    said = "; ".join(complaints)
+    if said:
+        yield invalid(path, value, f"{quoted(value)} {said}")
+
+
+def dns_1035_label(text: str) -> list[str]:
+    """Complaints about the name of a Service."""
+    if len(text) <= names.MAX_LABEL and _DNS_1035.fullmatch(text):
+        return []
+    return [
+        "is not the name of a Service: use at most 63 lower case letters, digits and '-', "
+        "with a letter first and a letter or digit last"
+    ]
+
+
+def metric_label(text: str) -> list[str]:
+    if _METRIC_LABEL.fullmatch(text):
+        return []
+    return ["is not the name of a metric label: use letters, digits and '_', with a letter first"]
+
+
+def resource_key(text: str) -> list[str]:
+    """Complaints about a quota resource or device class: a label key of at most 253 bytes."""
+    complaints = names.qualified_name(text)
+    if len(text.encode()) > names.MAX_SUBDOMAIN:
+        complaints.append(f"is longer than {names.MAX_SUBDOMAIN} characters")
+    return complaints
+
+
+def driver_complaints(text: str) -> list[str]:
+    """Complaints about the name of a DRA driver."""
+    complaints = names.dns_subdomain(text)
+    if len(text) > MAX_DRIVER:
+        complaints.append(f"is longer than {MAX_DRIVER} characters")
+    return complaints
+
+
+def capacity_name_faults(path: str, text: str) -> Iterator[FieldError]:
+    """Faults of DRA's qualified name: an identifier, or `DNS-subdomain/identifier`."""
+    domain, slash, identifier = text.rpartition("/")
+    if slash and len(domain) > MAX_DRIVER:
+        yield too_long(path, f"the part before '/' is longer than {MAX_DRIVER} characters")
+    elif slash and names.dns_subdomain(domain):
+        yield invalid(path, text, f"{quoted(domain)} before '/' is not a DNS subdomain")
+    if len(identifier) > MAX_DEVICE_IDENTIFIER:
+        yield too_long(path, f"{identifier} is longer than {MAX_DEVICE_IDENTIFIER} characters")
+    elif not _IDENTIFIER.fullmatch(identifier):
+        wrong = f"{quoted(identifier)} is not made of letters, digits and '_', no digit first"
+        yield invalid(path, text, wrong)
+
+
+def cel_complaints(text: str) -> list[str]:
+    """Complaints about text that no CEL compiler could parse.
+
+    Only strings and brackets are looked at: a quote left open, or a bracket without its partner.
+    Names and types are for the cluster to judge.
+    """
+    bare = _CEL_TEXT.sub(" ", text)
+    if '"' in bare or "'" in bare:
+        return ["is not CEL: a quote is left open"]
+    waiting: list[str] = []
+    for char in bare:
+        if char in _CLOSES.values():
+            waiting.append(char)
+        elif char in _CLOSES and (not waiting or waiting.pop() != _CLOSES[char]):
+            return [f"is not CEL: {char!r} closes nothing"]
+    return [f"is not CEL: {waiting[-1]!r} is never closed"] if waiting else []

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the API server holds each field to: bounds, lengths, enums, defaults, list keys.
+
+One table per kind and version, keyed by the path of the field as people write it:
+
+    spec.podSets[].count    `[]` stands for each element of a list
+    spec.parameters{}       `{}` stands for each value of a map
+
+A field without a line here is held only to its type. The tables feed both the CRDs (which a
+real API server enforces) and the validation that Kuota does itself, so the two cannot drift.
+Rules that join several fields, or the old and the new object, are in `kuota.api.schema.cel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from . import checks, flavors, queues, workload
+from .rule import FieldRule, Table
+
+__all__ = ["FieldRule", "constraints"]
+
+_TABLES: Mapping[str, tuple[Table, Table]] = {
+    "Workload": (workload.V1BETA1, workload.V1BETA2),
+    "ClusterQueue": (queues.CLUSTER_QUEUE_V1BETA1, queues.CLUSTER_QUEUE),
+    "Cohort": (queues.COHORT_V1BETA1, queues.COHORT),
+    "LocalQueue": (queues.LOCAL_QUEUE_V1BETA1, queues.LOCAL_QUEUE),
+    "ResourceFlavor": (flavors.RESOURCE_FLAVOR, flavors.RESOURCE_FLAVOR),
+    "Topology": (flavors.TOPOLOGY, flavors.TOPOLOGY),
+    "WorkloadPriorityClass": (flavors.PRIORITY_CLASS_V1BETA1, flavors.PRIORITY_CLASS),
+    "AdmissionCheck": (checks.ADMISSION_CHECK_V1BETA1, checks.ADMISSION_CHECK),
+    "ProvisioningRequestConfig": (
+        checks.PROVISIONING_REQUEST_CONFIG_V1BETA1,
+        checks.PROVISIONING_REQUEST_CONFIG,
+    ),
+    "MultiKueueConfig": (checks.MULTIKUEUE_CONFIG_V1BETA1, checks.MULTIKUEUE_CONFIG),
+    "MultiKueueCluster": (checks.MULTIKUEUE_CLUSTER_V1BETA1, checks.MULTIKUEUE_CLUSTER),
+}
+
+_VERSIONS = {"v1beta1": 0, "v1beta2": 1}
+
+
+def constraints(kind: str, version: str = "v1beta2") -> Mapping[str, FieldRule]:
+    """The table of one kind in one version. KeyError for a kind or version Kueue has not."""
+    return MappingProxyType(_TABLES[kind][_VERSIONS[version]])

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion between v1beta1 and v1beta2, on plain JSON, in both directions.
+
+A conversion is total and keeps what it does not know. What only one version can say is dropped on
+the way to the other; what both can say survives the way there and back. Kinds and fields that
+are not named here are the same in both versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from .base import Json
+from .edits import Edit, edited, renamed, respelt, without
+from .topology_codec import Domain, compact, expand
+from .workload import TopologyAssignment
+
+GROUP = "kueue.x-k8s.io"
+VERSIONS = ("v1beta1", "v1beta2")
+
+_REF_OF_SOURCE = {
+    "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
+    "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
+}
+_SOURCE_OF_REF = {ref: source for source, ref in _REF_OF_SOURCE.items()}
+
+
+def convert(obj: Json, version: str) -> Json:
+    """`obj` as `version` ("v1beta1" or "v1beta2") writes it; the argument is left as it is.
+
+    An object of another group, or already of that version, comes back unchanged.
+    """
+    if version not in VERSIONS:
+        raise ValueError(f"cannot convert to {version!r}: Kueue's versions are v1beta1 and v1beta2")
+    group, _, current = str(obj.get("apiVersion", "")).partition("/")
+    if group != GROUP or current not in VERSIONS or current == version:
+        return obj
+    converted = obj | {"apiVersion": f"{GROUP}/{version}"}
+    edits = _UP if version == "v1beta2" else _DOWN
+    for path, edit in edits.get(str(obj.get("kind", "")), ()):
+        converted = edited(converted, path, edit)
+    return converted
+
+
+def _checks_to_strategy(spec: Json) -> Json:
+    """The plain list of checks wins over a strategy: the two exclude each other in v1beta1."""
+    checks = spec.get("admissionChecks")
+    kept = without("admissionChecks")(spec)
+    if not isinstance(checks, list) or not checks:
+        return kept
+    strategy = {"admissionChecks": [{"name": name} for name in checks]}
+    return kept | {"admissionChecksStrategy": strategy}
+
+
+def _class_to_ref(spec: Json) -> Json:
+    """A class name without a source says nothing about which class is meant, so it is lost."""
+    name = spec.get("priorityClassName")
+    ref = _REF_OF_SOURCE.get(str(spec.get("priorityClassSource")))
+    kept = without("priorityClassName", "priorityClassSource")(spec)
+    if not name or ref is None:
+        return kept
+    group, kind = ref
+    return kept | {"priorityClassRef": {"group": group, "kind": kind, "name": name}}
+
+
+def _ref_to_class(spec: Json) -> Json:
+    ref = spec.get("priorityClassRef")
+    kept = without("priorityClassRef")(spec)
+    if not isinstance(ref, dict):
+        return kept
+    source = _SOURCE_OF_REF.get((str(ref.get("group")), str(ref.get("kind"))))
+    if source is None or not ref.get("name"):
+        return kept
+    return kept | {"priorityClassName": ref["name"], "priorityClassSource": source}
+
+
+class _Domains(msgspec.Struct):
+    domains: list[Domain] | None = None
+
+
+def _domains_to_slices(assignment: Json) -> Json:
+    """An assignment that is not in the old form, or not in any, is kept as it is."""
+    if "domains" not in assignment:
+        return assignment
+    try:
+        plain = msgspec.convert(assignment, _Domains)
+    except msgspec.ValidationError:
+        return assignment
+    levels = [str(level) for level in assignment.get("levels") or ()]
+    slices = compact(levels, plain.domains or []).slices
+    return without("domains")(assignment) | {"slices": msgspec.to_builtins(slices)}
+
+
+def _slices_to_domains(assignment: Json) -> Json:
+    if "slices" not in assignment:
+        return assignment
+    try:
+        stored = msgspec.convert(assignment, TopologyAssignment)
+    except msgspec.ValidationError:
+        return assignment
+    return without("slices")(assignment) | {"domains": msgspec.to_builtins(expand(stored))}
+
+
+def _to_cluster_source(spec: Json) -> Json:
+    """A kubeConfig without a location stands for none: v1beta1 could not leave it out."""
+    source = {}
+    kube_config, profile = spec.get("kubeConfig"), spec.get("clusterProfileRef")
+    if isinstance(kube_config, dict) and kube_config.get("location"):
+        source["kubeConfig"] = kube_config
+    if profile is not None:
+        source["clusterProfileRef"] = profile
+    return without("kubeConfig", "clusterProfileRef")(spec) | {"clusterSource": source}
+
+
+def _from_cluster_source(spec: Json) -> Json:
+    source = spec.get("clusterSource")
+    source = source if isinstance(source, dict) else {}
+    # Required in v1beta1, so a profile-only cluster shows one without a location.
+    parts = {"kubeConfig": source.get("kubeConfig") or {"location": ""}}
+    if source.get("clusterProfileRef") is not None:
+        parts["clusterProfileRef"] = source["clusterProfileRef"]
+    return without("clusterSource")(spec) | parts
+
+
+_ASSIGNMENT = "status.admission.podSetAssignments[].topologyAssignment"
+_REQUEST = "spec.podSets[].topologyRequest"
+_FUNGIBILITY = "spec.flavorFungibility"
+_SECONDS = "accumulatedPastExecutionTimeSeconds"
+_SECONDS_MISSPELT = "accumulatedPastExexcutionTimeSeconds"
+
+Edits = Mapping[str, Sequence[tuple[str, Edit]]]
+
+_UP: Edits = {
+    "Workload": (
+        ("spec", _class_to_ref),
+        ("status", renamed(_SECONDS_MISSPELT, _SECONDS)),
+        (_ASSIGNMENT, _domains_to_slices),
+    ),
+    "ClusterQueue": (
+        ("spec", renamed("cohort", "cohortName")),
+        ("spec", _checks_to_strategy),
+        (_FUNGIBILITY, respelt("whenCanBorrow", {"Borrow": "MayStopSearch"})),
+        (_FUNGIBILITY, respelt("whenCanPreempt", {"Preempt": "MayStopSearch"})),
+        ("status", without("pendingWorkloadsStatus")),
+        ("status.fairSharing", without("admissionFairSharingStatus")),
+    ),
+    "Cohort": (("status.fairSharing", without("admissionFairSharingStatus")),),
+    "LocalQueue": (
+        ("status", without("flavors")),
+        ("status", renamed("flavorUsage", "flavorsUsage")),
+    ),
+    "AdmissionCheck": (("spec", without("retryDelayMinutes")),),
+    "MultiKueueCluster": (("spec", _to_cluster_source),),
+}
+
+_DOWN: Edits = {
+    "Workload": (
+        ("spec", _ref_to_class),
+        ("spec", without("preemptionGates")),
+        (_REQUEST, without("podsetSliceRequiredTopologyConstraints")),
+        ("status", renamed(_SECONDS, _SECONDS_MISSPELT)),
+        ("status", without("preemptionGates")),
+        (_ASSIGNMENT, _slices_to_domains),
+    ),
+    "ClusterQueue": (
+        ("spec", renamed("cohortName", "cohort")),
+        ("spec", without("concurrentAdmissionPolicy")),
+    ),
+    "LocalQueue": (("status", renamed("flavorsUsage", "flavorUsage")),),
+    "MultiKueueCluster": (("spec", _from_cluster_source),),
+    "MultiKueueConfig": (("spec", without("quotaManagement")),),
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of core, scheduling and node kinds that decisions read. Nothing else is decoded."""
+
+from __future__ import annotations
+
+from .base import Condition, Json, Object, Quantity, ResourceList, Struct
+
+
+class Taint(Struct):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Toleration(Struct):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class NodeSelectorRequirement(Struct):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class NodeSelectorTerm(Struct):
+    match_expressions: list[NodeSelectorRequirement] | None = None
+    match_fields: list[NodeSelectorRequirement] | None = None
+
+
+class NodeSelector(Struct):
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
+class PreferredSchedulingTerm(Struct):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Struct):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] | None = (
+        None
+    )
+
+
+class Affinity(Struct):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: Json | None = None
+    pod_anti_affinity: Json | None = None
+
+
+class ResourceRequirements(Struct):
+    limits: ResourceList | None = None
+    requests: ResourceList | None = None
+    claims: list[Json] | None = None
+
+
+class Container(Struct):
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: list[Json] | None = None
+    restart_policy: str = ""
+
+
+class PodSpec(Struct):
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    runtime_class_name: str | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    topology_spread_constraints: list[Json] | None = None
+    overhead: ResourceList | None = None
+    resource_claims: list[Json] | None = None
+    resources: ResourceRequirements | None = None
+    scheduling_gates: list[Json] | None = None
+    restart_policy: str = ""
+    node_name: str = ""
+
+
+class TemplateMeta(Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class PodTemplateSpec(Struct):
+    metadata: TemplateMeta = TemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+class NamespaceStatus(Struct):
+    phase: str = ""
+
+
+class Namespace(Object):
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class PodStatus(Struct):
+    phase: str = ""
+    conditions: list[Condition] | None = None
+
+
+class Pod(Object):
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Struct):
+    taints: list[Taint] | None = None
+    unschedulable: bool = False
+
+
+class NodeStatus(Struct):
+    allocatable: ResourceList | None = None
+    capacity: ResourceList | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(Object):
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class LimitRangeItem(Struct):
+    type: str = ""
+    max: ResourceList | None = None
+    min: ResourceList | None = None
+    default: ResourceList | None = None
+    default_request: ResourceList | None = None
+    max_limit_request_ratio: dict[str, Quantity] | None = None
+
+
+class LimitRangeSpec(Struct):
+    limits: list[LimitRangeItem] | None = None
+
+
+class LimitRange(Object):
+    spec: LimitRangeSpec = LimitRangeSpec()
+
+
+class Overhead(Struct):
+    pod_fixed: ResourceList | None = None
+
+
+class RuntimeClass(Object):
+    handler: str = ""
+    overhead: Overhead | None = None
+
+
+class PriorityClass(Object):
+    value: int = 0
+    global_default: bool = False
+    description: str = ""
+    preemption_policy: str = ""

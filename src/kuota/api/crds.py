@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CustomResourceDefinitions of the eleven kinds, as Kueue has them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .base import Json
+from .schema import structural_schema
+
+GROUP = "kueue.x-k8s.io"
+VERSIONS = ("v1beta1", "v1beta2")
+STORED = "v1beta2"
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of `kubectl get`. Those that are `wide` show with `-o wide` only."""
+
+    name: str
+    path: str
+    type: str = "string"
+    wide: bool = False
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CRD says beyond its schema. `converted` kinds need the conversion webhook."""
+
+    name: str
+    plural: str
+    short_names: tuple[str, ...]
+    namespaced: bool = False
+    has_status: bool = False
+    converted: bool = False
+    warns: bool = True
+    columns: tuple[Column, ...] = ()
+    selectable: tuple[str, ...] = ()
+
+    def columns_in(self, version: str) -> tuple[Column, ...]:
+        """The columns of that version, which follow renamed fields."""
+        if version == STORED:
+            return self.columns
+        return tuple(
+            msgspec.structs.replace(column, path=_OLD_PATHS.get(column.path, column.path))
+            for column in self.columns
+        )
+
+
+_OLD_PATHS = {".spec.cohortName": ".spec.cohort"}
+
+
+def _condition(name: str, type_: str) -> Column:
+    return Column(name, f".status.conditions[?(@.type=='{type_}')].status")
+
+
+_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+_PENDING = Column("Pending Workloads", ".status.pendingWorkloads", "integer")
+_ADMITTED = Column("Admitted Workloads", ".status.admittedWorkloads", "integer")
+
+KINDS = (
+    Kind(
+        name="Workload",
+        plural="workloads",
+        short_names=("kwl", "kueueworkload", "kueueworkloads"),
+        namespaced=True,
+        has_status=True,
+        converted=True,
+        columns=(
+            Column("Queue", ".spec.queueName"),
+            Column("Reserved in", ".status.admission.clusterQueue"),
+            _condition("Admitted", "Admitted"),
+            _condition("Finished", "Finished"),
+            _AGE,
+        ),
+        selectable=(".status.admission.clusterQueue",),
+    ),
+    Kind(
+        name="ClusterQueue",
+        plural="clusterqueues",
+        short_names=("cq",),
+        has_status=True,
+        converted=True,
+        columns=(
+            Column("Cohort", ".spec.cohortName"),
+            Column("Strategy", ".spec.queueingStrategy", wide=True),
+            _PENDING,
+            msgspec.structs.replace(_ADMITTED, wide=True),
+        ),
+    ),
+    Kind(name="Cohort", plural="cohorts", short_names=("co",), has_status=True, converted=True),
+    Kind(
+        name="LocalQueue",
+        plural="localqueues",
+        short_names=("queue", "queues", "lq"),
+        namespaced=True,
+        has_status=True,
+        converted=True,
+        columns=(Column("ClusterQueue", ".spec.clusterQueue"), _PENDING, _ADMITTED),
+    ),
+    Kind(name="ResourceFlavor", plural="resourceflavors", short_names=("flavor", "flavors", "rf")),
+    Kind(name="Topology", plural="topologies", short_names=("topo",)),
+    Kind(name="AdmissionCheck", plural="admissionchecks", short_names=("ac",), has_status=True),
+    Kind(
+        name="WorkloadPriorityClass",
+        plural="workloadpriorityclasses",
+        short_names=("wpc",),
+        columns=(Column("Value", ".value", "integer"),),
+    ),
+    Kind(
+        name="ProvisioningRequestConfig",
+        plural="provisioningrequestconfigs",
+        short_names=("prc",),
+    ),
+    # Kueue left the deprecation warning out on this one kind.
+    Kind(name="MultiKueueConfig", plural="multikueueconfigs", short_names=("mkconf",), warns=False),
+    Kind(
+        name="MultiKueueCluster",
+        plural="multikueueclusters",
+        short_names=("mkc",),
+        has_status=True,
+        converted=True,
+        columns=(_condition("Connected", "Active"), _AGE),
+    ),
+)
+
+
+def crds(version: str | None = None) -> list[Json]:
+    """One definition per kind, with both versions, or with one that is then the stored one."""
+    if version is not None and version not in VERSIONS:
+        raise ValueError(f"no version {version!r}: Kueue's versions are v1beta1 and v1beta2")
+    return [crd(kind, VERSIONS if version is None else (version,)) for kind in KINDS]
+
+
+def crd(kind: Kind, versions: tuple[str, ...] = VERSIONS) -> Json:
+    stored = STORED if STORED in versions else versions[0]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": _names(kind),
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "conversion": _conversion(kind.converted and len(versions) > 1),
+            "versions": [_version(kind, each, each == stored) for each in versions],
+        },
+    }
+
+
+def _names(kind: Kind) -> Json:
+    return {
+        "kind": kind.name,
+        "listKind": f"{kind.name}List",
+        "plural": kind.plural,
+        "singular": kind.name.lower(),
+        "shortNames": list(kind.short_names),
+    }
+
+
+def _conversion(by_webhook: bool) -> Json:
+    if not by_webhook:
+        return {"strategy": "None"}
+    service = {"name": "kueue-webhook-service", "namespace": "kueue-system", "path": "/convert"}
+    webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
+    return {"strategy": "Webhook", "webhook": webhook}
+
+
+def _version(kind: Kind, version: str, stored: bool) -> Json:
+    entry: Json = {
+        "name": version,
+        "served": True,
+        "storage": stored,
+        "schema": {"openAPIV3Schema": structural_schema(kind.name, version)},
+    }
+    if kind.has_status:
+        entry["subresources"] = {"status": {}}
+    if version == "v1beta1" and kind.warns:
+        entry["deprecated"] = True
+        entry["deprecationWarning"] = (
+            f"{GROUP}/v1beta1 {kind.name} is deprecated; use {GROUP}/v1beta2 {kind.name}"
+        )
+    columns = [_column(column) for column in kind.columns_in(version)]
+    if columns:
+        entry["additionalPrinterColumns"] = columns
+    if version == STORED and kind.selectable:
+        entry["selectableFields"] = [{"jsonPath": path} for path in kind.selectable]
+    return entry
+
+
+def _column(column: Column) -> Json:
+    entry: Json = {"name": column.name, "jsonPath": column.path, "type": column.type}
+    return entry | {"priority": 1} if column.wide else entry

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small changes to JSON objects at a path, sharing with the original whatever stays the same.
+
+An edit takes an object and gives a new one; it never changes its argument. Paths are written as
+people do, `spec.podSets[].topologyRequest`. Where the path leads nowhere nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .base import Json
+
+Edit = Callable[[Json], Json]
+
+
+def edited(obj: Json, path: str, edit: Edit) -> Json:
+    """`obj` with every object at `path` put through `edit`."""
+    if not path:
+        return edit(obj)
+    step, _, rest = path.partition(".")
+    name = step.removesuffix("[]")
+    found = obj.get(name)
+    if step == name and isinstance(found, dict):
+        return obj | {name: edited(found, rest, edit)}
+    if step != name and isinstance(found, list):
+        return obj | {name: [_element(each, rest, edit) for each in found]}
+    return obj
+
+
+def _element(value: Any, path: str, edit: Edit) -> Any:
+    return edited(value, path, edit) if isinstance(value, dict) else value
+
+
+def without(*names: str) -> Edit:
+    """Leaves those fields out."""
+
+    def drop(obj: Json) -> Json:
+        return {name: value for name, value in obj.items() if name not in names}
+
+    return drop
+
+
+def renamed(old: str, new: str) -> Edit:
+    """Calls the field `old` by the name `new`, in the same place."""
+
+    def rename(obj: Json) -> Json:
+        if old not in obj:
+            return obj
+        kept = {name: value for name, value in obj.items() if name != new}
+        return {new if name == old else name: value for name, value in kept.items()}
+
+    return rename
+
+
+def respelt(field: str, words: Mapping[str, str]) -> Edit:
+    """Replaces the value of `field` by the word it maps to, if it maps."""
+
+    def respell(obj: Json) -> Json:
+        value = obj.get(field)
+        if isinstance(value, str) and value in words:
+            return obj | {field: words[value]}
+        return obj
+
+    return respell

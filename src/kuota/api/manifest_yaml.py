@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads YAML the way kubectl does, and remembers on which line each field stands.
+
+kubectl reads YAML 1.1 through Go: `y`, `on` and `no` are booleans, 0755 is octal, but 12:30:45
+and 2026-01-01 are text, and keys are always strings. JSON is YAML. A key written twice in one
+mapping is a fault; so is anything JSON has no word for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import msgspec
+import yaml
+
+from .base import Json
+from .faults import ErrorType, FieldError, Invalid
+
+_MOST_REPEATS = 100_000
+_EXACT = 2.0**53
+_TAG = "tag:yaml.org,2002:"
+_WORD = "word"
+_NULL = frozenset(["", "~", "null", "Null", "NULL"])
+_TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
+_FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
+_INT = re.compile(r"[-+]?(0b[01][01_]*|0x[0-9a-fA-F][0-9a-fA-F_]*|0o?[0-7][0-7_]*|[1-9][0-9_]*|0)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9][0-9_]*|[0-9][0-9_]*(\.[0-9_]*)?)([eE][-+]?[0-9]+)?")
+_BEYOND_JSON = {".inf": math.inf, ".nan": math.nan}
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One YAML document: its value, and the line (from 1) of each field by its path.
+
+    `errors` is filled in by `scanned` only.
+    """
+
+    value: Any
+    lines: dict[str, int]
+    errors: tuple[FieldError, ...] = ()
+
+
+class _Loader(yaml.CSafeLoader):
+    """Marks every unquoted, untagged word, and leaves its meaning to `_plain`."""
+
+    yaml_implicit_resolvers = {None: [(_WORD, re.compile(""))]}
+
+
+def documents(text: str) -> list[Document]:
+    """Every document that is not empty; raises Invalid with all faults, or with a syntax error."""
+    try:
+        roots = list(yaml.compose_all(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        raise Invalid([_fault("", _syntax(error))]) from None
+    read = _Reader()
+    found = [read.document(root) for root in roots if root is not None]
+    if read.errors:
+        raise Invalid(read.errors)
+    return [each for each in found if each.value is not None]
+
+
+def scanned(text: str) -> list[Document]:
+    """Every document with its own faults. Where the text stops being YAML, the last one says so."""
+    found = []
+    try:
+        for root in yaml.compose_all(text, Loader=_Loader):
+            if root is not None:
+                found.append(_scanned(root))
+    except yaml.YAMLError as error:
+        found.append(Document(None, {}, (_fault("", _syntax(error)),)))
+    return [each for each in found if each.value is not None or each.errors]
+
+
+def _scanned(root: yaml.Node) -> Document:
+    read = _Reader()
+    try:
+        document = read.document(root)
+    except Invalid as error:
+        return Document(None, read.lines, error.errors)
+    return Document(document.value, document.lines, tuple(read.errors))
+
+
+def load_all(text: str) -> list[Json]:
+    """The objects of a manifest; raises Invalid, also for a document that is not an object."""
+    found = documents(text)
+    odd = [each for each in found if not isinstance(each.value, dict)]
+    if odd:
+        message = "holds a document that is not an object with fields"
+        raise Invalid([_fault("", f"line {each.lines['']}: {message}") for each in odd])
+    return [each.value for each in found]
+
+
+class _Reader:
+    """Turns composed nodes into JSON values and gathers what JSON or kubectl would refuse."""
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+        self.lines: dict[str, int] = {}
+        self.seen: set[int] = set()
+        self.repeats = 0
+        self.open: set[int] = set()
+
+    def document(self, root: yaml.Node) -> Document:
+        self.lines = {}
+        return Document(self.value(root, ""), self.lines)
+
+    def value(self, node: yaml.Node, path: str) -> Any:
+        self.lines.setdefault(path, _line(node))
+        self.repeats += id(node) in self.seen
+        if self.repeats > _MOST_REPEATS or id(node) in self.open:
+            raise Invalid([_fault(path, f"line {_line(node)}: an alias repeats without end")])
+        self.seen.add(id(node))
+        self.open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self.mapping(node, path)
+            if isinstance(node, yaml.SequenceNode):
+                return [self.value(each, f"{path}[{i}]") for i, each in enumerate(node.value)]
+            return self.scalar(node, path)
+        finally:
+            self.open.discard(id(node))
+
+    def mapping(self, node: yaml.MappingNode, path: str) -> Json:
+        result: Json = {}
+        merged: Json = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _WORD and key_node.value == "<<":
+                merged = self.merged(value_node, path) | merged
+                continue
+            key = self.key(key_node, path)
+            at = f"{path}.{key}" if path else key
+            if key in result:
+                self.refuse(at, key_node, f'key "{key}" is set twice')
+            self.lines[at] = _line(key_node)
+            result[key] = self.value(value_node, at)
+        return merged | result
+
+    def merged(self, node: yaml.Node, path: str) -> Json:
+        """What `<<` brings in: a mapping, or several of which the first to name a key wins."""
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        result: Json = {}
+        for source in sources:
+            value = self.value(source, path)
+            if isinstance(value, dict):
+                result = value | result
+            else:
+                self.refuse(path, source, "only a mapping can be merged with <<")
+        return result
+
+    def key(self, node: yaml.Node, path: str) -> str:
+        value = self.scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
+        if value is None:
+            self.refuse(path, node, "a key must be a word")
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return str(value)
+
+    def scalar(self, node: yaml.Node, path: str) -> Any:
+        if node.tag == f"{_TAG}str":
+            return node.value
+        value = _plain(node.value)
+        if node.tag != _WORD and not _tagged(value, node.tag):
+            self.refuse(path, node, f"{node.value!r} cannot be read as {node.tag}")
+        elif isinstance(value, float) and not math.isfinite(value):
+            self.refuse(path, node, f"{node.value} is not a number that JSON knows")
+        return value
+
+    def refuse(self, path: str, node: yaml.Node, message: str) -> None:
+        self.errors.append(_fault(path, f"line {_line(node)}: {message}"))
+
+
+def _plain(text: str) -> Any:
+    """The meaning of an unquoted word: nothing, a boolean, a number, or else the word itself."""
+    if text in _NULL:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    bare = text.replace("_", "")
+    if _INT.fullmatch(text):
+        return _integer(bare)
+    if _FLOAT.fullmatch(text):
+        return _number(float(bare))
+    return _BEYOND_JSON.get(text.lstrip("+-").lower(), text)
+
+
+def _tagged(value: Any, tag: str) -> bool:
+    """Whether the value is what the user's tag says."""
+    if tag in (f"{_TAG}int", f"{_TAG}float"):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return (tag == f"{_TAG}bool" and isinstance(value, bool)) or (
+        tag == f"{_TAG}null" and value is None
+    )
+
+
+def _integer(text: str) -> int:
+    digits = text.lstrip("+-")
+    octal = digits.startswith("0") and digits.isdigit()
+    size = int(digits, 8 if octal else 0)
+    return -size if text.startswith("-") else size
+
+
+def _number(value: float) -> int | float:
+    """kubectl hands 1e3 on as 1000, so that it also fits where whole numbers are wanted."""
+    return int(value) if abs(value) < _EXACT and value.is_integer() else value
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _syntax(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f"line {mark.line + 1}: " if mark else ""
+    return f"{where}not YAML: {getattr(error, 'problem', None) or error}"
+
+
+def _fault(path: str, message: str) -> FieldError:
+    return FieldError(path=path, type=ErrorType.INVALID, message=message)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an admission puts into a pod template, and how it is taken out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from .base import Json, Struct
+from .core import PodSpec, PodTemplateSpec, TemplateMeta, Toleration
+from .kueue import ResourceFlavor
+from .match import same_toleration
+from .workload import PodSet, PodSetAssignment, PodSetUpdate
+
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+SLICE_ANNOTATION = "kueue.x-k8s.io/workload-slice-name"
+TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
+
+T = TypeVar("T")
+
+
+class FlavorMissing(LookupError):
+    """An assignment names a flavor that does not exist."""
+
+
+class MergeConflict(ValueError):
+    """The template already says something else. Retrying cannot help."""
+
+
+class Injection(Struct):
+    """What one pod set is given at its start: how many pods, and where they may run."""
+
+    name: str = ""
+    count: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: list[Toleration] | None = None
+    scheduling_gates: list[Json] | None = None
+
+
+def injection(
+    assignment: PodSetAssignment,
+    pod_set: PodSet,
+    flavors: Mapping[str, ResourceFlavor],
+    *,
+    topology: bool = True,
+) -> Injection:
+    """What the assigned flavors bring, each once, in order of the resources' names.
+
+    With `topology` on, a topology assignment adds the gate that keeps pods from the scheduler
+    until their nodes are known.
+    """
+    selector: dict[str, str] = {}
+    tolerations: list[Toleration] = []
+    assigned = assignment.flavors or {}
+    for name in dict.fromkeys(assigned[resource] for resource in sorted(assigned)):
+        if name not in flavors:
+            raise FlavorMissing(f'resource flavor "{name}" not found')
+        selector |= flavors[name].spec.node_labels or {}
+        tolerations += flavors[name].spec.tolerations or ()
+    placed = topology and assignment.topology_assignment is not None
+    return Injection(
+        name=assignment.name,
+        count=pod_set.count if assignment.count is None else assignment.count,
+        node_selector=selector,
+        tolerations=tolerations,
+        annotations={UNCONSTRAINED: "true"} if placed and not _asks_topology(pod_set) else None,
+        scheduling_gates=[{"name": TOPOLOGY_GATE}] if placed else None,
+    )
+
+
+def _asks_topology(pod_set: PodSet) -> bool:
+    request = pod_set.topology_request
+    return request is not None and not (
+        request.required is None and request.preferred is None and request.unconstrained is None
+    )
+
+
+def labelled(into: Injection, label: str, value: str) -> Injection:
+    """The injection with that label, replacing an earlier value."""
+    return msgspec.structs.replace(into, labels={**(into.labels or {}), label: value})
+
+
+def joined(into: Injection, update: PodSetUpdate) -> Injection:
+    """The injection with what an admission check adds. Raises MergeConflict."""
+    return msgspec.structs.replace(
+        into,
+        labels=_union("labels", into.labels, update.labels),
+        annotations=_union("annotations", into.annotations, update.annotations),
+        node_selector=_union("nodeSelector", into.node_selector, update.node_selector),
+        tolerations=_tolerations(into.tolerations, update.tolerations),
+    )
+
+
+def merged(template: PodTemplateSpec, added: Injection) -> PodTemplateSpec:
+    """The template with the injection in it. Raises MergeConflict where they disagree.
+
+    An elastic job's next slice takes over pods of the one before, so its workload and slice
+    annotations replace the old ones.
+    """
+    spec, annotations = template.spec, template.metadata.annotations
+    if SLICE_ANNOTATION in (added.annotations or {}):
+        stale = (WORKLOAD_ANNOTATION, SLICE_ANNOTATION)
+        annotations = {k: v for k, v in (annotations or {}).items() if k not in stale}
+    meta = TemplateMeta(
+        labels=_union("labels", template.metadata.labels, added.labels),
+        annotations=_union("annotations", annotations, added.annotations),
+    )
+    gates = [
+        *(spec.scheduling_gates or ()),
+        *(
+            each
+            for each in added.scheduling_gates or ()
+            if each not in (spec.scheduling_gates or ())
+        ),
+    ]
+    spec = msgspec.structs.replace(
+        spec,
+        node_selector=_union("nodeSelector", spec.node_selector, added.node_selector),
+        tolerations=_tolerations(spec.tolerations, added.tolerations),
+        scheduling_gates=gates or None,
+    )
+    return PodTemplateSpec(metadata=meta, spec=spec)
+
+
+def _union(
+    field: str, own: dict[str, str] | None, added: dict[str, str] | None
+) -> dict[str, str] | None:
+    if not added:
+        return own
+    for key, value in added.items():
+        if own and own.get(key, value) != value:
+            raise MergeConflict(f"{field}: {key} is {own[key]!r} already, cannot become {value!r}")
+    return {**(own or {}), **added}
+
+
+def _tolerations(
+    own: list[Toleration] | None, added: Iterable[Toleration] | None
+) -> list[Toleration] | None:
+    result = list(own or ())
+    for each in added or ():
+        if not any(same_toleration(each, other) for other in result):
+            result.append(each)
+    return result or None
+
+
+def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplateSpec:
+    """The template with everything an injection touches set back, exactly, to the original.
+
+    The same object when nothing needs setting back.
+    """
+    meta = TemplateMeta(
+        labels=_kept(template.metadata.labels, original.metadata.labels),
+        annotations=_kept(template.metadata.annotations, original.metadata.annotations),
+    )
+    now, then = template.spec, original.spec
+    spec: PodSpec = msgspec.structs.replace(
+        now,
+        node_selector=_kept(now.node_selector, then.node_selector),
+        tolerations=_kept(now.tolerations, then.tolerations),
+        scheduling_gates=_kept(now.scheduling_gates, then.scheduling_gates),
+    )
+    result = PodTemplateSpec(metadata=meta, spec=spec)
+    return template if result == template else result
+
+
+def _kept(now: T | None, then: T | None) -> T | None:
+    """`then`, but absent and empty count as equal and change nothing."""
+    return now if not now and not then else then

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one pod asks for, and what a set of pods costs.
+
+Requests are kept as exact nano integers until `pod_amounts` turns them into the integers that
+decisions count with: rounded up once per pod, then multiplied by the number of pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from .base import ResourceList
+from .core import Container, PodSpec
+from .faults import ErrorType, FieldError
+from .quantity import amount, mul, parse, units
+from .transform import Transformation, transformed
+from .workload import Workload
+
+Nanos = dict[str, int]
+Amounts = dict[str, int]
+
+_NO_RULES: Mapping[str, Transformation] = {}
+
+
+def nanos(resources: ResourceList | None) -> Nanos:
+    """The quantities of a resource list, in nano-units."""
+    return {name: parse(quantity) for name, quantity in (resources or {}).items()}
+
+
+def pod_requests(spec: PodSpec) -> Nanos:
+    """What Kubernetes reserves on a node for the pod. A request of zero is kept as zero.
+
+    Init containers run one after another, so the largest moment counts; sidecars stay on. Cpu,
+    memory and hugepages requested for the pod as a whole replace the containers' own.
+    """
+    total: Nanos = {}
+    for container in spec.containers or ():
+        _add(total, container.resources.requests)
+    if spec.init_containers:
+        _add_init(total, spec.init_containers)
+    if spec.resources and spec.resources.requests:
+        for name, quantity in spec.resources.requests.items():
+            if _pod_level(name):
+                total[name] = parse(quantity)
+    _add(total, spec.overhead)
+    return total
+
+
+def _add(total: Nanos, resources: ResourceList | None) -> None:
+    if resources:
+        for name, quantity in resources.items():
+            total[name] = total.get(name, 0) + parse(quantity)
+
+
+def _add_init(total: Nanos, containers: Iterable[Container]) -> None:
+    """Add the sidecars to `total`, and raise it to the peak of the init phase."""
+    sidecars: Nanos = {}
+    peak: Nanos = {}
+    for container in containers:
+        if container.restart_policy == "Always":
+            _add(sidecars, container.resources.requests)
+            moment = sidecars
+        else:
+            moment = dict(sidecars)
+            _add(moment, container.resources.requests)
+        for name, value in moment.items():
+            peak[name] = max(value, peak.get(name, value))
+    for name, value in sidecars.items():
+        total[name] = total.get(name, 0) + value
+    for name, value in peak.items():
+        total[name] = max(value, total.get(name, value))
+
+
+def _pod_level(resource: str) -> bool:
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+def pod_amounts(
+    spec: PodSpec,
+    rules: Mapping[str, Transformation] = _NO_RULES,
+    excluded: tuple[str, ...] = (),
+) -> Amounts:
+    """What one pod counts for: excluded prefixes dropped, transformations applied, rounded up."""
+    requests = pod_requests(spec)
+    if rules or excluded:
+        requests = transformed(requests, rules, excluded)
+    return {name: max(0, amount(nano, name)) for name, nano in requests.items()}
+
+
+def multiplied(amounts: Amounts, count: int) -> Amounts:
+    """What `count` pods cost together. A negative count costs nothing."""
+    pods = max(0, count)
+    return {name: mul(value, pods) for name, value in amounts.items()}
+
+
+def rescaled(totals: Amounts, current: int, wanted: int) -> Amounts:
+    """Totals for `current` pods as totals for `wanted` ones. Of no pods nothing is known, so
+    they stay as they are."""
+    if current == wanted or current == 0:
+        return totals
+    return {name: mul(value // current, wanted) for name, value in totals.items()}
+
+
+def request_faults(workload: Workload) -> list[FieldError]:
+    """Every place where a request exceeds its own limit, one fault per place."""
+    return [
+        FieldError(
+            path=path,
+            type=ErrorType.INVALID,
+            message=f"requests of {', '.join(over)} exceed the limits",
+            value=over,
+            fix="lower the requests or raise the limits",
+        )
+        for path, requests, limits in _places(workload)
+        if (over := exceeding(requests, limits))
+    ]
+
+
+def exceeding(requests: ResourceList | None, limits: ResourceList | None) -> list[str]:
+    """The resources whose request is above their limit, as counted in decisions; sorted."""
+    if not requests or not limits:
+        return []
+    return sorted(
+        name
+        for name, quantity in requests.items()
+        if name in limits and units(quantity, name) > units(limits[name], name)
+    )
+
+
+def _places(
+    workload: Workload,
+) -> Iterator[tuple[str, ResourceList | None, ResourceList | None]]:
+    """Each block of requests and limits of a workload, with its path."""
+    for index, pod_set in enumerate(workload.spec.pod_sets or ()):
+        path, spec = pod_set_path(index), pod_set.template.spec
+        for at, container in containers(spec, path):
+            yield at, container.resources.requests, container.resources.limits
+        if spec.resources is not None:
+            yield f"{path}.resources", spec.resources.requests, spec.resources.limits
+
+
+def pod_set_path(index: int) -> str:
+    """The path of a pod set's pod spec."""
+    return f"spec.podSets[{index}].template.spec"
+
+
+def containers(spec: PodSpec, path: str) -> Iterator[tuple[str, Container]]:
+    """Init containers, then containers, each with its path."""
+    for field, some in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+        for index, container in enumerate(some or ()):
+            yield f"{path}.{field}[{index}]", container

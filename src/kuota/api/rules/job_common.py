@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of Kueue's job webhooks that hold for every kind of job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .. import names
+from ..base import Json
+from ..faults import FieldError
+from ..gates import Gate, Gates
+from .metadata import (
+    ELASTIC_JOB,
+    PREFIX,
+    annotation,
+    annotation_path,
+    elastic,
+    gated_by_faults,
+    gated_by_update_faults,
+    label,
+    label_path,
+)
+from .report import child, forbidden, immutable, invalid, malformed, text, whole
+
+QUEUE_NAME = f"{PREFIX}queue-name"
+PRIORITY_CLASS = f"{PREFIX}priority-class"
+MAX_EXEC_TIME = f"{PREFIX}max-exec-time-seconds"
+PREBUILT = f"{PREFIX}prebuilt-workload-name"
+STOPPING = f"{PREFIX}stopping"
+_ELASTIC_KINDS = frozenset({"Job", "RayCluster", "RayJob", "RayService"})
+_PREBUILT_KINDS = _ELASTIC_KINDS | {
+    "AppWrapper",
+    "JobSet",
+    "MPIJob",
+    "PaddleJob",
+    "Pod",
+    "PyTorchJob",
+    "TFJob",
+    "TrainJob",
+    "XGBoostJob",
+}
+
+
+def suspended(job: Json) -> bool:
+    """Whether the job is at rest. One that is just being stopped is not."""
+    at_rest = child(job, "spec").get("suspend") is True
+    return at_rest and annotation(job, STOPPING) != "true"
+
+
+def queue_name(job: Json) -> str:
+    return label(job, QUEUE_NAME) or ""
+
+
+def common_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    """Faults of a new job."""
+    yield from _format_faults(obj, gates)
+    yield from _prebuilt_faults(obj, gates)
+    if elastic(obj, gates) and obj.get("kind") not in _ELASTIC_KINDS:
+        message = f"{obj.get('kind')} cannot be elastic"
+        fix = f"only {', '.join(sorted(_ELASTIC_KINDS))} can: remove the annotation"
+        yield forbidden(annotation_path(ELASTIC_JOB), message, fix)
+
+
+def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    queue = queue_name(obj)
+    if queue:
+        yield from malformed(label_path(QUEUE_NAME), queue, names.dns_subdomain(queue))
+    seconds = label(obj, MAX_EXEC_TIME)
+    if seconds is not None and (whole(seconds) or 0) <= 0:
+        message = f'must be a whole number of seconds above 0, is "{seconds}"'
+        yield invalid(label_path(MAX_EXEC_TIME), seconds, message)
+    yield from gated_by_faults(obj, gates)
+
+
+def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    name, path = _prebuilt(obj, gates)
+    if not name:
+        return
+    yield from malformed(path, name, names.dns_subdomain(name))
+    if obj.get("kind") not in _PREBUILT_KINDS:
+        message = f"{obj.get('kind')} cannot use a prebuilt workload"
+        yield forbidden(path, message, "remove it: Kueue makes the workload")
+
+
+def _prebuilt(obj: Json, gates: Gates) -> tuple[str, str]:
+    """The name of the prebuilt workload, "" for none, and where it is written."""
+    name = annotation(obj, PREBUILT) or ""
+    if name and (gates.on(Gate.WorkloadIdentifierAnnotations) or len(name) > names.MAX_LABEL):
+        return name, annotation_path(PREBUILT)
+    return label(obj, PREBUILT) or "", label_path(PREBUILT)
+
+
+def common_update_faults(
+    obj: Json, old: Json, gates: Gates, default_queue: bool
+) -> Iterator[FieldError]:
+    """Faults of a changed job. `default_queue`: the namespace has a LocalQueue called default."""
+    at_rest = suspended(obj)
+    yield from _format_faults(obj, gates)
+    yield from _queue_faults(obj, old, at_rest, default_queue)
+    if at_rest or elastic(old, gates):
+        yield from _prebuilt_faults(obj, gates)
+    elif _prebuilt(obj, gates)[0] != _prebuilt(old, gates)[0]:
+        name, path = _prebuilt(obj, gates)
+        yield immutable(path, name, "while the job runs", "suspend the job first")
+    before, after = label(old, MAX_EXEC_TIME), label(obj, MAX_EXEC_TIME)
+    if before != after and not (at_rest and suspended(old)):
+        fix = "suspend the job first, then change it"
+        yield immutable(label_path(MAX_EXEC_TIME), after, "while the job runs", fix)
+    yield from _priority_faults(obj, old, at_rest)
+    if elastic(obj, gates) != elastic(old, gates):
+        path = annotation_path(ELASTIC_JOB)
+        yield immutable(path, annotation(obj, ELASTIC_JOB), "after creation", "create it anew")
+    yield from gated_by_update_faults(obj, old, gates)
+
+
+def _queue_faults(obj: Json, old: Json, at_rest: bool, default_queue: bool) -> Iterator[FieldError]:
+    before, after, path = queue_name(old), queue_name(obj), label_path(QUEUE_NAME)
+    if not at_rest and before != after:
+        yield immutable(path, after, "while the job runs", "suspend the job first")
+    if before and not after and default_queue:
+        message = "cannot be removed: new jobs of this namespace go to its queue default"
+        yield invalid(path, after, message, "name another LocalQueue instead")
+
+
+def _priority_faults(obj: Json, old: Json, at_rest: bool) -> Iterator[FieldError]:
+    before, after = label(old, PRIORITY_CLASS) or "", text(label(obj, PRIORITY_CLASS))
+    path = label_path(PRIORITY_CLASS)
+    if not before and after and not at_rest:
+        yield invalid(path, after, "cannot be added while the job runs", "suspend the job first")
+    elif before and not after:
+        yield invalid(path, after, "cannot be removed", "name another WorkloadPriorityClass")

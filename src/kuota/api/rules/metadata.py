@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for what many kinds share: labels, annotations, tolerations, selectors, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .. import names
+from ..base import Json
+from ..faults import FieldError
+from ..gates import Gate, Gates
+from .report import (
+    child,
+    duplicate,
+    elements,
+    forbidden,
+    integer,
+    invalid,
+    malformed,
+    mapping,
+    not_supported,
+    required,
+    string_map,
+    text,
+    texts,
+    too_long,
+    type_invalid,
+)
+
+PREFIX = "kueue.x-k8s.io/"
+ADMISSION_GATED_BY = f"{PREFIX}admission-gated-by"
+ELASTIC_JOB = f"{PREFIX}elastic-job"
+MAX_GATE = 63
+MAX_MESSAGE = 32768
+_STATUSES = ("True", "False", "Unknown")
+
+
+def annotation_path(key: str) -> str:
+    return f"metadata.annotations[{key}]"
+
+
+def label_path(key: str) -> str:
+    return f"metadata.labels[{key}]"
+
+
+def annotation(obj: Json, key: str) -> str | None:
+    return string_map(child(obj, "metadata", "annotations")).get(key)
+
+
+def label(obj: Json, key: str) -> str | None:
+    return string_map(child(obj, "metadata", "labels")).get(key)
+
+
+def elastic(obj: Json, gates: Gates) -> bool:
+    """Whether the job or workload opted into growing and shrinking while it runs."""
+    on = gates.on(Gate.ElasticJobsViaWorkloadSlices)
+    return on and annotation(obj, ELASTIC_JOB) == "true"
+
+
+def label_faults(labels: Any, path: str) -> Iterator[FieldError]:
+    """Faults of a map of labels. As in Kubernetes, all are reported at the map itself."""
+    for key, value in string_map(labels).items():
+        yield from malformed(path, key, names.qualified_name(key))
+        yield from malformed(path, value, names.label_value(value), f"change the value of {key}")
+
+
+def string_map_faults(value: Any, path: str) -> Iterator[FieldError]:
+    """Faults of type in labels or annotations, for objects that no schema is at hand for."""
+    if value is not None and not isinstance(value, dict):
+        yield type_invalid(path, value, "must be a map from keys to strings")
+    for key, each in mapping(value).items():
+        if not isinstance(each, str):
+            fix = f'put it in quotes: "{each}"' if isinstance(each, int | float) else ""
+            yield type_invalid(f"{path}[{key}]", each, f"must be a string, is {each!r}", fix)
+
+
+def annotation_faults(annotations: Any, path: str) -> Iterator[FieldError]:
+    total = 0
+    for key, value in string_map(annotations).items():
+        yield from malformed(path, key, names.qualified_name(key.lower()))
+        total += _size(key) + _size(value)
+    if total > names.MAX_ANNOTATIONS_BYTES:
+        yield too_long(path, f"annotations take {total} bytes, the limit is 262144")
+
+
+def toleration_faults(tolerations: Any, path: str) -> Iterator[FieldError]:
+    for index, toleration in enumerate(elements(tolerations)):
+        key = text(mapping(toleration).get("key"))
+        if key:
+            yield from malformed(f"{path}[{index}].key", key, names.qualified_name(key))
+
+
+def selector_faults(selector: Any, path: str) -> Iterator[FieldError]:
+    """Faults of a label selector. No selector at all is fine."""
+    yield from label_faults(child(selector, "matchLabels"), f"{path}.matchLabels")
+    for index, each in enumerate(elements(mapping(selector).get("matchExpressions"))):
+        yield from _requirement_faults(mapping(each), f"{path}.matchExpressions[{index}]")
+
+
+def _requirement_faults(requirement: Json, path: str) -> Iterator[FieldError]:
+    operator, values = requirement.get("operator"), elements(requirement.get("values"))
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield required(f"{path}.values", f"operator {operator} needs at least one value")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            fix = "remove the values, or use In or NotIn"
+            yield forbidden(f"{path}.values", f"operator {operator} takes no values", fix)
+    else:
+        fix = "use In, NotIn, Exists or DoesNotExist"
+        yield invalid(f"{path}.operator", operator, "is not a selector operator", fix)
+    key = text(requirement.get("key"))
+    yield from malformed(f"{path}.key", key, names.qualified_name(key))
+    for index, value in enumerate(texts(values)):
+        yield from malformed(f"{path}.values[{index}]", value, names.label_value(value))
+
+
+def condition_faults(conditions: Any, path: str) -> Iterator[FieldError]:
+    seen = set()
+    for index, each in enumerate(elements(conditions)):
+        condition, at = mapping(each), f"{path}[{index}]"
+        kind = text(condition.get("type"))
+        if kind in seen:
+            yield duplicate(f"{at}.type", kind, f"condition {kind} is listed twice")
+        seen.add(kind)
+        yield from malformed(f"{at}.type", kind, names.qualified_name(kind))
+        yield from _one_condition_faults(condition, at)
+
+
+def _one_condition_faults(condition: Json, path: str) -> Iterator[FieldError]:
+    if condition.get("status") not in _STATUSES:
+        yield not_supported(f"{path}.status", condition.get("status"), _STATUSES)
+    if (integer(condition.get("observedGeneration")) or 0) < 0:
+        value = condition["observedGeneration"]
+        yield invalid(f"{path}.observedGeneration", value, "must be 0 or more")
+    if not condition.get("lastTransitionTime"):
+        yield required(f"{path}.lastTransitionTime", "must say when the status last changed")
+    yield from _reason_faults(text(condition.get("reason")), f"{path}.reason")
+    if len(text(condition.get("message"))) > MAX_MESSAGE:
+        yield too_long(f"{path}.message", f"is longer than {MAX_MESSAGE} characters")
+
+
+def _reason_faults(reason: str, path: str) -> Iterator[FieldError]:
+    if not reason:
+        yield required(path, "must be set")
+        return
+    yield from malformed(path, reason, names.condition_reason(reason))
+    if len(reason) > names.MAX_REASON:
+        yield too_long(path, f"is longer than {names.MAX_REASON} characters")
+
+
+def gated_by_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    """Faults in the form of the comma list of admission gates. An empty annotation is fine."""
+    value = annotation(obj, ADMISSION_GATED_BY)
+    if not value or not gates.on(Gate.AdmissionGatedBy):
+        return
+    path = annotation_path(ADMISSION_GATED_BY)
+    seen = set()
+    for gate in _gate_names(value):
+        if not gate:
+            yield invalid(path, value, "has an empty gate name", "remove the extra comma")
+            continue
+        if gate in seen:
+            yield invalid(path, value, f"names the gate {gate} twice", "name it once")
+        seen.add(gate)
+        yield from malformed(path, gate, names.domain_prefixed_path(gate))
+        if _size(gate) > MAX_GATE:
+            yield too_long(path, f'gate "{gate}" is longer than {MAX_GATE} characters')
+
+
+def gated_by_update_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
+    """Gates may be taken away after creation, never added."""
+    before, after = annotation(old, ADMISSION_GATED_BY), annotation(obj, ADMISSION_GATED_BY)
+    if not after or not gates.on(Gate.AdmissionGatedBy):
+        return
+    added = sorted(set(_gate_names(after)) - set(_gate_names(before or "")) - {""})
+    if before is None or added:
+        what = "the annotation was added" if before is None else f"{', '.join(added)} was added"
+        fix = "admission gates can only be set when the object is created; create it anew"
+        yield forbidden(annotation_path(ADMISSION_GATED_BY), f"{what} after creation", fix)
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _gate_names(value: str) -> list[str]:
+    return [each.strip() for each in value.split(",")]

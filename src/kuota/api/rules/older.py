@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Says faults of a converted object in the words of v1beta1, which is what the user wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ..base import Json
+from ..faults import FieldError
+from .report import child, text
+
+_RENAMED = {
+    "ClusterQueue": {"spec.cohortName": "spec.cohort"},
+    "LocalQueue": {"status.flavorsUsage": "status.flavorUsage"},
+    "Workload": {
+        "spec.priorityClassRef": "spec.priorityClassName",
+        "status.accumulatedPastExecutionTimeSeconds": "status.accumulatedPastExexcutionTimeSeconds",
+    },
+    "MultiKueueCluster": {"spec.clusterSource": "spec"},
+}
+_STRATEGY = "spec.admissionChecksStrategy.admissionChecks"
+
+
+def as_written(faults: Iterable[FieldError], obj: Json) -> Iterator[FieldError]:
+    """The faults of v1beta2 with paths and words of the v1beta1 object they came from."""
+    names = dict(_RENAMED.get(text(obj.get("kind")), {}))
+    if child(obj, "spec").get("admissionChecks"):
+        names[_STRATEGY] = "spec.admissionChecks"
+    for fault in faults:
+        yield msgspec.structs.replace(
+            fault,
+            path=_moved(fault.path, names),
+            message=_reworded(fault.message, names),
+            fix=_reworded(fault.fix, names),
+        )
+
+
+def _moved(path: str, names: dict[str, str]) -> str:
+    for new, old in names.items():
+        if path == new or path.startswith((f"{new}.", f"{new}[")):
+            return old + path[len(new) :]
+    return path
+
+
+def _reworded(words: str, names: dict[str, str]) -> str:
+    for new, old in names.items():
+        words = words.replace(new, old)
+    return words

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a set of objects says about each other: names that lead nowhere, cohorts in a circle.
+
+Kueue accepts all of these, since objects may come in any order; they are advice about a set of
+manifests that belong together. A name is missed only when the set has objects of that kind at
+all: a lone LocalQueue may well point at a ClusterQueue that exists in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ..base import Json
+from ..faults import FieldError
+from .job_common import PRIORITY_CLASS, QUEUE_NAME
+from .metadata import label, label_path
+from .quota import RESOURCE_GROUPS
+from .report import child, elements, invalid, mapping, not_found, text, texts
+from .unknown import suggestion
+
+DEFAULT_NAMESPACE = "default"
+_NAMESPACED = frozenset({"LocalQueue"})
+_CHECKS = "spec.admissionChecksStrategy.admissionChecks"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A remark about the object at `index` of the set."""
+
+    index: int
+    fault: FieldError
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    """A field that names another object, and what happens while there is none."""
+
+    path: str
+    kind: str
+    name: str
+    consequence: str
+
+
+def reference_findings(objects: Sequence[Json]) -> list[Finding]:
+    """Findings about v1beta2 objects and jobs; the order of objects does not matter."""
+    names = _names(objects)
+    found = [
+        Finding(index, _missing(reference, obj, names))
+        for index, obj in enumerate(objects)
+        for reference in _references(obj)
+        if _is_missing(reference, obj, names)
+    ]
+    return found + list(_cycles(objects))
+
+
+def namespace_of(obj: Json) -> str:
+    return text(child(obj, "metadata").get("namespace")) or DEFAULT_NAMESPACE
+
+
+def name_of(obj: Json) -> str:
+    return text(child(obj, "metadata").get("name"))
+
+
+def _names(objects: Sequence[Json]) -> dict[str, set[tuple[str, str]]]:
+    """Namespace and name of the objects of each kind; no namespace for cluster-wide kinds."""
+    names: dict[str, set[tuple[str, str]]] = {}
+    for obj in objects:
+        kind = text(obj.get("kind"))
+        namespace = namespace_of(obj) if kind in _NAMESPACED else ""
+        names.setdefault(kind, set()).add((namespace, name_of(obj)))
+    return names
+
+
+def _is_missing(reference: _Reference, obj: Json, names: dict[str, set[tuple[str, str]]]) -> bool:
+    namespace = namespace_of(obj) if reference.kind in _NAMESPACED else ""
+    known = names.get(reference.kind)
+    return bool(known and reference.name) and (namespace, reference.name) not in (known or ())
+
+
+def _missing(
+    reference: _Reference, obj: Json, names: dict[str, set[tuple[str, str]]]
+) -> FieldError:
+    message = f"no {reference.kind} {reference.name} is given{_where(reference, obj)}"
+    known = names[reference.kind]
+    elsewhere = [namespace for namespace, name in known if name == reference.name]
+    if elsewhere:
+        fix = f"there is one in namespace {', '.join(sorted(elsewhere))}"
+    else:
+        fix = suggestion(reference.name, {name for _, name in known}) or "add it, or rename this"
+    return not_found(reference.path, reference.name, f"{message}: {reference.consequence}", fix)
+
+
+def _where(reference: _Reference, obj: Json) -> str:
+    return f" in namespace {namespace_of(obj)}" if reference.kind in _NAMESPACED else ""
+
+
+def _references(obj: Json) -> Iterator[_Reference]:
+    spec = child(obj, "spec")
+    match obj.get("kind"):
+        case "ClusterQueue":
+            yield from _cluster_queue(spec)
+        case "Cohort":
+            yield from _flavors(spec, "its quota cannot be used")
+        case "LocalQueue":
+            stuck = "its jobs will wait until it exists"
+            yield _Reference(
+                "spec.clusterQueue", "ClusterQueue", _text(spec, "clusterQueue"), stuck
+            )
+        case "ResourceFlavor":
+            stuck = "queues that use this flavor stay inactive"
+            yield _Reference("spec.topologyName", "Topology", _text(spec, "topologyName"), stuck)
+        case "Workload":
+            yield _queue("spec.queueName", _text(spec, "queueName"))
+        case "Job":
+            yield _queue(label_path(QUEUE_NAME), label(obj, QUEUE_NAME) or "")
+            yield _Reference(
+                label_path(PRIORITY_CLASS),
+                "WorkloadPriorityClass",
+                label(obj, PRIORITY_CLASS) or "",
+                "the job will not be queued until it exists",
+            )
+        case "AdmissionCheck":
+            target = child(spec, "parameters")
+            stuck = "the check, and queues that use it, stay inactive"
+            kind, name = _text(target, "kind"), _text(target, "name")
+            yield _Reference("spec.parameters.name", kind, name, stuck)
+        case "MultiKueueConfig":
+            for index, name in enumerate(texts(spec.get("clusters"))):
+                stuck = "nothing will be sent there"
+                yield _Reference(f"spec.clusters[{index}]", "MultiKueueCluster", name, stuck)
+
+
+def _cluster_queue(spec: Json) -> Iterator[_Reference]:
+    inactive = "the queue stays inactive and admits nothing"
+    yield from _flavors(spec, inactive)
+    checks = elements(child(spec, "admissionChecksStrategy").get("admissionChecks"))
+    for index, each in enumerate(checks):
+        name = _text(mapping(each), "name")
+        yield _Reference(f"{_CHECKS}[{index}].name", "AdmissionCheck", name, inactive)
+
+
+def _flavors(spec: Json, consequence: str) -> Iterator[_Reference]:
+    for index, group in enumerate(elements(spec.get("resourceGroups"))):
+        for number, flavor in enumerate(elements(mapping(group).get("flavors"))):
+            path = f"{RESOURCE_GROUPS}[{index}].flavors[{number}].name"
+            yield _Reference(path, "ResourceFlavor", _text(mapping(flavor), "name"), consequence)
+
+
+def _queue(path: str, name: str) -> _Reference:
+    return _Reference(path, "LocalQueue", name, "it will wait until the queue exists")
+
+
+def _text(node: Json, field: str) -> str:
+    return text(node.get(field))
+
+
+def _cycles(objects: Sequence[Json]) -> Iterator[Finding]:
+    """One finding for each Cohort that is its own ancestor."""
+    parents = {
+        name_of(obj): _text(child(obj, "spec"), "parentName")
+        for obj in objects
+        if obj.get("kind") == "Cohort"
+    }
+    for index, obj in enumerate(objects):
+        circle = _circle(name_of(obj), parents) if obj.get("kind") == "Cohort" else []
+        if circle:
+            way = " > ".join([*circle, circle[0]])
+            message = f"cohorts form a circle ({way}): Kueue admits nothing in any of them"
+            fix = "remove parentName from the one that should be at the top"
+            yield Finding(index, invalid("spec.parentName", parents[circle[0]], message, fix))
+
+
+def _circle(start: str, parents: dict[str, str]) -> list[str]:
+    """The way from `start` up to itself; empty when it leads elsewhere."""
+    way = [start]
+    while (parent := parents.get(way[-1], "")) and parent not in way:
+        way.append(parent)
+    return way if parent == start else []

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the API server that join several fields of one object.
+
+A CRD carries them as CEL expressions; without a CEL engine they are functions here. Where Kueue's
+webhook has the same rule, both report the same path, so that it is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..base import Json
+from ..faults import FieldError
+from .cluster_queue import fungibility_faults, preemption_faults
+from .quota import RESOURCE_GROUPS
+from .report import child, elements, integer, invalid, mapping, text, texts
+from .workload_status import reserved
+
+HOSTNAME = "kubernetes.io/hostname"
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_KIND_BY_GROUP = {
+    "scheduling.k8s.io": "PriorityClass",
+    "kueue.x-k8s.io": "WorkloadPriorityClass",
+}
+
+
+def relation_faults(obj: Json) -> Iterator[FieldError]:
+    """Faults of a defaulted v1beta2 object."""
+    rules = _RELATIONS.get(text(obj.get("kind")))
+    if rules is not None:
+        yield from rules(obj)
+
+
+def _workload(obj: Json) -> Iterator[FieldError]:
+    spec, status = child(obj, "spec"), child(obj, "status")
+    for index, each in enumerate(map(mapping, elements(spec.get("podSets")))):
+        least, count = integer(each.get("minCount")), integer(each.get("count"))
+        if least is not None and count is not None and least > count:
+            message = f"minCount {least} is above count {count}"
+            yield invalid(f"spec.podSets[{index}]", least, message, f"use {count} or less")
+    yield from _priority(spec)
+    assigned = elements(child(status, "admission").get("podSetAssignments"))
+    pod_sets = elements(spec.get("podSets"))
+    admitted = reserved(obj) and status.get("admission") is not None
+    if admitted and len(assigned) != len(pod_sets):
+        message = f"has {len(assigned)} entries for {len(pod_sets)} pod sets"
+        path = "status.admission.podSetAssignments"
+        yield invalid(path, len(assigned), message, "assign each pod set once")
+    if status.get("clusterName") and elements(status.get("nominatedClusterNames")):
+        message = "clusterName and nominatedClusterNames exclude each other"
+        fix = "clear nominatedClusterNames when the cluster is chosen"
+        yield invalid("status", status.get("clusterName"), message, fix)
+    for index, each in enumerate(map(mapping, assigned)):
+        path = f"status.admission.podSetAssignments[{index}].topologyAssignment"
+        yield from _topology_assignment(child(each, "topologyAssignment"), path)
+    yield from _updates(status)
+
+
+def _priority(spec: Json) -> Iterator[FieldError]:
+    ref = spec.get("priorityClassRef")
+    if ref is None:
+        return
+    if spec.get("priority") is None:
+        message = "priorityClassRef needs the number as well, in priority"
+        yield invalid("spec", None, message, "set spec.priority to the value of the class")
+    group, kind = text(mapping(ref).get("group")), text(mapping(ref).get("kind"))
+    if group in _KIND_BY_GROUP and kind and kind != _KIND_BY_GROUP[group]:
+        fix = f"with group {group} use kind {_KIND_BY_GROUP[group]}"
+        yield invalid("spec.priorityClassRef", ref, f"group {group} has no kind {kind}", fix)
+
+
+def _updates(status: Json) -> Iterator[FieldError]:
+    for index, check in enumerate(elements(status.get("admissionChecks"))):
+        for number, update in enumerate(elements(mapping(check).get("podSetUpdates"))):
+            path = f"status.admissionChecks[{index}].podSetUpdates[{number}].tolerations"
+            yield from _tolerations(mapping(update).get("tolerations"), path)
+
+
+def _topology_assignment(assignment: Json, path: str) -> Iterator[FieldError]:
+    levels = len(elements(assignment.get("levels")))
+    for index, each in enumerate(map(mapping, elements(assignment.get("slices")))):
+        at, domains = f"{path}.slices[{index}]", integer(each.get("domainCount"))
+        values = elements(each.get("valuesPerLevel"))
+        if len(values) != levels:
+            message = f"slice {index} has {len(values)} valuesPerLevel for {levels} levels"
+            yield invalid(path, len(values), message)
+        counts = child(each, "podCounts")
+        yield from _one_of(each.get("podCounts"), ("universal", "individual"), f"{at}.podCounts")
+        lists = [("podCounts.individual", counts.get("individual"))]
+        for number, level in enumerate(values):
+            names = ("universal", "individual")
+            yield from _one_of(level, names, f"{at}.valuesPerLevel[{number}]")
+            roots = child(level, "individual").get("roots")
+            lists.append((f"valuesPerLevel[{number}].individual.roots", roots))
+        for name, entries in lists:
+            if isinstance(entries, list) and len(entries) != domains:
+                message = f"{name} has {len(entries)} entries for {domains} domains"
+                yield invalid(at, len(entries), message)
+
+
+def _one_of(value: Any, names: tuple[str, ...], path: str) -> Iterator[FieldError]:
+    """Exactly one of the named fields must be set. An absent value is left to others."""
+    if not isinstance(value, dict):
+        return
+    given = [name for name in names if value.get(name) is not None]
+    if len(given) != 1:
+        found = "both are" if given else "none is"
+        yield invalid(path, given, f"exactly one of {' and '.join(names)} must be set, {found}")
+
+
+def _cluster_queue(obj: Json) -> Iterator[FieldError]:
+    spec = child(obj, "spec")
+    for index, each in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
+        covered = elements(each.get("coveredResources"))
+        for number, flavor in enumerate(map(mapping, elements(each.get("flavors")))):
+            resources = elements(flavor.get("resources"))
+            if resources and len(resources) != len(covered):
+                name, names = text(flavor.get("name")) or f"number {number}", texts(covered)
+                message = (
+                    f"flavor {name} has {len(resources)} quota(s) for {len(covered)} resource(s)"
+                )
+                fix = f"give it a quota for each of: {', '.join(names)}"
+                yield invalid(f"{RESOURCE_GROUPS}[{index}]", len(resources), message, fix)
+            if not spec.get("cohortName"):
+                path = f"{RESOURCE_GROUPS}[{index}].flavors[{number}]"
+                yield from _borrowing(resources, path)
+    yield from preemption_faults(spec)
+    yield from fungibility_faults(spec)
+
+
+def _borrowing(resources: list[Any], path: str) -> Iterator[FieldError]:
+    for index, each in enumerate(map(mapping, resources)):
+        if each.get("borrowingLimit") is not None:
+            message = "has no effect without spec.cohortName"
+            fix = "set spec.cohortName, or remove borrowingLimit"
+            at = f"{path}.resources[{index}].borrowingLimit"
+            yield invalid(at, each["borrowingLimit"], message, fix)
+
+
+def _resource_flavor(obj: Json) -> Iterator[FieldError]:
+    spec = child(obj, "spec")
+    if spec.get("topologyName") and not child(spec, "nodeLabels"):
+        message = "topologyName needs at least one nodeLabel, to tell which nodes are meant"
+        yield invalid("spec", spec.get("topologyName"), message, "set spec.nodeLabels")
+    for index, each in enumerate(map(mapping, elements(spec.get("nodeTaints")))):
+        effect = text(each.get("effect"))
+        if effect and effect not in _EFFECTS:
+            path = f"spec.nodeTaints[{index}]"
+            yield invalid(path, effect, f"{effect} is not a taint effect", _one(_EFFECTS))
+    yield from _tolerations(spec.get("tolerations"), "spec.tolerations")
+
+
+def _one(options: tuple[str, ...]) -> str:
+    return f"use one of: {', '.join(options)}"
+
+
+def _tolerations(tolerations: Any, path: str) -> Iterator[FieldError]:
+    for index, each in enumerate(map(mapping, elements(tolerations))):
+        for message, fix in _toleration_complaints(each):
+            yield invalid(f"{path}[{index}]", each, message, fix)
+
+
+def _toleration_complaints(each: Json) -> Iterator[tuple[str, str]]:
+    operator, effect = text(each.get("operator")), text(each.get("effect"))
+    if not each.get("key") and operator != "Exists":
+        yield "a toleration without key matches every taint", "set operator to Exists, or a key"
+    if each.get("tolerationSeconds") is not None and effect != "NoExecute":
+        yield "tolerationSeconds needs effect NoExecute", "set the effect, or remove the seconds"
+    if operator not in ("", "Equal", "Exists"):
+        yield f"{operator} is not a toleration operator", _one(("Equal", "Exists"))
+    if operator == "Exists" and each.get("value"):
+        yield "operator Exists takes no value", "remove the value, or use operator Equal"
+    if effect and effect not in _EFFECTS:
+        yield f"{effect} is not a taint effect", _one(_EFFECTS)
+
+
+def level_names(obj: Json) -> list[str]:
+    """The node labels of a Topology, from the widest level to the narrowest."""
+    levels = map(mapping, elements(child(obj, "spec").get("levels")))
+    return [text(each.get("nodeLabel")) for each in levels]
+
+
+def _topology(obj: Json) -> Iterator[FieldError]:
+    names = level_names(obj)
+    if len(set(names)) != len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        yield invalid("spec.levels", names, f"level {repeated} is listed twice", "list it once")
+    if HOSTNAME in names[:-1]:
+        message = f"{HOSTNAME} is not the last level, and nothing is narrower than a node"
+        yield invalid("spec.levels", names, message, "move it to the end")
+
+
+def _multikueue_config(obj: Json) -> Iterator[FieldError]:
+    names = texts(child(obj, "spec").get("clusters"))
+    if len(set(names)) != len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        message = f"cluster {repeated} is listed twice"
+        yield invalid("spec.clusters", names, message, "list it once")
+
+
+def _multikueue_cluster(obj: Json) -> Iterator[FieldError]:
+    source = child(obj, "spec").get("clusterSource")
+    yield from _one_of(source, ("kubeConfig", "clusterProfileRef"), "spec.clusterSource")
+
+
+_RELATIONS: dict[str, Callable[[Json], Iterator[FieldError]]] = {
+    "Workload": _workload,
+    "ClusterQueue": _cluster_queue,
+    "ResourceFlavor": _resource_flavor,
+    "Topology": _topology,
+    "MultiKueueConfig": _multikueue_config,
+    "MultiKueueCluster": _multikueue_cluster,
+}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules for the annotations of a pod template that ask for topology-aware placement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from .. import names
+from ..faults import FieldError
+from ..gates import Gate, Gates
+from .metadata import PREFIX
+from .report import (
+    duplicate,
+    forbidden,
+    integer,
+    invalid,
+    malformed,
+    mapping,
+    required,
+    string_map,
+    text,
+    too_many,
+    truth,
+    whole,
+)
+
+REQUIRED = f"{PREFIX}podset-required-topology"
+PREFERRED = f"{PREFIX}podset-preferred-topology"
+UNCONSTRAINED = f"{PREFIX}podset-unconstrained-topology"
+SLICE_REQUIRED = f"{PREFIX}podset-slice-required-topology"
+SLICE_SIZE = f"{PREFIX}podset-slice-size"
+SLICE_LAYERS = f"{PREFIX}podset-slice-required-topology-constraints"
+GROUP_NAME = f"{PREFIX}podset-group-name"
+_MODES = (REQUIRED, PREFERRED, UNCONSTRAINED)
+_MAX_LAYERS = 3
+
+
+def topology_faults(
+    metadata: Any, path: str, pods: int | None, gates: Gates
+) -> Iterator[FieldError]:
+    """Faults of one pod template's metadata, found at `path`; `pods` is how many it makes."""
+    if not gates.on(Gate.TopologyAwareScheduling):
+        return
+    annotations = string_map(mapping(metadata).get("annotations"))
+    at = f"{path}.annotations"
+    yield from _mode_faults(annotations, at)
+    yield from _slice_faults(annotations, at)
+    yield from _group_faults(annotations, at)
+    yield from _layers_faults(annotations, at, gates)
+    yield from _bound_faults(annotations, at, pods)
+
+
+def _mode_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
+    given = [key for key in _MODES if key in annotations]
+    if len(given) > 1:
+        message = f"{' and '.join(given)} exclude each other"
+        yield invalid(at, None, message, "keep one of them")
+    for key in (REQUIRED, PREFERRED, SLICE_REQUIRED):
+        if key in annotations:
+            complaints = names.qualified_name(annotations[key])
+            yield from malformed(f"{at}[{key}]", annotations[key], complaints)
+    value = annotations.get(UNCONSTRAINED)
+    if value is not None and truth(value) is None:
+        yield invalid(f"{at}[{UNCONSTRAINED}]", value, "must be true or false", 'write "true"')
+
+
+def _slice_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
+    size, level = annotations.get(SLICE_SIZE), annotations.get(SLICE_REQUIRED)
+    path = f"{at}[{SLICE_SIZE}]"
+    if SLICE_LAYERS in annotations:
+        return
+    if size is None:
+        if level is not None:
+            yield required(path, "a slice level needs a slice size", f"set {SLICE_SIZE}")
+        return
+    if level is None:
+        fix = f"set {SLICE_REQUIRED}, or remove the size"
+        yield forbidden(path, "a slice size needs a level that holds the slice", fix)
+    yield from _size_faults(size, path)
+
+
+def _size_faults(size: str, path: str) -> Iterator[FieldError]:
+    number = whole(size)
+    if number is None or number >= 2**31:
+        yield invalid(path, size, "must be a whole number of 32 bits")
+    elif number < 1:
+        yield invalid(path, size, f"must be 1 or more, is {number}")
+
+
+def _group_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:
+    group = annotations.get(GROUP_NAME)
+    if group is None:
+        return
+    path = f"{at}[{GROUP_NAME}]"
+    if group.isascii() and group.isdigit():
+        yield invalid(path, group, "must not be a number", "use a word, such as workers")
+    for key in (SLICE_SIZE, SLICE_REQUIRED, SLICE_LAYERS):
+        if key in annotations:
+            yield forbidden(path, f"does not go with {key}", "keep one of the two")
+    if REQUIRED not in annotations and PREFERRED not in annotations:
+        fix = f"set {REQUIRED} or {PREFERRED}"
+        yield forbidden(path, "has no meaning without a required or preferred level", fix)
+
+
+def _layers_faults(annotations: dict[str, str], at: str, gates: Gates) -> Iterator[FieldError]:
+    value = annotations.get(SLICE_LAYERS)
+    if value is None:
+        return
+    path = f"{at}[{SLICE_LAYERS}]"
+    if not gates.on(Gate.TASMultiLayerTopology):
+        yield forbidden(path, "needs the feature gate TASMultiLayerTopology", "switch it on")
+        return
+    for key in (SLICE_REQUIRED, SLICE_SIZE):
+        if key in annotations:
+            yield forbidden(path, f"does not go with {key}", f"remove {key}")
+    layers = _layers(value)
+    if layers is None:
+        fix = 'write it like [{"topology": "example.com/rack", "size": 8}]'
+        yield invalid(path, value, "must be a JSON list of objects with topology and size", fix)
+    elif not layers:
+        yield invalid(path, value, "must have at least one layer", "remove the annotation")
+    elif len(layers) > _MAX_LAYERS:
+        yield too_many(path, len(layers), f"has {len(layers)} layers, at most 3 are allowed")
+    else:
+        yield from _layer_faults(layers, path)
+
+
+def _layers(value: str) -> list[dict[str, Any]] | None:
+    try:
+        decoded = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    if not isinstance(decoded, list) or not all(isinstance(each, dict) for each in decoded):
+        return None
+    return decoded
+
+
+def _layer_faults(layers: list[dict[str, Any]], path: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    above: int | None = None
+    for index, layer in enumerate(layers):
+        level, size = text(layer.get("topology")), integer(layer.get("size")) or 0
+        at = f"{path}[{index}]"
+        yield from malformed(f"{at}.topology", level, names.qualified_name(level))
+        if level in seen:
+            yield duplicate(f"{at}.topology", level, f"level {level} is listed twice")
+        seen.add(level)
+        if size < 1:
+            yield invalid(f"{at}.size", size, f"must be 1 or more, is {size}")
+        elif above is not None and above % size:
+            message = f"{size} does not divide {above}, the size of the layer above"
+            yield invalid(f"{at}.size", size, message)
+        above = size if size >= 1 else None
+
+
+def _bound_faults(annotations: dict[str, str], at: str, pods: int | None) -> Iterator[FieldError]:
+    if pods is None:
+        return
+    key = SLICE_LAYERS if SLICE_LAYERS in annotations else SLICE_SIZE
+    value = annotations.get(key)
+    if value is None:
+        return
+    size = _outermost_size(value) if key == SLICE_LAYERS else whole(value)
+    if size is not None and size > pods:
+        message = f"a slice of {size} pods does not fit in a pod set of {pods}"
+        yield invalid(f"{at}[{key}]", value, message, f"use {pods} or less")
+
+
+def _outermost_size(value: str) -> int | None:
+    layers = _layers(value)
+    return integer(layers[0].get("size")) if layers else None

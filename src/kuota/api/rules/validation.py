@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the layers together: schema, relations, transitions, webhook, for either version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .. import names
+from ..base import Json
+from ..convert import convert
+from ..defaults import defaulted, schema_defaulted
+from ..faults import ErrorType, FieldError
+from ..gates import Gates
+from ..kueue import V1BETA2
+from ..v1beta1 import V1BETA1
+from .metadata import annotation_faults, label_faults
+from .older import as_written
+from .relations import relation_faults
+from .report import child, malformed, mapping, required, text, type_invalid
+from .schema import field_faults
+from .transitions import transition_faults
+from .webhook import webhook_faults
+
+_DEFAULT_GATES = Gates()
+
+
+def faults(obj: Any, old: Any = None, gates: Gates = _DEFAULT_GATES) -> list[FieldError]:
+    """Everything that keeps an object of Kueue from being created, or updated from `old`.
+
+    Defaults are filled in first, so the object may be just as a user wrote it. Paths are those of
+    the version the object is written in. An object of another group has no faults here.
+    """
+    if not isinstance(obj, dict):
+        return [type_invalid("", obj, "a manifest must be an object with fields")]
+    stored = None if old is None else schema_defaulted(mapping(old))
+    full = defaulted(obj, gates) if old is None else schema_defaulted(obj)
+    refused: Iterable[FieldError]
+    if full.get("apiVersion") == V1BETA1:
+        refused = as_written(webhook_faults(_current(full), _current(stored), gates), full)
+    else:
+        refused = webhook_faults(full, stored, gates)
+    return _joined(_schema(full, stored), refused)
+
+
+def schema_faults(obj: Any, old: Any = None) -> list[FieldError]:
+    """What an API server with Kueue's CRDs refuses, before any webhook is asked."""
+    if not isinstance(obj, dict):
+        return [type_invalid("", obj, "a manifest must be an object with fields")]
+    stored = None if old is None else schema_defaulted(mapping(old))
+    return _schema(schema_defaulted(obj), stored)
+
+
+def _schema(full: Json, old: Json | None) -> list[FieldError]:
+    """Faults by the CRD of a defaulted object."""
+    if full.get("apiVersion") not in (V1BETA1, V1BETA2):
+        return []
+    found = [*_metadata_faults(full), *field_faults(full)]
+    if full["apiVersion"] == V1BETA1:
+        found += as_written(relation_faults(_current(full)), full)
+    else:
+        found += relation_faults(full)
+    if old is not None:
+        found += transition_faults(full, old)
+    return found
+
+
+def _current(obj: Any) -> Any:
+    return obj if obj is None else schema_defaulted(convert(obj, "v1beta2"))
+
+
+def _metadata_faults(obj: Json) -> Iterator[FieldError]:
+    metadata = child(obj, "metadata")
+    name = text(metadata.get("name"))
+    if name:
+        yield from malformed("metadata.name", name, names.dns_subdomain(name))
+    elif not text(metadata.get("generateName")):
+        yield required("metadata.name", "every object needs a name", "set metadata.name")
+    yield from label_faults(metadata.get("labels"), "metadata.labels")
+    yield from annotation_faults(metadata.get("annotations"), "metadata.annotations")
+
+
+def _joined(first: list[FieldError], second: Iterable[FieldError]) -> list[FieldError]:
+    """The faults of both layers, less those of the second that only repeat one of the first."""
+    said = {fault.path for fault in first}
+    twice = {fault.path for fault in first if fault.type is ErrorType.DUPLICATE}
+    return first + [
+        fault
+        for fault in second
+        if fault.path not in said and fault.path.removesuffix(".name") not in twice
+    ]

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Structural schemas, made from the types, the constraint tables and the CEL rules.
+
+The types say which fields there are and of what kind; the tables say the rest. The result obeys
+what a CustomResourceDefinition demands: every node has a type (or is an int-or-string, or keeps
+unknown fields), and there are neither references nor alternatives.
+
+A few shapes are written out by hand, because our types only have the fields that are read: see
+`WRITTEN`. A pod template is one of them. Spelling a whole PodSpec out would make a schema of half a
+megabyte for text that the API server of the pods checks anyway, so it is compact: of the
+metadata, labels and annotations are kept; the spec must have named containers and keeps the rest
+unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import inspect
+
+from .. import core
+from ..base import Json, Object
+from ..constraints import FieldRule
+from .celrule import Rules
+
+QUANTITY_PATTERN = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+_KEEP = "x-kubernetes-preserve-unknown-fields"
+_TEXT: Json = {"type": "string"}
+_TEXTS: Json = {"type": "object", "additionalProperties": _TEXT}
+_CONTAINERS: Json = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"name": _TEXT}, "required": ["name"], _KEEP: True},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["name"],
+}
+_POD_TEMPLATE: Json = {
+    "type": "object",
+    "properties": {
+        "metadata": {"type": "object", "properties": {"labels": _TEXTS, "annotations": _TEXTS}},
+        "spec": {
+            "type": "object",
+            "properties": {"containers": _CONTAINERS, "initContainers": _CONTAINERS},
+            "required": ["containers"],
+            _KEEP: True,
+        },
+    },
+}
+_TAINT: Json = {
+    "type": "object",
+    "properties": {
+        "key": _TEXT,
+        "value": _TEXT,
+        "effect": _TEXT,
+        "timeAdded": {"type": "string", "format": "date-time"},
+    },
+    "required": ["effect", "key"],
+}
+
+WRITTEN: Mapping[type, Json] = {core.PodTemplateSpec: _POD_TEMPLATE, core.Taint: _TAINT}
+
+_WORDS = {
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "pattern": "pattern",
+    "format": "format",
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "max_properties": "maxProperties",
+    "list_type": "x-kubernetes-list-type",
+    "map_type": "x-kubernetes-map-type",
+}
+
+
+class Walker:
+    """Writes the schema of one kind. `left_out` are fields a type has but the kind does not."""
+
+    def __init__(
+        self, table: Mapping[str, FieldRule], rules: Rules, left_out: frozenset[str]
+    ) -> None:
+        self._table = table
+        self._rules = rules
+        self._left_out = left_out
+
+    def root(self, kind: type[Object]) -> Json:
+        struct = inspect.type_info(kind)
+        assert isinstance(struct, inspect.StructType)
+        schema = self._object(struct, "")
+        schema["properties"]["metadata"] = {"type": "object"}
+        return schema | self._said("")
+
+    def _object(self, struct: inspect.StructType, path: str) -> Json:
+        properties: Json = {}
+        required = []
+        for field in struct.fields:
+            below = f"{path}.{field.encode_name}" if path else field.encode_name
+            if below in self._left_out:
+                continue
+            properties[field.encode_name] = self._node(field.type, below)
+            if below in self._table and self._table[below].required:
+                required.append(field.encode_name)
+        schema: Json = {"type": "object", "properties": properties}
+        return schema | {"required": sorted(required)} if required else schema
+
+    def _node(self, type_: inspect.Type, path: str) -> Json:
+        return self._shape(type_, path) | self._said(path)
+
+    def _shape(self, type_: inspect.Type, path: str) -> Json:
+        match type_:
+            case inspect.UnionType():
+                return self._union(type_, path)
+            case inspect.StructType(cls=cls):
+                return WRITTEN[cls] if cls in WRITTEN else self._object(type_, path)
+            case inspect.ListType(item_type=item):
+                return {"type": "array", "items": self._node(item, f"{path}[]")}
+            case inspect.DictType(value_type=value):
+                values = self._node(value, f"{path}{{}}")
+                return {"type": "object", "additionalProperties": values}
+            case _:
+                return _scalar(type_, path)
+
+    def _union(self, union: inspect.UnionType, path: str) -> Json:
+        """Only two unions are written: something or nothing, and a quantity."""
+        present = [each for each in union.types if not isinstance(each, inspect.NoneType)]
+        if len(present) == 1:
+            return self._shape(present[0], path)
+        return {
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": QUANTITY_PATTERN,
+            "x-kubernetes-int-or-string": True,
+        }
+
+    def _said(self, path: str) -> Json:
+        """What the tables say about the field at `path`."""
+        said = dict(_words(self._table[path])) if path in self._table else {}
+        if path in self._rules:
+            said["x-kubernetes-validations"] = [
+                {"rule": each.rule, "message": each.message} for each in self._rules[path]
+            ]
+        return said
+
+
+def _words(rule: FieldRule) -> Iterator[tuple[str, object]]:
+    for name, word in _WORDS.items():
+        value = getattr(rule, name)
+        if value is not None and value != "":
+            yield word, value
+    if rule.enum:
+        yield "enum", list(rule.enum)
+    if rule.has_default:
+        yield "default", rule.default
+    if rule.list_map_keys:
+        yield "x-kubernetes-list-map-keys", list(rule.list_map_keys)
+
+
+def _scalar(type_: inspect.Type, path: str) -> Json:
+    match type_:
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case inspect.IntType():
+            return {"type": "integer", "format": "int32"}
+        case inspect.StrType():
+            return {"type": "string"}
+        case inspect.DateTimeType():
+            return {"type": "string", "format": "date-time"}
+        case _:
+            raise TypeError(f"{path}: no schema for {type(type_).__name__}")
+
+
+def copied(schema: Json) -> Json:
+    """A copy that shares nothing, so that a caller may change it."""
+    result: Json = msgspec.json.decode(msgspec.json.encode(schema))
+    return result

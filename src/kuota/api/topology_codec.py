@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both forms of a topology assignment: plain domains, and the compact slices that are stored.
+
+A domain is one place in the topology (a value per level) and the pods it gets. Thousands of them
+share most of their text, so v1beta2 stores columns instead of rows: a slice holds, per level,
+either one value for all its domains or a root for each between a common prefix and suffix, and
+likewise one pod count or a count for each.
+
+Names of hosts tend to share a prefix per node pool. When the lowest level is the hostname and
+the gate TASAssignmentsEncodingByHostnamePrefix is on, domains are also cut into runs with the same
+prefix, a slice per run, and the smaller of the two encodings is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, repeat
+from typing import TypeVar
+
+import msgspec
+
+from .workload import (
+    LevelSlice,
+    LevelValues,
+    PodCounts,
+    PodSetAssignment,
+    TopologyAssignment,
+    TopologySlice,
+)
+
+HOSTNAME = "kubernetes.io/hostname"
+MAX_DOMAINS = 100_000
+MAX_SLICES = 1000
+
+_T = TypeVar("_T")
+
+
+class Domain(msgspec.Struct, frozen=True, gc=False):
+    """One place, named by a value per level from high to low, and the pods there."""
+
+    values: list[str]
+    count: int
+
+
+def expand(assignment: TopologyAssignment) -> list[Domain]:
+    """Every domain, in stored order. A column too short for its slice ends the slice early."""
+    return [domain for part in assignment.slices or () for domain in _domains(part)]
+
+
+def _domains(part: TopologySlice) -> Iterator[Domain]:
+    columns = [_column(level, part.domain_count) for level in part.values_per_level or ()]
+    # A slice without levels still has its domains, with nothing to name them.
+    rows = zip(*columns, strict=False) if columns else repeat((), part.domain_count)
+    for values, count in zip(rows, _counts(part), strict=False):
+        yield Domain(list(values), count)
+
+
+def _column(level: LevelSlice, length: int) -> Iterator[str]:
+    if level.individual is None:
+        return repeat(level.universal or "", length)
+    prefix, suffix = level.individual.prefix or "", level.individual.suffix or ""
+    return (f"{prefix}{root}{suffix}" for root in (level.individual.roots or ())[:length])
+
+
+def _counts(part: TopologySlice) -> Iterator[int]:
+    if part.pod_counts.universal is not None:
+        return repeat(part.pod_counts.universal, part.domain_count)
+    return iter((part.pod_counts.individual or ())[: part.domain_count])
+
+
+def pod_counts(assignment: TopologyAssignment) -> list[int]:
+    """The pods of each domain, in stored order, without spelling the names out."""
+    return list(chain.from_iterable(_counts(part) for part in assignment.slices or ()))
+
+
+def domain_count(assignment: TopologyAssignment) -> int:
+    return sum(part.domain_count for part in assignment.slices or ())
+
+
+def on_node(assignment: PodSetAssignment | None, node: str) -> bool:
+    """Whether pods are assigned to that very node, which only the hostname level can tell."""
+    topology = assignment.topology_assignment if assignment else None
+    if topology is None or not topology.levels or topology.levels[-1] != HOSTNAME:
+        return False
+    return any(domain.values[-1:] == [node] and domain.count > 0 for domain in expand(topology))
+
+
+def compact(
+    levels: Sequence[str], domains: Sequence[Domain], by_hostname_prefix: bool = True
+) -> TopologyAssignment:
+    """The stored form. Expanding it gives `domains` back, in the same order."""
+    single = TopologyAssignment(levels=list(levels), slices=_slices([domains]))
+    if not by_hostname_prefix or not levels or levels[-1] != HOSTNAME:
+        return single
+    split = split_by_hostname(levels, domains)
+    if split is None or len(split.slices or ()) > MAX_SLICES or _size(split) > _size(single):
+        return single
+    return split
+
+
+def split_by_hostname(
+    levels: Sequence[str], domains: Sequence[Domain]
+) -> TopologyAssignment | None:
+    """The encoding with a slice per run of hostnames; None when hostnames have no prefixes."""
+    keys = prefix_keys(["".join(domain.values[-1:]) for domain in domains])
+    if keys is None:
+        return None
+    return TopologyAssignment(levels=list(levels), slices=_slices(runs(domains, keys)))
+
+
+def _size(assignment: TopologyAssignment) -> int:
+    return len(msgspec.json.encode(assignment))
+
+
+def _slices(parts: Sequence[Sequence[Domain]]) -> list[TopologySlice]:
+    # Domains of one slice name as many levels; older writers were not held to that.
+    even = (run for part in parts for run in runs(part, [len(each.values) for each in part]))
+    return [_slice(chunk) for run in even for chunk in chunks(run, MAX_DOMAINS)]
+
+
+def _slice(domains: Sequence[Domain]) -> TopologySlice:
+    columns = zip(*(domain.values for domain in domains), strict=True)
+    counts = [domain.count for domain in domains]
+    same = len(set(counts)) == 1
+    return TopologySlice(
+        domain_count=len(domains),
+        values_per_level=[_level(column) for column in columns],
+        pod_counts=PodCounts(universal=counts[0]) if same else PodCounts(individual=counts),
+    )
+
+
+def _level(values: tuple[str, ...]) -> LevelSlice:
+    if len(set(values)) == 1:
+        return LevelSlice(universal=values[0])
+    suffix = _common_prefix([value[::-1] for value in values])[::-1]
+    # Where prefix and suffix would overlap in the shortest value, the suffix has precedence.
+    rest = [value.removesuffix(suffix) for value in values]
+    prefix = _common_prefix(rest)
+    roots = [value.removeprefix(prefix) for value in rest]
+    return LevelSlice(
+        individual=LevelValues(prefix=prefix or None, suffix=suffix or None, roots=roots)
+    )
+
+
+def _common_prefix(values: Sequence[str]) -> str:
+    low, high = min(values), max(values)
+    length = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
+    return low[:length]
+
+
+def prefix_keys(hostnames: Sequence[str]) -> list[str] | None:
+    """For each hostname its longest dash-ended prefix that another one has too, "" for none.
+
+    None when no hostname has a dash at all, so that there is nothing to cut by.
+    """
+    uses = Counter(prefix for name in hostnames for prefix in _dashed(name))
+    if not uses:
+        return None
+    return [next((p for p in _dashed(name) if uses[p] > 1), "") for name in hostnames]
+
+
+def _dashed(name: str) -> list[str]:
+    """Prefixes that end in a dash, longest first."""
+    return [name[: i + 1] for i in range(len(name) - 1, -1, -1) if name[i] == "-"]
+
+
+def runs(items: Sequence[_T], keys: Sequence[object]) -> list[list[_T]]:
+    """The items cut wherever the key changes."""
+    pairs = groupby(zip(keys, items, strict=True), key=lambda pair: pair[0])
+    return [[item for _, item in run] for _, run in pairs]
+
+
+def chunks(items: Sequence[_T], size: int) -> list[Sequence[_T]]:
+    """The items in pieces of at most `size`; no items give no piece."""
+    return [items[start : start + size] for start in range(0, len(items), size)]

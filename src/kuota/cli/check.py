@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota check`: say what is wrong with manifests before a cluster does.
+
+Exit status: 0 when there are no faults (warnings are allowed), 1 when there are, 2 when the
+command was used wrongly or a file could not be read.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from .findings import Verdict
+
+FAULTY = 1
+UNREADABLE = 2
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, type=click.Path(allow_dash=True))
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    multiple=True,
+    type=click.Path(allow_dash=True),
+    metavar="FILE",
+    help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
+@click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
+def command(
+    files: tuple[str, ...], filenames: tuple[str, ...], output: str, feature_gates: str
+) -> None:
+    """Check manifests of Kueue: syntax, fields, values, and names that lead nowhere.
+
+    Reads YAML and JSON, in either API version, and asks no cluster. Objects of other groups are
+    skipped, except Jobs, Namespaces and PriorityClasses.
+
+    \b
+    Examples:
+      kuota check -f queues.yaml
+      kuota check -f manifests/ -f job.yaml
+      kubectl get clusterqueues -o yaml | kuota check -f -
+    """
+    # Imported here so that `kuota --help` does not pay for it.
+    from kuota.api.faults import Invalid
+    from kuota.api.gates import resolved
+
+    from .findings import inspected
+    from .manifests import load
+
+    paths = (*filenames, *files)
+    if not paths:
+        raise click.UsageError(
+            "nothing to check: give a file with -f FILE, or - for standard input"
+        )
+    try:
+        gates = resolved(feature_gates, None)
+    except Invalid as error:
+        raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+    verdict = inspected(load(paths), gates)
+    _show(verdict, output)
+    sys.exit(_status(verdict))
+
+
+def _status(verdict: Verdict) -> int:
+    if verdict.unreadable:
+        return UNREADABLE
+    return FAULTY if verdict.faults else 0
+
+
+def _show(verdict: Verdict, output: str) -> None:
+    if output == "text":
+        for finding in verdict.findings:
+            click.echo(str(finding))
+        click.echo(_summary(verdict))
+        return
+    import msgspec
+
+    document = msgspec.to_builtins(
+        {
+            "objects": verdict.objects,
+            "skipped": verdict.skipped,
+            "faults": verdict.faults,
+            "warnings": verdict.warnings,
+            "findings": verdict.findings,
+        }
+    )
+    if output == "json":
+        import json
+
+        click.echo(json.dumps(document, indent=2))
+    else:
+        import yaml
+
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def _summary(verdict: Verdict) -> str:
+    if not verdict.objects and not verdict.findings and not verdict.skipped:
+        return "nothing to check: the input holds no objects"
+    parts = [
+        _counted(verdict.objects, "object"),
+        _counted(verdict.faults, "fault"),
+        _counted(verdict.warnings, "warning"),
+    ]
+    if verdict.skipped:
+        parts.append(f"{_counted(verdict.skipped, 'other object')} skipped")
+    return ", ".join(parts)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything there is to say about a set of manifests: faults of each, and remarks across them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from kuota.api import names
+from kuota.api.base import Json
+from kuota.api.config.load import checked
+from kuota.api.convert import convert
+from kuota.api.faults import ErrorType, FieldError, Invalid
+from kuota.api.gates import Gates
+from kuota.api.kueue import GROUP, KINDS, V1BETA2
+from kuota.api.rules import faults, job_faults, unknown_faults, webhook_warnings
+from kuota.api.rules.references import name_of, namespace_of, reference_findings
+from kuota.api.rules.report import child, integer, invalid, malformed, required, text
+from kuota.api.rules.shape import VERSIONS
+from kuota.api.rules.unknown import suggestion
+
+from .manifests import Manifest
+
+CONFIG_GROUP = "config.kueue.x-k8s.io"
+_NAMESPACED = frozenset({"Workload", "LocalQueue", "Job"})
+_CHECKED = frozenset(
+    {("v1", "Namespace"), ("batch/v1", "Job"), ("scheduling.k8s.io/v1", "PriorityClass")}
+)
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Finding(msgspec.Struct, frozen=True, rename="camel"):
+    """One fault or warning, with the place where it was written."""
+
+    file: str
+    line: int | None
+    kind: str
+    namespace: str
+    name: str
+    path: str
+    severity: Severity
+    type: str
+    message: str
+    fix: str
+
+    def __str__(self) -> str:
+        """FILE:LINE: KIND/NAME PATH: message. Fix: what to do. (No line if the file is unread.)"""
+        subject = " ".join(part for part in (self._object(), self.path) if part)
+        word = "warning: " if self.severity is Severity.WARNING else ""
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        parts = [where, subject, f"{word}{_sentence(self.message)}"]
+        fix = f" Fix: {_sentence(self.fix)}" if self.fix else ""
+        return ": ".join(part for part in parts if part) + fix
+
+    def _object(self) -> str:
+        return f"{self.kind}/{self.name}" if self.kind and self.name else self.kind
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The outcome: findings in the order of the manifests, and what was looked at."""
+
+    findings: list[Finding]
+    objects: int
+    skipped: int
+    unreadable: bool
+
+    @property
+    def faults(self) -> int:
+        return sum(each.severity is Severity.ERROR for each in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        return len(self.findings) - self.faults
+
+
+def inspected(manifests: Sequence[Manifest], gates: Gates) -> Verdict:
+    known = [each for each in manifests if not _foreign(each)]
+    found = [*_own_findings(known, gates), *_repeats(known), *_remarks(known)]
+    place = {source: number for number, source in enumerate(dict.fromkeys(m.source for m in known))}
+    return Verdict(
+        findings=sorted(found, key=lambda each: (place[each.file], each.line or 0)),
+        objects=sum(bool(each.object) for each in known),
+        skipped=len(manifests) - len(known),
+        unreadable=any(each.unreadable for each in known),
+    )
+
+
+def _foreign(manifest: Manifest) -> bool:
+    """Whether the object is none of our business: another group, or no object of Kubernetes."""
+    obj = manifest.object
+    if not obj or manifest.faults:
+        return False
+    api_version, kind = text(obj.get("apiVersion")), text(obj.get("kind"))
+    if not api_version or not kind:
+        return manifest.found
+    return not _ours(obj) and not _is_configuration(obj) and (api_version, kind) not in _CHECKED
+
+
+def _is_configuration(obj: Json) -> bool:
+    return text(obj.get("apiVersion")).partition("/")[0] == CONFIG_GROUP
+
+
+def _ours(obj: Json) -> bool:
+    return text(obj.get("apiVersion")).partition("/")[0] == GROUP
+
+
+def _own_findings(manifests: Sequence[Manifest], gates: Gates) -> Iterator[Finding]:
+    for manifest in manifests:
+        for fault in (*manifest.faults, *_faults(manifest.object, gates)):
+            yield _finding(manifest, fault)
+        for warning in webhook_warnings(_current(manifest.object)):
+            yield _finding(manifest, warning, Severity.WARNING)
+
+
+def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    if not obj:
+        return
+    missing = [field for field in ("apiVersion", "kind") if not text(obj.get(field))]
+    for field in missing:
+        yield required(field, "is missing, so what the object is cannot be told", f"set {field}")
+    if missing:
+        return
+    if _ours(obj):
+        wrong = _kind_fault(obj)
+        if wrong is not None:
+            yield wrong
+            return
+        yield from faults(obj, None, gates)
+        yield from unknown_faults(obj)
+    elif _is_configuration(obj):
+        yield from _configuration_faults(obj)
+    else:
+        yield from _light_faults(obj, gates)
+
+
+def _kind_fault(obj: Json) -> FieldError | None:
+    """The fault of a kind or version that Kueue does not have."""
+    api_version, kind = text(obj.get("apiVersion")), text(obj.get("kind"))
+    if api_version not in VERSIONS:
+        message = f"Kueue has no version {api_version.partition('/')[2] or '(none)'}"
+        return invalid("apiVersion", api_version, message, f"use {V1BETA2}")
+    if kind not in KINDS:
+        fix = suggestion(kind, KINDS) or f"Kueue has: {', '.join(sorted(KINDS))}"
+        return invalid("kind", kind, f'Kueue has no kind "{kind}"', fix)
+    return None
+
+
+def _configuration_faults(obj: Json) -> tuple[FieldError, ...]:
+    """Faults of the file that Kueue itself is started with."""
+    try:
+        checked(json.dumps(obj))
+    except Invalid as error:
+        return error.errors
+    return ()
+
+
+def _light_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    """What matters to Kueue in objects that are not its own."""
+    name = name_of(obj)
+    if name:
+        form = names.dns_label if obj["kind"] == "Namespace" else names.dns_subdomain
+        yield from malformed("metadata.name", name, form(name))
+    elif not text(child(obj, "metadata").get("generateName")):
+        yield required("metadata.name", "every object needs a name", "set metadata.name")
+    if obj["kind"] == "Job":
+        yield from job_faults(obj, None, gates)
+    if obj["kind"] == "PriorityClass" and integer(obj.get("value")) is None:
+        yield required("value", "a priority class needs a whole number", "set value")
+
+
+def _current(obj: Json) -> Json:
+    """The object in the version that rules are written for; defective ones stay as they are."""
+    return convert(obj, "v1beta2") if _ours(obj) and _kind_fault(obj) is None else obj
+
+
+def _repeats(manifests: Sequence[Manifest]) -> Iterator[Finding]:
+    first: dict[tuple[str, str, str], Manifest] = {}
+    for manifest in manifests:
+        obj = manifest.object
+        kind, name = text(obj.get("kind")), name_of(obj)
+        if not kind or not name:
+            continue
+        identity = (kind, namespace_of(obj) if kind in _NAMESPACED else "", name)
+        earlier = first.setdefault(identity, manifest)
+        if earlier is not manifest:
+            where = f"{earlier.source}:{earlier.line_of('')}"
+            message = f"{kind} {name} is given twice, first at {where}; the later one would win"
+            fault = FieldError(
+                path="metadata.name",
+                type=ErrorType.DUPLICATE,
+                message=message,
+                fix="remove one of them, or rename it",
+            )
+            yield _finding(manifest, fault)
+
+
+def _remarks(manifests: Sequence[Manifest]) -> Iterator[Finding]:
+    for remark in reference_findings([_current(each.object) for each in manifests]):
+        yield _finding(manifests[remark.index], remark.fault, Severity.WARNING)
+
+
+def _finding(manifest: Manifest, fault: FieldError, severity: Severity = Severity.ERROR) -> Finding:
+    kind = text(manifest.object.get("kind"))
+    return Finding(
+        file=manifest.source,
+        line=None if manifest.unreadable else manifest.line_of(fault.path),
+        kind=kind,
+        namespace=namespace_of(manifest.object) if kind in _NAMESPACED else "",
+        name=name_of(manifest.object),
+        path=fault.path,
+        severity=severity,
+        type=fault.type,
+        message=fault.message,
+        fix=fault.fix,
+    )
+
+
+def _sentence(words: str) -> str:
+    return words if words.endswith((".", "?", "!")) else f"{words}."

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads manifests from files, folders and standard input, and knows where each field was written.
+
+Nothing here raises: a file that cannot be read, text that is not YAML, a key written twice all
+come back as faults of a Manifest, so that one bad file does not hide the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import ErrorType, FieldError
+from kuota.api.manifest_yaml import Document, scanned
+
+STDIN = "-"
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+_KEY = re.compile(r"\[([^\]]*[^\]\d][^\]]*)\]")
+_DOTTED_INDEX = re.compile(r"\.(\d+)(?=$|\.|\[)")
+_LINE = re.compile(r"line (\d+): ")
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One object as someone wrote it. `object` is empty when it could not be read at all.
+
+    `within` is the path of the object inside its document, for the items of a List.
+    `unreadable` says that the file itself could not be opened or decoded; `found` that it was
+    found in a folder, not named by the user.
+    """
+
+    source: str
+    object: Json
+    lines: dict[str, int] = {}
+    within: str = ""
+    faults: tuple[FieldError, ...] = ()
+    unreadable: bool = False
+    found: bool = False
+
+    def line_of(self, path: str) -> int:
+        """The line of the field, or of the closest field around it that was written."""
+        place = _spelling(path)
+        while place:
+            full = _joined(self.within, place)
+            if full in self.lines:
+                return self.lines[full]
+            place = _parent(place)
+        return self.lines.get(self.within) or self.lines.get("", 1)
+
+
+def load(paths: Iterable[str]) -> list[Manifest]:
+    """Every object in the files and folders, in the order given; "-" is standard input."""
+    return [manifest for path in paths for manifest in _load(path)]
+
+
+def _load(path: str) -> Iterator[Manifest]:
+    if path != STDIN and Path(path).is_dir():
+        files = sorted(each for each in Path(path).rglob("*") if _is_manifest(each, Path(path)))
+        if not files:
+            yield _unreadable(path, "the folder holds no *.yaml, *.yml or *.json")
+        for each in files:
+            yield from _read(str(each), found=True)
+    else:
+        yield from _read(path, found=False)
+
+
+def _is_manifest(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.suffix.lower() in _SUFFIXES and not hidden and path.is_file()
+
+
+def _read(path: str, *, found: bool) -> Iterator[Manifest]:
+    try:
+        raw = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
+        text = raw.decode("utf-8-sig")
+    except OSError as error:
+        yield _unreadable(path, f"cannot be read: {error.strerror or error}")
+        return
+    except UnicodeDecodeError:
+        yield _unreadable(path, "is not UTF-8 text")
+        return
+    for document in _documents(text):
+        yield from _manifests(document, _name(path), found)
+
+
+def _unreadable(path: str, why: str) -> Manifest:
+    return Manifest(_name(path), {}, faults=(_fault(why),), unreadable=True)
+
+
+def _name(path: str) -> str:
+    return "<stdin>" if path == STDIN else path
+
+
+def _documents(text: str) -> list[Document]:
+    try:
+        found = scanned(text)
+    except RecursionError:
+        return [Document(None, {}, (_fault("is nested too deeply"),))]
+    if any(each.value is None for each in found) and text.lstrip().startswith("{"):
+        # JSON may escape a character in two halves, which is the one thing YAML does not read.
+        try:
+            return [Document(json.loads(text), {})]
+        except (ValueError, RecursionError):
+            pass
+    return found
+
+
+def _manifests(document: Document, source: str, found: bool) -> Iterator[Manifest]:
+    lines = document.lines or _line_in_words(document.errors)
+    faults = tuple(map(_without_line, document.errors))
+    value = document.value
+    if value is None:
+        yield Manifest(source, {}, lines, faults=faults, found=found)
+    elif not isinstance(value, dict):
+        wrong = _fault("is not an object with fields such as apiVersion and kind")
+        yield Manifest(source, {}, lines, faults=(*faults, wrong), found=found)
+    elif isinstance(value.get("items"), list) and str(value.get("kind", "")).endswith("List"):
+        yield from _items(value["items"], source, lines, faults, found)
+    else:
+        yield Manifest(source, value, lines, faults=faults, found=found)
+
+
+def _items(
+    items: list[object],
+    source: str,
+    lines: dict[str, int],
+    faults: tuple[FieldError, ...],
+    found: bool,
+) -> Iterator[Manifest]:
+    """The objects of a List, as `kubectl get -o yaml` prints it."""
+    if faults:
+        yield Manifest(source, {}, lines, faults=faults, found=found)
+    for index, each in enumerate(items):
+        within = f"items[{index}]"
+        if isinstance(each, dict):
+            yield Manifest(source, each, lines, within, found=found)
+        else:
+            wrong = (_fault("is not an object"),)
+            yield Manifest(source, {}, lines, within, faults=wrong, found=found)
+
+
+def _line_in_words(faults: tuple[FieldError, ...]) -> dict[str, int]:
+    """The line of a document that could not be read, taken from what is said about it."""
+    spoken = _LINE.match(faults[0].message) if faults else None
+    return {"": int(spoken[1])} if spoken else {}
+
+
+def _without_line(fault: FieldError) -> FieldError:
+    return msgspec.structs.replace(fault, message=_LINE.sub("", fault.message, count=1))
+
+
+def _fault(message: str) -> FieldError:
+    return FieldError(path="", type=ErrorType.INVALID, message=message)
+
+
+def _spelling(path: str) -> str:
+    """The path as the YAML reader spells it: map keys after a dot, list indices in brackets."""
+    return _DOTTED_INDEX.sub(r"[\1]", _KEY.sub(r".\1", path))
+
+
+def _parent(path: str) -> str:
+    """The path without its last step. Keys may hold dots, so some steps lead nowhere: no harm."""
+    return path[: max(path.rfind("."), path.rfind("["), 0)]
+
+
+def _joined(prefix: str, path: str) -> str:
+    return f"{prefix}.{path}" if prefix else path
