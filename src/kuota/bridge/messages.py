@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's reasons in words, for conditions, events and explanations. Facts, said once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kuota.api.quantity import text
+from kuota.engine.assignment import Assignment, Mode, PodSetAssignment
+from kuota.engine.decisions import Preempt, Victim, Wait, Why
+from kuota.engine.model import Workload
+from kuota.engine.reasons import Cause, PreemptionReason, Reason
+
+_BECAUSE = {
+    PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    PreemptionReason.RECLAMATION: "reclamation within the cohort",
+    PreemptionReason.FAIR_SHARING: "fair sharing within the cohort",
+    PreemptionReason.RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+
+
+def reason_text(reason: Reason) -> str:
+    """One obstacle, in words."""
+    return _REASONS[reason.cause](reason)
+
+
+def _exceeds(reason: Reason) -> str:
+    name = reason.resource
+    asked = text(reason.requested, name)
+    if reason.assumed:
+        asked += f" (and {text(reason.assumed, name)} for earlier pod sets)"
+    return (
+        f"{name} in flavor {reason.flavor}: {asked} is more than "
+        f"the {text(reason.limit, name)} it could ever get"
+    )
+
+
+def _insufficient(reason: Reason) -> str:
+    name = reason.resource
+    where = f" at {reason.where}" if reason.where else ""
+    return f"{name} in flavor {reason.flavor}: {text(reason.missing, name)} more needed{where}"
+
+
+_REASONS: dict[Cause, Callable[[Reason], str]] = {
+    Cause.EXCEEDS_MAX: _exceeds,
+    Cause.INSUFFICIENT: _insufficient,
+    Cause.UNDECLARED: lambda r: f"resource {r.resource} is not offered by the ClusterQueue",
+    Cause.FLAVOR_NOT_FOUND: lambda r: f"flavor {r.flavor} does not exist",
+    Cause.TAINT: lambda r: f"flavor {r.flavor} has the untolerated taint {r.detail}",
+    Cause.AFFINITY: lambda r: f"flavor {r.flavor} does not match the node affinity",
+    Cause.NO_TOPOLOGY: lambda r: f"flavor {r.flavor} does not support topology",
+    Cause.ONLY_TOPOLOGY: lambda r: f"flavor {r.flavor} supports only topology-aware workloads",
+    Cause.TOPOLOGY_NOT_LOADED: lambda r: f"the topology of flavor {r.flavor} is not known",
+    Cause.TOPOLOGY_LEVEL: lambda r: f"flavor {r.flavor} has no topology level {r.detail}",
+    Cause.PLACEMENT: lambda r: f"flavor {r.flavor}: {r.detail}",
+    Cause.PINNED: lambda r: f"flavor {r.flavor} was not the one nominated",
+    Cause.RESTRICTED: lambda r: f"flavor {r.flavor} is not among those allowed",
+    Cause.SLICE_FLAVOR: lambda r: f"flavor {r.flavor}: the replaced slice uses {r.detail}",
+}
+
+
+def assignment_text(assignment: Assignment | None) -> str:
+    """Why the assignment does not fit as it is: a clause a pod set, "" when it fits."""
+    pod_sets = assignment.pod_sets if assignment is not None else ()
+    broken = [each for each in pod_sets if each.error]
+    return "; ".join(_clause(each) for each in broken or pod_sets if each.mode is not Mode.FIT)
+
+
+def _clause(pod_set: PodSetAssignment) -> str:
+    reasons = sorted({reason_text(each) for each in pod_set.reasons})
+    return f"pod set {pod_set.name} got no flavor: {pod_set.error or ', '.join(reasons)}"
+
+
+def wait_text(wait: Wait) -> str:
+    """Why the workload waits, for its owner."""
+    fixed = _WAITS.get(wait.why)
+    return fixed(wait) if fixed else assignment_text(wait.assignment)
+
+
+_WAITS: dict[Why, Callable[[Wait], str]] = {
+    Why.LOST_RACE: lambda w: "another workload of this cycle took the room first",
+    Why.OVERLAP: lambda w: "the workloads to preempt are already being preempted for another one",
+    Why.DEFERRED: lambda w: (
+        "the workloads to preempt are already leaving for another one; their room will be enough"
+    ),
+    Why.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
+    Why.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
+    Why.CHECKS_FAILED: lambda w: "some admission checks have failed",
+    Why.QUEUE_INACTIVE: lambda w: f"ClusterQueue {w.cluster_queue} is inactive",
+    Why.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
+    Why.NAMESPACE_MISSING: lambda w: f'namespace "{w.workload.key.namespace}" does not exist',
+    Why.NAMESPACE_MISMATCH: lambda w: (
+        f'namespace "{w.workload.key.namespace}" does not match the selector of '
+        f"ClusterQueue {w.cluster_queue}"
+    ),
+    Why.INVALID: lambda w: "; ".join(w.details),
+    Why.BETTER_SIBLING: lambda w: "a variant with a preferred flavor is already admitted",
+    Why.FLAVOR_TOO_LOW: lambda w: "its flavor is below the last acceptable one for a migration",
+}
+
+
+def preempting_text(decision: Preempt) -> str:
+    """What the preemptor waits for."""
+    count = len(decision.victims)
+    leaving = "1 workload is" if count == 1 else f"{count} workloads are"
+    return f"{assignment_text(decision.assignment)}. {leaving} being preempted"
+
+
+def victim_text(decision: Preempt, victim: Victim) -> str:
+    """Why the victim had to go, and for whom."""
+    who = decision.workload
+    return (
+        f"preempted to make room for a workload (UID: {who.uid or 'unknown'}, "
+        f"job UID: {who.owner_uid or 'unknown'}) due to {_BECAUSE[victim.reason]}; "
+        f"preemptor path: {decision.path}; preempted path: {victim.path}"
+    )
+
+
+def priorities_text(preemptor: Workload, victim: Workload) -> str:
+    return f"preemptor priority: {_priority(preemptor)}; preempted priority: {_priority(victim)}"
+
+
+def _priority(workload: Workload) -> str:
+    base = workload.priority - workload.boost
+    return f"{workload.priority} (base {base}, boost {workload.boost})"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a ClusterQueue or LocalQueue takes part, and every reason why it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Struct, Topology
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+
+
+class Inactive(StrEnum):
+    """Reasons of condition Active=False. The order is that in which they are reported."""
+
+    TERMINATING = "Terminating"
+    STOPPED = "Stopped"
+    FLAVOR_NOT_FOUND = "FlavorNotFound"
+    CHECK_NOT_FOUND = "AdmissionCheckNotFound"
+    CHECK_INACTIVE = "AdmissionCheckInactive"
+    MULTIPLE_MULTIKUEUE = "MultipleMultiKueueAdmissionChecks"
+    MULTIKUEUE_PER_FLAVOR = "MultiKueueAdmissionCheckAppliedPerFlavor"
+    MULTIKUEUE_AND_PROVISIONING = "MultiKueueWithProvisioningRequest"
+    TOPOLOGY_NOT_FOUND = "TopologyNotFound"
+    QUEUE_MISSING = "ClusterQueueDoesNotExist"
+    QUEUE_INACTIVE = "ClusterQueueIsInactive"
+
+
+class Obstacle(Struct):
+    """One reason for being inactive, with the names of the objects it is about."""
+
+    reason: Inactive
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        about = f" ({', '.join(self.names)})" if self.names else ""
+        return f"{_WORDS[self.reason]}{about}"
+
+
+_WORDS = {
+    Inactive.TERMINATING: "it is being deleted",
+    Inactive.STOPPED: "it is stopped",
+    Inactive.FLAVOR_NOT_FOUND: "it references missing ResourceFlavors",
+    Inactive.CHECK_NOT_FOUND: "it references missing AdmissionChecks",
+    Inactive.CHECK_INACTIVE: "it references inactive AdmissionChecks",
+    Inactive.MULTIPLE_MULTIKUEUE: "it has several MultiKueue AdmissionChecks",
+    Inactive.MULTIKUEUE_PER_FLAVOR: "a MultiKueue AdmissionCheck is restricted to some flavors",
+    Inactive.MULTIKUEUE_AND_PROVISIONING: (
+        "it has both MultiKueue and ProvisioningRequest AdmissionChecks"
+    ),
+    Inactive.TOPOLOGY_NOT_FOUND: "its flavors reference missing Topologies",
+    Inactive.QUEUE_MISSING: "its ClusterQueue does not exist",
+    Inactive.QUEUE_INACTIVE: "its ClusterQueue is inactive",
+}
+
+
+def flavor_names(spec: ClusterQueue) -> frozenset[str]:
+    return frozenset(name for group in spec.groups for name in group.flavors)
+
+
+def obstacles(
+    spec: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    checks: Mapping[str, AdmissionCheck],
+    topologies: Mapping[str, Topology],
+) -> tuple[Obstacle, ...]:
+    """Everything that keeps a ClusterQueue inactive, first in report order; empty if active."""
+    found = [
+        *_own(spec),
+        *_flavors(spec, flavors),
+        *_checks(spec, checks),
+        *_topologies(spec, flavors, checks, topologies),
+    ]
+    order = list(Inactive)
+    return tuple(sorted(found, key=lambda each: order.index(each.reason)))
+
+
+def local_obstacles(queue: LocalQueue, exists: bool, active: bool) -> tuple[Obstacle, ...]:
+    """The same for a LocalQueue, given whether its ClusterQueue exists and is active."""
+    if queue.stop_policy != "None":
+        return (Obstacle(reason=Inactive.STOPPED),)
+    if not exists:
+        return (Obstacle(reason=Inactive.QUEUE_MISSING, names=(queue.cluster_queue,)),)
+    if not active:
+        return (Obstacle(reason=Inactive.QUEUE_INACTIVE, names=(queue.cluster_queue,)),)
+    return ()
+
+
+def _own(spec: ClusterQueue) -> Iterator[Obstacle]:
+    if spec.deleting:
+        yield Obstacle(reason=Inactive.TERMINATING)
+    if spec.stop_policy != "None":
+        yield Obstacle(reason=Inactive.STOPPED)
+
+
+def _flavors(spec: ClusterQueue, flavors: Mapping[str, ResourceFlavor]) -> Iterator[Obstacle]:
+    missing = tuple(sorted(name for name in flavor_names(spec) if name not in flavors))
+    if missing:
+        yield Obstacle(reason=Inactive.FLAVOR_NOT_FOUND, names=missing)
+
+
+def _checks(spec: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> Iterator[Obstacle]:
+    names = [rule.name for rule in spec.checks]
+    missing = tuple(sorted(name for name in names if name not in checks))
+    if missing:
+        yield Obstacle(reason=Inactive.CHECK_NOT_FOUND, names=missing)
+    idle = tuple(sorted(name for name in names if name in checks and not checks[name].active))
+    if idle:
+        yield Obstacle(reason=Inactive.CHECK_INACTIVE, names=idle)
+    multikueue = _of(spec, checks, MULTIKUEUE)
+    if len(multikueue) > 1:
+        yield Obstacle(reason=Inactive.MULTIPLE_MULTIKUEUE, names=multikueue)
+    partial = tuple(r.name for r in spec.checks if r.name in multikueue and r.flavors)
+    if partial:
+        yield Obstacle(reason=Inactive.MULTIKUEUE_PER_FLAVOR, names=partial)
+    provisioning = _of(spec, checks, PROVISIONING)
+    if multikueue and provisioning:
+        both = multikueue + provisioning
+        yield Obstacle(reason=Inactive.MULTIKUEUE_AND_PROVISIONING, names=both)
+
+
+def _of(
+    spec: ClusterQueue, checks: Mapping[str, AdmissionCheck], controller: str
+) -> tuple[str, ...]:
+    names = (rule.name for rule in spec.checks)
+    return tuple(sorted(n for n in names if n in checks and checks[n].controller == controller))
+
+
+def _topologies(
+    spec: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    checks: Mapping[str, AdmissionCheck],
+    topologies: Mapping[str, Topology],
+) -> Iterator[Obstacle]:
+    """Missing topologies; those of a MultiKueue queue are the workers' affair."""
+    if _of(spec, checks, MULTIKUEUE):
+        return
+    named = {flavors[name].topology for name in flavor_names(spec) if name in flavors}
+    missing = tuple(sorted(name for name in named if name and name not in topologies))
+    if missing:
+        yield Obstacle(reason=Inactive.TOPOLOGY_NOT_FOUND, names=missing)

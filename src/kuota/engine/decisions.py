@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The closed list of what a cycle decides. Each decision carries its reason as data.
+
+Conditions, events and explanations are views of these values, made in `kuota.bridge`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from .assignment import Assignment
+from .model import Struct, Workload
+from .reasons import EvictionReason, PreemptionReason, Requeue, WaitReason
+
+
+class Why(StrEnum):
+    """What exactly keeps a workload waiting, finer than the reason of its condition."""
+
+    NO_FIT = "NoFit"
+    NO_CANDIDATES = "NoCandidates"
+    LOST_RACE = "LostRace"
+    OVERLAP = "Overlap"
+    DEFERRED = "Deferred"
+    GATED = "Gated"
+    NOT_READY = "NotReady"
+    CHECKS_FAILED = "ChecksFailed"
+    QUEUE_INACTIVE = "QueueInactive"
+    QUEUE_MISSING = "QueueMissing"
+    NAMESPACE_MISSING = "NamespaceMissing"
+    NAMESPACE_MISMATCH = "NamespaceMismatch"
+    INVALID = "Invalid"
+    BETTER_SIBLING = "BetterSibling"
+    FLAVOR_TOO_LOW = "FlavorTooLow"
+    SECOND_PASS = "SecondPass"
+
+
+class Victim(Struct):
+    """A running workload that has to go, and why it. `leaving` ones are on their way already."""
+
+    workload: Workload
+    cluster_queue: str
+    path: str
+    reason: PreemptionReason
+    leaving: bool = False
+
+
+class Admit(Struct):
+    """Reserve quota. `checks` are the admission checks that the chosen flavors require.
+
+    `replaced` is the slice that this workload takes over from; it is finished, not evicted.
+    """
+
+    workload: Workload
+    cluster_queue: str
+    assignment: Assignment
+    checks: tuple[str, ...] = ()
+    second_pass: bool = False
+    replaced: Workload | None = None
+
+
+class Preempt(Struct):
+    """Evict the victims; the workload waits for the room they leave."""
+
+    workload: Workload
+    cluster_queue: str
+    path: str
+    assignment: Assignment
+    victims: tuple[Victim, ...]
+
+
+class Migrate(Struct):
+    """Evict the sibling variant that runs on a less preferred flavor, then wait for its room."""
+
+    workload: Workload
+    cluster_queue: str
+    assignment: Assignment
+    sibling: Workload
+
+
+class Evict(Struct):
+    """Take a workload's quota away for a reason of its own."""
+
+    workload: Workload
+    cluster_queue: str
+    reason: EvictionReason
+    detail: str = ""
+
+
+class Wait(Struct):
+    """Not now. `reason` goes into the condition, `requeue` says where the workload waits.
+
+    Without an assignment the workload was turned away before quota was looked at.
+    """
+
+    workload: Workload
+    cluster_queue: str
+    reason: WaitReason
+    why: Why
+    requeue: Requeue = Requeue.GENERIC
+    assignment: Assignment | None = None
+    details: tuple[str, ...] = ()
+
+
+Decision = Admit | Preempt | Migrate | Evict | Wait
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What one cycle decided, and two counts that are published as metrics.
+
+    Preemptions given up, by ClusterQueue; searches for other victims, by ClusterQueue and result.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    skipped_preemptions: dict[str, int] = {}
+    recomputations: dict[tuple[str, str], int] = {}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A workload on its way through one cycle, from the head of its queue to a decision."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .amounts import Amounts
+from .assignment import Assignment, Bookmark
+from .model import Instant, Workload
+from .policy import Policy
+from .preempt import Target
+from .ranking import queue_timestamp
+from .snapshot import Queue, Running
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A workload whose turn it is. `preemptor` ones wait for evictions that were made for them."""
+
+    workload: Workload
+    cluster_queue: str
+    bookmark: Bookmark | None = None
+    preemptor: bool = False
+    second_pass: bool = False
+
+
+class Entry:
+    """A nominated head: the flavors it would get and the victims that would cost."""
+
+    __slots__ = ("assignment", "head", "queue", "replaced", "targets", "timestamp", "workload")
+
+    def __init__(self, head: Head, queue: Queue, policy: Policy) -> None:
+        self.head = head
+        self.workload = head.workload
+        self.queue = queue
+        self.timestamp: Instant = queue_timestamp(head.workload, policy)
+        self.assignment = Assignment.nothing()
+        self.targets: tuple[Target, ...] = ()
+        self.replaced: Running | None = None
+
+    @property
+    def usage(self) -> Amounts:
+        """What admission would add to the queue. A second pass adds nothing."""
+        return {} if self.workload.reservation is not None else self.assignment.usage
+
+    @property
+    def outgoing(self) -> list[Running]:
+        """Who has to be gone for this entry to fit: its victims, and the slice it replaces."""
+        gone = [target.running for target in self.targets]
+        if self.replaced is not None:
+            gone.append(self.replaced)
+        return gone
+
+    def __repr__(self) -> str:
+        return f"Entry({self.workload.key} {self.assignment.mode} in {self.queue.name})"

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which flavor every pod set gets for every resource (`spec/decisions.md` 4).
+
+Pod sets are taken in order, those of a named group together; each sees what earlier ones were
+given. The first that gets nothing ends the search. Nothing is changed: the answer is a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kuota.api.gates import Gate
+from kuota.api.match import SelectorError
+from kuota.api.quantity import add, sub
+from kuota.api.resources import rescaled
+
+from .amounts import FlavorResource, Requests
+from .assignment import (
+    Assignment,
+    Attempt,
+    Bookmark,
+    FlavorAssignment,
+    Mode,
+    PodSetAssignment,
+)
+from .model import Assigned, PodSet, Workload
+from .offer import PODS, Offer, Shelf, offer_of, visit_order
+from .reasons import Cause, Reason, WaitReason
+from .scan import Oracle, Pinned, Scan, least_severe
+from .snapshot import Queue, Running, Snapshot
+from .topology import has_topology, placed
+
+__all__ = ["Oracle", "Pinned", "assign"]
+
+
+def assign(
+    workload: Workload,
+    queue: Queue,
+    snapshot: Snapshot,
+    oracle: Oracle,
+    *,
+    counts: Sequence[int] | None = None,
+    bookmark: Bookmark | None = None,
+    pinned: Pinned | None = None,
+    replaced: Running | None = None,
+) -> Assignment:
+    """The flavors a workload would get in a queue, and how well they fit.
+
+    `counts` are the pods of each pod set, all that are left of it when not given. `pinned` flavors
+    are the only ones tried. With a `replaced` slice, the usage is the difference to what that one
+    holds. A workload that has a reservation keeps its flavors without a search.
+    """
+    if workload.reservation is not None:
+        found = _kept(workload, workload.reservation.pod_sets)
+    else:
+        fungible = snapshot.policy.on(_FUNGIBLE)
+        scan = Scan(
+            workload,
+            queue,
+            snapshot,
+            oracle,
+            fungibility=queue.spec.fungibility if fungible else None,
+            bookmark=bookmark,
+            pinned=pinned,
+            held=_held(workload, replaced),
+        )
+        found = _Search(scan, counts).assignment()
+    return placed(found, workload, queue, snapshot)
+
+
+_ALONE = ((0,),)
+_FUNGIBLE = Gate.FlavorFungibility
+_FIT, _NO_FIT = Mode.FIT, Mode.NO_FIT
+
+
+class _Outcome:
+    """What one group of pod sets got. A failed one has no flavors; later groups are not tried."""
+
+    __slots__ = ("attempts", "error", "flavors", "no_fit", "reasons")
+
+    def __init__(self) -> None:
+        self.flavors: dict[str, FlavorAssignment] = {}
+        self.reasons: list[Reason] = []
+        self.attempts: list[Attempt] = []
+        self.no_fit: WaitReason | None = None
+        self.error = ""
+
+    def fail(self, no_fit: WaitReason, reasons: list[Reason], error: str = "") -> None:
+        """The first failure is the only one told."""
+        self.flavors = {}
+        self.reasons = reasons
+        self.no_fit = no_fit
+        self.error = error
+
+
+class _Search:
+    """The walk over pod sets and resources for one workload."""
+
+    def __init__(self, scan: Scan, counts: Sequence[int] | None) -> None:
+        workload = scan.workload
+        self.scan = scan
+        self.workload = workload
+        self.offer: Offer = offer_of(scan.queue.spec)
+        self.counts = [each.pods for each in workload.pod_sets] if counts is None else counts
+        self.requests = [
+            _requests(each, count, self.offer.counts_pods)
+            for each, count in zip(workload.pod_sets, self.counts, strict=True)
+        ]
+
+    def assignment(self) -> Assignment:
+        given: dict[int, PodSetAssignment] = {}
+        mode = _FIT if self.workload.pod_sets else _NO_FIT
+        height = 0
+        no_fit: WaitReason | None = None
+        for members in _groups(self.workload.pod_sets):
+            outcome = self._outcome(members)
+            for member in members:
+                got = given[member] = self._given(member, outcome)
+                if outcome.reasons or outcome.error:
+                    mode = min(mode, got.mode)
+            for choice in outcome.flavors.values():
+                height = max(height, choice.height)
+            no_fit = outcome.no_fit
+            if no_fit is not None:
+                break
+            self._charge(members, given)
+        return Assignment(
+            pod_sets=tuple([given[index] for index in sorted(given)]),
+            usage=self.scan.usage,
+            mode=mode,
+            height=height,
+            no_fit=no_fit,
+            bookmark=self._bookmark(given),
+        )
+
+    def _outcome(self, members: Sequence[int]) -> _Outcome:
+        """One flavor per resource for all members, or the failure of the first resource group."""
+        outcome = _Outcome()
+        wanted = self.requests[members[0]] if len(members) == 1 else self._sum(members)
+        asked = self._differences(wanted, members)
+        shelves = self.offer.shelves
+        order = visit_order(tuple(wanted))
+        for resource in order:
+            if resource in outcome.flavors:
+                continue
+            shelf = shelves.get(resource)
+            if shelf is not None:
+                together = [each for each in order if shelves.get(each) is shelf]
+                self._fill(outcome, shelf, together, asked, members)
+            elif wanted[resource] > 0 and not self._ignores_undeclared():
+                outcome.fail(WaitReason.NO_MATCHING_FLAVOR, [_undeclared(resource)])
+            if outcome.no_fit is not None:
+                break
+        return outcome
+
+    def _fill(
+        self,
+        outcome: _Outcome,
+        shelf: Shelf,
+        resources: list[str],
+        asked: Requests,
+        members: Sequence[int],
+    ) -> None:
+        """Add what one resource group gives."""
+        try:
+            findings = self.scan.scan(shelf, resources, asked, members)
+        except SelectorError as error:
+            outcome.fail(WaitReason.NO_MATCHING_FLAVOR, [], str(error))
+            return
+        outcome.attempts += findings.attempts()
+        if findings.chosen is None:
+            reasons = findings.reasons() or [_undeclared(resources[0])]
+            outcome.fail(least_severe(findings.looks), reasons)
+        else:
+            outcome.flavors |= findings.chosen.choices(findings.tried)
+            outcome.reasons += findings.reasons()
+
+    def _ignores_undeclared(self) -> bool:
+        policy = self.scan.snapshot.policy
+        return policy.ignore_undeclared and policy.on(Gate.QuotaCheckStrategy)
+
+    def _sum(self, members: Sequence[int]) -> Requests:
+        total: Requests = {}
+        for member in members:
+            for resource, amount in self.requests[member].items():
+                total[resource] = add(total.get(resource, 0), amount)
+        return total
+
+    def _differences(self, wanted: Requests, members: Iterable[int]) -> Requests:
+        """What is wanted beyond what the replaced slice already holds."""
+        held = self.scan.held
+        if held is None:
+            return wanted
+        asked = dict(wanted)
+        for assigned in (held[member] for member in members):
+            for resource, amount in assigned.requests.items() if assigned is not None else ():
+                if resource in asked:
+                    asked[resource] = sub(asked[resource], amount)
+        return asked
+
+    def _given(self, member: int, outcome: _Outcome) -> PodSetAssignment:
+        """A member's part: flavors for what it requests itself.
+
+        One that requests nothing goes where the pods of its group are placed.
+        """
+        pod_set = self.workload.pod_sets[member]
+        requests = self.requests[member]
+        flavors = outcome.flavors
+        if pod_set.group and not requests:
+            snapshot = self.scan.snapshot
+            flavors = {
+                resource: choice
+                for resource, choice in flavors.items()
+                if has_topology(choice.flavor, snapshot)
+            }
+        elif pod_set.group:
+            flavors = {
+                resource: choice for resource, choice in flavors.items() if resource in requests
+            }
+        return PodSetAssignment(
+            name=pod_set.name,
+            count=self.counts[member],
+            requests=requests,
+            flavors=flavors,
+            reasons=tuple(outcome.reasons),
+            attempts=tuple(outcome.attempts),
+            error=outcome.error,
+        )
+
+    def _charge(self, members: Sequence[int], given: dict[int, PodSetAssignment]) -> None:
+        """Count what the members got as assumed for the pod sets after them."""
+        usage = self.scan.usage
+        shelves = self.offer.shelves
+        for member in members:
+            asked = self._differences(self.requests[member], (member,))
+            for resource, choice in given[member].flavors.items():
+                if resource in asked:
+                    column = shelves[resource].columns[choice.flavor][resource]
+                    usage[column] = add(usage.get(column, 0), asked[resource])
+
+    def _bookmark(self, given: dict[int, PodSetAssignment]) -> Bookmark:
+        scan = self.scan
+        if scan.fungibility is None:
+            return Bookmark()
+        tried: list[dict[str, int | None]] = [{} for _ in self.workload.pod_sets]
+        for index, got in given.items():
+            tried[index] = {name: choice.tried for name, choice in got.flavors.items()}
+        return Bookmark(
+            tried=tuple(tried),
+            cycle=scan.snapshot.cycle,
+            generation=scan.node.generation,
+            class_id=self.workload.class_id,
+        )
+
+
+def _undeclared(resource: str) -> Reason:
+    return Reason(cause=Cause.UNDECLARED, resource=resource)
+
+
+def _requests(pod_set: PodSet, count: int, counts_pods: bool) -> Requests:
+    requests = pod_set.requests
+    if count != pod_set.pods:
+        requests = rescaled(requests, pod_set.pods, count)
+    return {**requests, PODS: count} if counts_pods else requests
+
+
+def _groups(pod_sets: Sequence[PodSet]) -> Sequence[Sequence[int]]:
+    """Positions of pod sets that are decided together, in order of first appearance."""
+    if len(pod_sets) == 1:
+        return _ALONE
+    groups: list[list[int]] = []
+    named: dict[str, list[int]] = {}
+    for index, pod_set in enumerate(pod_sets):
+        if pod_set.group in named:
+            named[pod_set.group].append(index)
+            continue
+        groups.append([index])
+        if pod_set.group:
+            named[pod_set.group] = groups[-1]
+    return groups
+
+
+def _held(workload: Workload, replaced: Running | None) -> list[Assigned | None] | None:
+    """What the replaced slice was given, in the order of the workload's pod sets."""
+    if replaced is None or replaced.workload.reservation is None:
+        return None
+    by_name = {each.name: each for each in replaced.workload.reservation.pod_sets}
+    return [by_name.get(each.name) for each in workload.pod_sets]
+
+
+def _kept(workload: Workload, assigned: Sequence[Assigned]) -> Assignment:
+    """The flavors a workload already has, as they were recorded."""
+    usage: dict[FlavorResource, int] = {}
+    for each in assigned:
+        for resource, flavor in each.flavors.items():
+            column = FlavorResource(flavor, resource)
+            usage[column] = add(usage.get(column, 0), each.requests.get(resource, 0))
+    return Assignment(
+        pod_sets=tuple(
+            PodSetAssignment(
+                name=each.name,
+                count=each.count,
+                requests=each.requests,
+                flavors={
+                    resource: FlavorAssignment(flavor=flavor, mode=Mode.FIT)
+                    for resource, flavor in each.flavors.items()
+                },
+            )
+            for each in assigned
+        ),
+        usage=usage,
+        mode=Mode.FIT,
+    )

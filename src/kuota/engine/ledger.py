@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each LocalQueue has used, forgotten by half-life: admission fair sharing.
+
+`spec/decisions.md` 6.3 and 6.4. Amounts are exact nano-units, cut toward zero after every product,
+so that what decays reaches zero. The lower its usage, the sooner a LocalQueue's workloads go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import inf, pow
+
+from kuota.api.base import Key
+from kuota.api.quantity import NANO, nano_of
+
+from .amounts import Requests
+from .model import Instant, Workload
+from .policy import AdmissionFairSharing
+
+Nanos = dict[str, int]
+"""How much of each resource, in billionths of its natural unit: cores, bytes, pieces."""
+
+
+def alpha(elapsed_s: float, half_life_s: float) -> float:
+    """The part of the past that is forgotten in that time; nothing when there is no half-life."""
+    if half_life_s <= 0:
+        return 0.0
+    return 1.0 - pow(0.5, max(0.0, elapsed_s) / half_life_s)
+
+
+def weighted_usage(
+    amounts: Iterable[Mapping[str, int]], resource_weights: Mapping[str, float], weight: float
+) -> float:
+    """The usage that LocalQueues are compared by; infinite for one without weight."""
+    if weight <= 0:
+        return inf
+    total = sum(
+        resource_weights.get(resource, 1.0) * (nano / NANO)
+        for part in amounts
+        for resource, nano in sorted(part.items())
+    )
+    return total / weight
+
+
+def in_nanos(requests: Requests) -> Nanos:
+    return {resource: nano_of(amount, resource) for resource, amount in requests.items()}
+
+
+def requested(workload: Workload, declared: Iterable[str] | None = None) -> Requests:
+    """The total a workload asks for; of the declared resources only, if those are given."""
+    total: Requests = {}
+    for pod_set in workload.pod_sets:
+        for resource, amount in pod_set.requests.items():
+            total[resource] = total.get(resource, 0) + amount
+    if declared is None:
+        return total
+    return {resource: total[resource] for resource in declared if resource in total}
+
+
+def _scaled(amounts: Mapping[str, int], factor: float) -> Nanos:
+    """Each amount times the factor, both exact, cut toward zero. Zeros are left out."""
+    numerator, denominator = factor.as_integer_ratio()
+    scaled = {name: nano * numerator // denominator for name, nano in amounts.items()}
+    return {name: nano for name, nano in scaled.items() if nano}
+
+
+def _sum(*parts: Mapping[str, int]) -> Nanos:
+    total: Nanos = {}
+    for part in parts:
+        for name, nano in part.items():
+            total[name] = total.get(name, 0) + nano
+    return total
+
+
+class _Account:
+    """What one LocalQueue has used, and what admissions under way will cost it."""
+
+    __slots__ = ("consumed", "penalties", "restored", "updated", "usage", "weight")
+
+    def __init__(self) -> None:
+        self.consumed: Nanos = {}
+        self.penalties: dict[Key, Nanos] = {}
+        self.updated: Instant | None = None
+        self.restored = False
+        self.weight = 1.0
+        self.usage: float | None = None
+
+
+class Ledger:
+    """The accounts of all LocalQueues. An unknown LocalQueue has used nothing and has weight 1.
+
+    `admitted` is what a LocalQueue's admitted workloads use at that moment, flavors merged.
+    """
+
+    def __init__(self, policy: AdmissionFairSharing) -> None:
+        self._policy = policy
+        self._accounts: dict[Key, _Account] = {}
+
+    def usage(self, local_queue: Key) -> float:
+        """What the LocalQueue is ordered by: less goes first."""
+        account = self._accounts.get(local_queue)
+        if account is None:
+            return 0.0
+        if account.usage is None:
+            parts = (account.consumed, *account.penalties.values())
+            weights = self._policy.resource_weights
+            account.usage = weighted_usage((_sum(*parts),), weights, account.weight)
+        return account.usage
+
+    def consumed(self, local_queue: Key) -> Nanos:
+        """What was used and not yet forgotten, as of `updated`; penalties are not in it."""
+        account = self._accounts.get(local_queue)
+        return dict(account.consumed) if account is not None else {}
+
+    def updated(self, local_queue: Key) -> Instant | None:
+        """When the LocalQueue last decayed; None before the first time."""
+        account = self._accounts.get(local_queue)
+        return account.updated if account is not None else None
+
+    def has_penalty(self, local_queues: Iterable[Key]) -> bool:
+        """Whether an admission of any of these LocalQueues is yet to be settled."""
+        return any(
+            queue in self._accounts and self._accounts[queue].penalties for queue in local_queues
+        )
+
+    def due(self, local_queue: Key, now: Instant) -> bool:
+        """Whether it is time for a step of decay."""
+        account = self._accounts.get(local_queue)
+        if account is None or account.updated is None or account.penalties:
+            return True
+        return now >= account.updated + self._policy.sampling_s
+
+    def weigh(self, local_queue: Key, weight: float) -> None:
+        """Set the weight of a LocalQueue."""
+        account = self._account(local_queue)
+        account.weight = weight
+        account.usage = None
+
+    def restore(self, local_queue: Key, consumed: Mapping[str, int], now: Instant) -> None:
+        """Add the history that was written down before a restart; only the first time counts."""
+        account = self._account(local_queue)
+        if account.restored:
+            return
+        account.restored = True
+        self._set(account, _sum(account.consumed, consumed))
+        if account.updated is None:
+            account.updated = now
+
+    def close(self, local_queue: Key) -> None:
+        """Forget a LocalQueue that is gone."""
+        self._accounts.pop(local_queue, None)
+
+    def decay(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
+        """Forget a part of the past and put what is used now in its place."""
+        account = self._account(local_queue)
+        before = account.updated if account.updated is not None else now
+        half_life_s = self._policy.half_life_s
+        part = alpha(now - before, half_life_s)
+        kept = _scaled(account.consumed, 1.0 - part) if half_life_s > 0 else {}
+        self._set(account, _sum(kept, _scaled(in_nanos(admitted), part)))
+        account.updated = max(before, now)
+
+    def push(self, local_queue: Key, workload: Key, requests: Requests) -> None:
+        """Charge a workload that just got its quota; until settled this is a pending penalty."""
+        account = self._account(local_queue)
+        part = alpha(self._policy.sampling_s, self._policy.half_life_s)
+        account.penalties[workload] = _scaled(in_nanos(requests), part)
+        account.usage = None
+
+    def settle(self, local_queue: Key, workload: Key, admitted: Requests, now: Instant) -> None:
+        """Make the penalty of a workload that is admitted now part of the past. Once only."""
+        account = self._accounts.get(local_queue)
+        penalty = account.penalties.pop(workload, None) if account is not None else None
+        if account is not None and penalty is not None:
+            self.decay(local_queue, admitted, now)
+            self._set(account, _sum(account.consumed, penalty))
+
+    def drop(self, local_queue: Key, workload: Key) -> None:
+        """Forget the penalty of a workload that will not be admitted."""
+        account = self._accounts.get(local_queue)
+        if account is not None and account.penalties.pop(workload, None) is not None:
+            account.usage = None
+
+    def _account(self, local_queue: Key) -> _Account:
+        account = self._accounts.get(local_queue)
+        if account is None:
+            account = self._accounts[local_queue] = _Account()
+        return account
+
+    def _set(self, account: _Account, consumed: Nanos) -> None:
+        account.consumed = consumed
+        account.usage = None
+
+
+def penalty_lapses(old: Workload, new: Workload | None) -> bool:
+    """Whether a change means that a pending penalty of the workload will never be settled."""
+    if new is None or new.queue != old.queue or new.finished:
+        return True
+    return not new.active and new.reservation is None
+
+
+def penalty_settles(old: Workload, new: Workload) -> bool:
+    """Whether a change means that the workload was admitted for good."""
+    return new.admitted and not old.admitted and new.active and not new.finished

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues, cohorts, flavors and workloads as the engine sees them: frozen values, no API noise.
+
+`kuota.bridge.inbound` makes them from API objects. Time is in seconds since the epoch. Policies
+are kept as the words of the API; "" means the field was not set, which Kueue sometimes tells apart
+from its default.
+"""
+
+from __future__ import annotations
+
+from typing import dataclass_transform
+
+import msgspec
+
+from kuota.api.base import Key, LabelSelector
+from kuota.api.core import PodTemplateSpec, Taint, Toleration
+from kuota.api.workload import TopologyAssignment, TopologyRequest
+
+from .amounts import Amounts, FlavorResource, Requests
+
+Instant = float
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Struct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Base of every engine value."""
+
+
+class Quota(msgspec.Struct, frozen=True, gc=False):
+    """Limits of one node for one FlavorResource. None means no such limit."""
+
+    nominal: int
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+class ResourceGroup(Struct):
+    """Resources that get one flavor together, and the flavors in order of preference."""
+
+    resources: tuple[str, ...]
+    flavors: tuple[str, ...]
+    quotas: dict[FlavorResource, Quota]
+
+
+class Fungibility(Struct):
+    when_can_borrow: str = "MayStopSearch"
+    when_can_preempt: str = "TryNextFlavor"
+    preference: str = ""
+
+
+class Preemption(Struct):
+    within_cluster_queue: str = "Never"
+    reclaim_within_cohort: str = "Never"
+    borrow_within_cohort: bool = False
+    borrow_max_priority: int | None = None
+
+
+class CheckRule(Struct):
+    """An admission check of a ClusterQueue. No flavors means all of them."""
+
+    name: str
+    flavors: frozenset[str] = frozenset()
+
+
+class ConcurrentAdmission(Struct):
+    mode: str = "TryPreferredFlavors"
+    last_acceptable_flavor: str = ""
+
+
+class ClusterQueue(Struct):
+    name: str
+    cohort: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    strategy: str = "BestEffortFIFO"
+    stop_policy: str = "None"
+    namespace_selector: LabelSelector | None = None
+    fungibility: Fungibility = Fungibility()
+    preemption: Preemption = Preemption()
+    weight: float = 1.0
+    checks: tuple[CheckRule, ...] = ()
+    usage_based: bool = False
+    concurrent_admission: ConcurrentAdmission | None = None
+    deleting: bool = False
+
+    @property
+    def strict(self) -> bool:
+        return self.strategy == "StrictFIFO"
+
+    def group_of(self, resource: str) -> ResourceGroup | None:
+        for group in self.groups:
+            if resource in group.resources:
+                return group
+        return None
+
+
+class Cohort(Struct):
+    name: str
+    parent: str = ""
+    groups: tuple[ResourceGroup, ...] = ()
+    weight: float = 1.0
+
+
+class LocalQueue(Struct):
+    key: Key
+    cluster_queue: str = ""
+    stop_policy: str = "None"
+    weight: float = 1.0
+
+
+class ResourceFlavor(Struct):
+    name: str
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+
+
+class Topology(Struct):
+    name: str
+    levels: tuple[str, ...] = ()
+
+
+class AdmissionCheck(Struct):
+    name: str
+    controller: str = ""
+    active: bool = False
+
+
+class Namespace(Struct):
+    name: str
+    labels: dict[str, str] = {}
+
+
+class PodSet(Struct):
+    """Pods alike. `requests` is what `pods` of them ask for; `count` is what the spec says.
+
+    `pods` is the count less those that are reclaimable. `topology` is what the pods ask of
+    placement, kept as it came: only the topology seam reads it.
+    """
+
+    name: str
+    count: int
+    pods: int
+    requests: Requests
+    min_count: int | None = None
+    group: str = ""
+    topology: TopologyRequest | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Assigned(Struct):
+    """What one pod set was given when quota was reserved for it."""
+
+    name: str
+    flavors: dict[str, str]
+    requests: Requests
+    count: int
+    topology: TopologyAssignment | None = None
+    topology_pending: bool = False
+
+
+class Reservation(Struct):
+    """Quota held in a ClusterQueue. `usage` counts reclaimable pods as gone."""
+
+    cluster_queue: str
+    pod_sets: tuple[Assigned, ...]
+    usage: Amounts
+    since: Instant | None = None
+
+
+class Eviction(Struct):
+    reason: str
+    at: Instant
+
+
+class Workload(Struct):
+    """One all-or-nothing unit of work. `priority` is the effective one, boost included.
+
+    `faults` are reasons why it can never be admitted as written (requests above limits,
+    LimitRange). `class_id` is equal for workloads that fare alike; "" is alike to none.
+    """
+
+    key: Key
+    uid: str = ""
+    generation: int = 0
+    queue: str = ""
+    priority: int = 0
+    boost: int = 0
+    created: Instant = 0.0
+    pod_sets: tuple[PodSet, ...] = ()
+    class_id: str = ""
+    faults: tuple[str, ...] = ()
+    active: bool = True
+    finished: bool = False
+    admitted: bool = False
+    pods_ready: bool = False
+    on_hold: bool = False
+    waiting_for_pods: bool = False
+    gated_by: str = ""
+    reservation: Reservation | None = None
+    evicted: Eviction | None = None
+    preempted: Eviction | None = None
+    requeued: bool | None = None
+    requeue_at: Instant | None = None
+    checks: dict[str, str] = {}
+    closed_gates: bool = False
+    reclaimable: dict[str, int] = {}
+    unhealthy_nodes: tuple[str, ...] = ()
+    replaces: Key | None = None
+    allowed_flavors: frozenset[str] | None = None
+    parent_uid: str = ""
+    is_parent: bool = False
+    owned_by_pod: bool = False
+    owner_uid: str = ""
+
+    @property
+    def local_queue(self) -> Key:
+        return Key(self.key.namespace, self.queue)
+
+    @property
+    def charged(self) -> bool:
+        """Whether its reservation counts as usage (`spec/decisions.md` 2.7)."""
+        return self.reservation is not None and self.active and not self.finished
+
+    @property
+    def queueable(self) -> bool:
+        """Whether it may wait in a queue at all (`spec/decisions.md` 7.1)."""
+        return (
+            self.active
+            and not self.finished
+            and self.reservation is None
+            and not self.on_hold
+            and not self.waiting_for_pods
+            and not self.gated_by
+            and not self.is_parent
+        )

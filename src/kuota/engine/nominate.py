@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which heads take part in a cycle, and which flavors and victims each would have.
+
+Every head is looked at against the same snapshot; who gets the room is settled later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kuota.api.gates import Gate
+from kuota.api.match import matches
+
+from .assignment import Assignment, Bookmark, Mode
+from .decisions import Wait, Why
+from .entry import Entry, Head
+from .flavors import Pinned, assign
+from .model import Namespace, Workload
+from .partial import partial
+from .policy import Policy
+from .preempt import Target, oracle, targets
+from .reasons import Requeue, WaitReason
+from .snapshot import Queue, Running, Snapshot
+
+_FAILED_CHECKS = frozenset({"Retry", "Rejected"})
+
+
+def nominate(
+    head: Head, snapshot: Snapshot, namespaces: Mapping[str, Namespace]
+) -> Entry | Wait | None:
+    """An entry for the cycle, the reason why the head has to wait, or None if it is not waiting."""
+    workload = head.workload
+    queue = snapshot.queues.get(head.cluster_queue)
+    if queue is not None and workload.key in queue.running and not head.second_pass:
+        return None
+    turned_away = _turned_away(head, queue, namespaces)
+    if turned_away is not None or queue is None:
+        return turned_away
+    entry = Entry(head, queue, snapshot.policy)
+    entry.replaced = replaced_slice(workload, queue)
+    entry.assignment, entry.targets = plan(entry, snapshot, _valid_bookmark(head, queue, snapshot))
+    if entry.assignment.mode is Mode.NO_FIT:
+        entry.replaced = None
+    return entry
+
+
+def _turned_away(
+    head: Head, queue: Queue | None, namespaces: Mapping[str, Namespace]
+) -> Wait | None:
+    """Why the head is sent back before quota is looked at; the first obstacle counts."""
+    workload = head.workload
+    if not _FAILED_CHECKS.isdisjoint(workload.checks.values()):
+        return _wait(head, WaitReason.PENDING_EVALUATION, Why.CHECKS_FAILED)
+    if queue is None:
+        return _wait(head, WaitReason.MISCONFIGURED, Why.QUEUE_MISSING)
+    if not queue.active:
+        return _wait(head, WaitReason.SUSPENDED, Why.QUEUE_INACTIVE)
+    namespace = namespaces.get(workload.key.namespace)
+    if namespace is None:
+        return _wait(head, WaitReason.MISCONFIGURED, Why.NAMESPACE_MISSING)
+    if not matches(queue.spec.namespace_selector, namespace.labels):
+        requeue = Requeue.NAMESPACE_MISMATCH
+        return _wait(head, WaitReason.MISCONFIGURED, Why.NAMESPACE_MISMATCH, requeue)
+    if workload.faults:
+        return _wait(head, WaitReason.MISCONFIGURED, Why.INVALID, details=workload.faults)
+    return None
+
+
+def _wait(
+    head: Head,
+    reason: WaitReason,
+    why: Why,
+    requeue: Requeue = Requeue.GENERIC,
+    details: tuple[str, ...] = (),
+) -> Wait:
+    return Wait(
+        workload=head.workload,
+        cluster_queue=head.cluster_queue,
+        reason=reason,
+        why=why,
+        requeue=requeue,
+        details=details,
+    )
+
+
+def replaced_slice(workload: Workload, queue: Queue) -> Running | None:
+    """The charged slice that an elastic workload takes over from, if it is in the same queue."""
+    return queue.running.get(workload.replaces) if workload.replaces is not None else None
+
+
+def outdated(bookmark: Bookmark, head: Head, generation: int, cycle: int, policy: Policy) -> bool:
+    """Whether the scan has to start over (`spec/decisions.md` 4.7)."""
+    if policy.on(Gate.FlavorFungibilityPreserveScanProgress):
+        before, after = bookmark.class_id, head.workload.class_id
+        if before and after and before != after:
+            return True
+        if cycle - bookmark.cycle <= 1:
+            return False
+    return generation > bookmark.generation
+
+
+def _valid_bookmark(head: Head, queue: Queue, snapshot: Snapshot) -> Bookmark | None:
+    bookmark = head.bookmark
+    if bookmark is None or outdated(
+        bookmark, head, queue.node.generation, snapshot.cycle, snapshot.policy
+    ):
+        return None
+    return bookmark
+
+
+Plan = tuple[Assignment, tuple[Target, ...]]
+
+
+def plan(
+    entry: Entry, snapshot: Snapshot, bookmark: Bookmark | None, pinned: Pinned | None = None
+) -> Plan:
+    """Flavors and victims for all pods; failing that, for as many as can be had."""
+    full, victims = _attempt(entry, snapshot, bookmark, pinned, None)
+    if full.mode is Mode.FIT or victims:
+        return full, victims
+    if not _may_shrink(entry, snapshot):
+        return full, ()
+    fewer = partial(
+        entry.workload, lambda counts: _successful(entry, snapshot, bookmark, pinned, counts)
+    )
+    return fewer if fewer is not None else (full, ())
+
+
+def _may_shrink(entry: Entry, snapshot: Snapshot) -> bool:
+    if entry.replaced is not None or not snapshot.policy.on(Gate.PartialAdmission):
+        return False
+    return any(
+        each.min_count is not None and each.min_count < each.count
+        for each in entry.workload.pod_sets
+    )
+
+
+def _successful(
+    entry: Entry,
+    snapshot: Snapshot,
+    bookmark: Bookmark | None,
+    pinned: Pinned | None,
+    counts: Sequence[int],
+) -> Plan | None:
+    assignment, victims = _attempt(entry, snapshot, bookmark, pinned, counts)
+    return (assignment, victims) if assignment.mode is Mode.FIT or victims else None
+
+
+def _attempt(
+    entry: Entry,
+    snapshot: Snapshot,
+    bookmark: Bookmark | None,
+    pinned: Pinned | None,
+    counts: Sequence[int] | None,
+) -> Plan:
+    workload, queue = entry.workload, entry.queue
+    assignment = assign(
+        workload,
+        queue,
+        snapshot,
+        oracle,
+        counts=counts,
+        bookmark=bookmark,
+        pinned=pinned,
+        replaced=entry.replaced,
+    )
+    if assignment.mode is not Mode.PREEMPT:
+        return assignment, ()
+    request = assignment.request(entry.replaced.usage if entry.replaced else None)
+    return assignment, targets(workload, queue, assignment.needed, request, snapshot)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In which order nominated entries are settled (`spec/decisions.md` 3.5 and 3.6).
+
+Ties that Kueue leaves to chance are broken by uid, then by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kuota.api.gates import Gate
+
+from .entry import Entry
+from .fairness import Share, share
+from .policy import Policy
+from .snapshot import Snapshot
+from .tree import Node
+
+Rank = tuple[object, ...]
+
+
+def in_order(entries: list[Entry], snapshot: Snapshot) -> Iterator[Entry]:
+    """The entries, next one first. Under fair sharing each choice sees what was settled before."""
+    if snapshot.policy.fair_sharing is None:
+        return iter(sorted(entries, key=lambda entry: classical_rank(entry, snapshot.policy)))
+    return _by_tournament(entries, snapshot)
+
+
+def classical_rank(entry: Entry, policy: Policy) -> Rank:
+    """Second pass, preemptors, least borrowing, priority, time."""
+    workload = entry.workload
+    return (
+        workload.reservation is None,
+        policy.on(Gate.PrioritizePreemptorWorkloads) and not entry.head.preemptor,
+        entry.assignment.height,
+        -workload.priority if policy.on(Gate.PrioritySortingWithinCohort) else 0,
+        entry.timestamp,
+        workload.uid,
+        workload.key,
+    )
+
+
+def shadowed(entries: Iterable[Entry], snapshot: Snapshot) -> list[Entry]:
+    """Second-pass entries that have no turn: under fair sharing a queue sends one entry only."""
+    if snapshot.policy.fair_sharing is None:
+        return []
+    entries = list(entries)
+    fresh = {entry.queue.name for entry in entries if not entry.head.second_pass}
+    seen: set[str] = set()
+    late = []
+    for entry in entries:
+        name = entry.queue.name
+        if entry.head.second_pass and (name in fresh or name in seen):
+            late.append(entry)
+        seen.add(name)
+    return late
+
+
+def _by_tournament(entries: list[Entry], snapshot: Snapshot) -> Iterator[Entry]:
+    late = {id(entry) for entry in shadowed(entries, snapshot)}
+    trees: dict[str, dict[str, Entry]] = {}
+    for entry in entries:
+        if id(entry) not in late:
+            trees.setdefault(entry.queue.node.root.name, {})[entry.queue.name] = entry
+    for name in sorted(trees):
+        left = trees[name]
+        while left:
+            winner = _winner(left, snapshot)
+            del left[winner.queue.name]
+            yield winner
+
+
+def _winner(entries: dict[str, Entry], snapshot: Snapshot) -> Entry:
+    """Who goes next in one tree: every cohort sends its best entry to the one above."""
+    first = next(iter(entries.values()))
+    if len(entries) == 1:
+        return first
+    ranks = {name: _ranks(entry, snapshot) for name, entry in entries.items()}
+    return _best_below(first.queue.node.root, entries, ranks) or first
+
+
+Ranks = dict[str, Rank]
+"""How an entry stands in each cohort above it, by the cohort's name. Less is better."""
+
+
+def _ranks(entry: Entry, snapshot: Snapshot) -> Ranks:
+    """The standing of the entry, were it admitted: in a cohort, the child that holds it counts."""
+    found: Ranks = {}
+    with snapshot.trial():
+        snapshot.add_usage(entry.queue, entry.usage)
+        node: Node = entry.queue.node
+        while node.parent is not None:
+            found[node.parent.name] = fair_rank(entry, share(node), snapshot.policy)
+            node = node.parent
+    return found
+
+
+def _best_below(cohort: Node, entries: dict[str, Entry], ranks: dict[str, Ranks]) -> Entry | None:
+    """The winner among the winners of child cohorts and the entries of child queues."""
+    rivals = [_best_below(cohort.cohorts[name], entries, ranks) for name in sorted(cohort.cohorts)]
+    rivals += [entries[name] for name in sorted(cohort.queues) if name in entries]
+    return min(
+        (rival for rival in rivals if rival is not None),
+        key=lambda rival: ranks[rival.queue.name][cohort.name],
+        default=None,
+    )
+
+
+def fair_rank(entry: Entry, stake: Share, policy: Policy) -> Rank:
+    """Preemptors, those that need not borrow, least share, priority, time."""
+    requested = (column for column, amount in entry.usage.items() if amount > 0)
+    return (
+        policy.on(Gate.PrioritizePreemptorWorkloads) and not entry.head.preemptor,
+        policy.on(Gate.FairSharingPrioritizeNonBorrowing) and stake.borrowing_on(requested),
+        stake.load,
+        -entry.workload.priority,
+        entry.timestamp,
+    )

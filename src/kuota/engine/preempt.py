@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom to displace so that a workload fits, and whether anybody could be (`spec/decisions.md` 5).
+
+Two ways of searching, `classical` and `fair_preempt`; the settings of the engine choose. What is
+decided here is only who would have to go: evicting them is a decision of the cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import classical, fair_preempt
+from .amounts import Amounts, FlavorResource
+from .assignment import Possibility, Verdict
+from .candidates import Demand, Target
+from .model import Workload
+from .snapshot import Queue, Snapshot
+from .tree import lowest_fit
+
+__all__ = ["Possibility", "Target", "Verdict", "oracle", "targets"]
+
+
+def targets(
+    workload: Workload,
+    queue: Queue,
+    needed: frozenset[FlavorResource],
+    request: Amounts,
+    snapshot: Snapshot,
+    fits: Callable[[], bool] | None = None,
+) -> tuple[Target, ...]:
+    """The victims that make the whole request fit, or nobody. The snapshot is left as it was.
+
+    Victims use at least one of the `needed` columns. `fits` is asked after the quota fits, with the
+    victims so far out of the snapshot, whether the pods can be placed as well.
+    """
+    if not _may_preempt(queue):
+        return ()
+    demand = Demand(workload, queue, needed, request, snapshot, fits)
+    if snapshot.policy.fair_sharing is None:
+        return classical.victims(demand)
+    return fair_preempt.victims(demand)
+
+
+def oracle(
+    workload: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
+) -> Verdict:
+    """What preemption could do for one column looked at alone. All together may still fail."""
+    found = targets(workload, queue, frozenset((column,)), {column: amount}, snapshot)
+    if not found:
+        return Verdict(Possibility.NO_CANDIDATES, lowest_fit(queue.node, column, amount)[0])
+    with snapshot.trial():
+        for target in found:
+            snapshot.remove(target.running)
+        height, _ = lowest_fit(queue.node, column, amount)
+    own = any(target.running.queue == queue.name for target in found)
+    return Verdict(Possibility.PREEMPT if own else Possibility.RECLAIM, height)
+
+
+def _may_preempt(queue: Queue) -> bool:
+    rules = queue.spec.preemption
+    if rules.within_cluster_queue not in ("Never", ""):
+        return True
+    return queue.node.parent is not None and rules.reclaim_within_cohort not in ("Never", "")

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All pending workloads: which ClusterQueue each waits in by its LocalQueue, and whose turn it is.
+
+Workloads whose LocalQueue or ClusterQueue is missing or stopped are remembered, and queued when
+that changes. Which events call for a flush, and of which tree, is left to the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kuota.api.base import Key
+from kuota.api.gates import Gate
+
+from .assignment import Bookmark
+from .buckets import Pending
+from .model import ClusterQueue, Instant, LocalQueue, Workload
+from .pending import LocalUse, PendingQueue
+from .policy import Policy
+from .reasons import Requeue, WaitReason
+from .second_pass import SecondPass
+
+NamespaceMatches = Callable[[str, str], bool]
+"""Whether a ClusterQueue (first name) takes workloads of a namespace (second name)."""
+
+
+class Queues:
+    """Every queue's pending workloads. `local_use` tells what each LocalQueue has used so far."""
+
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        *,
+        namespace_matches: NamespaceMatches = lambda queue, namespace: True,
+        local_use: LocalUse | None = None,
+    ) -> None:
+        self._policy = policy or Policy()
+        self._namespace_matches = namespace_matches
+        self._local_use = local_use
+        self._cluster_queues: dict[str, PendingQueue] = {}
+        self._local_queues: dict[Key, LocalQueue] = {}
+        self._feeders: dict[str, dict[Key, None]] = {}
+        self._workloads: dict[Key, Workload] = {}
+        self._members: dict[Key, dict[Key, None]] = {}
+        self._in: dict[Key, PendingQueue] = {}
+        self._ready: set[str] = set()
+        self._second_pass = SecondPass()
+
+    def __getitem__(self, cluster_queue: str) -> PendingQueue:
+        return self._cluster_queues[cluster_queue]
+
+    def __contains__(self, cluster_queue: str) -> bool:
+        return cluster_queue in self._cluster_queues
+
+    def workload(self, key: Key) -> Workload | None:
+        """The newest state of a workload that waits, queued or not."""
+        return self._workloads.get(key)
+
+    def queue_of(self, key: Key) -> PendingQueue | None:
+        """Where a workload is queued."""
+        return self._in.get(key)
+
+    def assigned(self, key: Key) -> Key | None:
+        """The LocalQueue that counts the workload as pending."""
+        workload = self._workloads.get(key)
+        return workload.local_queue if workload and self._open(workload.local_queue) else None
+
+    def members(self, local_queue: Key) -> list[Workload]:
+        """Who waits in a LocalQueue, queued or not, in no particular order."""
+        return [self._workloads[key] for key in self._members.get(local_queue, ())]
+
+    def pending(self, cluster_queue: str) -> int:
+        """How many wait in a ClusterQueue, in whichever place."""
+        queue = self._cluster_queues.get(cluster_queue)
+        return len(queue) if queue is not None else 0
+
+    def pending_local(self, local_queue: Key) -> int | None:
+        """How many wait in a LocalQueue: 0 while it is stopped, None if there is no such queue."""
+        if local_queue not in self._local_queues:
+            return None
+        return len(self._members.get(local_queue, ())) if self._open(local_queue) else 0
+
+    def put_cluster_queue(self, spec: ClusterQueue, now: Instant) -> None:
+        """Add or change a ClusterQueue. Whether usage decides the order is settled at the first."""
+        queue = self._cluster_queues.get(spec.name)
+        if queue is not None:
+            queue.strict = spec.strict
+            return
+        use = self._local_use if spec.usage_based and self._by_usage else None
+        queue = PendingQueue(spec.name, self._policy, strict=spec.strict, local_use=use)
+        self._cluster_queues[spec.name] = queue
+        for local_queue in self._feeders.get(spec.name, ()):
+            self._place_members(local_queue, now)
+
+    def drop_cluster_queue(self, name: str) -> None:
+        if self._cluster_queues.pop(name, None) is None:
+            return
+        self._ready.discard(name)
+        for local_queue in self._feeders.get(name, ()):
+            for key in self._members.get(local_queue, ()):
+                self._in.pop(key, None)
+
+    def put_local_queue(self, spec: LocalQueue, now: Instant) -> None:
+        """Add or change a LocalQueue. Its workloads go where it points now, if anywhere."""
+        before = self._local_queues.get(spec.key)
+        self._local_queues[spec.key] = spec
+        if before is not None:
+            if (before.cluster_queue, before.stop_policy) == (spec.cluster_queue, spec.stop_policy):
+                return
+            del self._feeders[before.cluster_queue][spec.key]
+        self._feeders.setdefault(spec.cluster_queue, {})[spec.key] = None
+        self._place_members(spec.key, now)
+
+    def drop_local_queue(self, key: Key) -> None:
+        spec = self._local_queues.pop(key, None)
+        if spec is not None:
+            del self._feeders[spec.cluster_queue][key]
+            for member in self._members.get(key, ()):
+                self._leave(member)
+
+    def put_workload(self, workload: Workload, now: Instant) -> bool:
+        """Take the newest state of a workload; whether it is queued now.
+
+        One that may not wait at all is forgotten here, but for a second pass it still needs.
+        """
+        self._second_pass.note(workload)
+        if not workload.queueable:
+            self._forget(workload.key)
+            return False
+        before = self._workloads.get(workload.key)
+        if before is not None and before.queue != workload.queue:
+            self._forget(workload.key)
+        self._workloads[workload.key] = workload
+        self._members.setdefault(workload.local_queue, {})[workload.key] = None
+        return self._place(workload, now)
+
+    def drop_workload(self, key: Key) -> None:
+        """Forget a workload that was admitted or is gone."""
+        self._second_pass.drop(key)
+        self._forget(key)
+
+    def heads(self, now: Instant, active: Callable[[str], bool]) -> list[Pending]:
+        """Whose turn it is: due second passes, then the first of every active ClusterQueue by name.
+
+        All are in flight until `requeue`, `requeue_second_pass` or `drop_workload`.
+        """
+        found = [self._visit(workload) for workload in self._second_pass.due(now)]
+        for name in sorted(self._ready):
+            if active(name):
+                queue = self._cluster_queues[name]
+                pending = queue.pop()
+                assert pending is not None
+                found.append(pending)
+                self._note(queue)
+        return found
+
+    def requeue(
+        self,
+        key: Key,
+        reason: Requeue,
+        now: Instant,
+        bookmark: Bookmark | None = None,
+        wait_reason: WaitReason | None = None,
+    ) -> bool:
+        """Put back a head that was not admitted, as it is by now; False if there is no need to.
+
+        `bookmark` replaces the one it had. See `PendingQueue.requeue`.
+        """
+        workload, queue = self._workloads.get(key), self._in.get(key)
+        if workload is None or queue is None:
+            return False
+        done = queue.requeue(workload, reason, now, bookmark, wait_reason)
+        self._note(queue)
+        return done
+
+    def flush(self, cluster_queues: Iterable[str], now: Instant) -> int:
+        """Bring parked workloads of these ClusterQueues back; answers how many came back."""
+        moved = 0
+        for name in cluster_queues:
+            queue = self._cluster_queues.get(name)
+            if queue is not None:
+                moved += queue.flush(now, partial(self._namespace_matches, name))
+                self._note(queue)
+        return moved
+
+    def queue_second_pass(self, workload: Workload, now: Instant) -> bool:
+        """Visit a workload that holds quota again, if it needs it; whether it does."""
+        return self._second_pass.queue(workload, now)
+
+    def requeue_second_pass(self, key: Key, now: Instant) -> bool:
+        """Visit it once more, later, because this visit failed; False if no longer wanted."""
+        return self._second_pass.requeue(key, now)
+
+    def next_wakeup(self) -> Instant | None:
+        """When heads will be there without anything happening; None if never."""
+        return self._second_pass.next_wakeup()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no heap holds anything, of active queues or not."""
+        return not self._ready
+
+    @property
+    def _by_usage(self) -> bool:
+        policy = self._policy
+        return policy.admission_fair_sharing is not None and policy.on(Gate.AdmissionFairSharing)
+
+    def _open(self, local_queue: Key) -> bool:
+        spec = self._local_queues.get(local_queue)
+        return spec is not None and spec.stop_policy in ("", "None")
+
+    def _target(self, local_queue: Key) -> PendingQueue | None:
+        """The queue that workloads of a LocalQueue belong in."""
+        if not self._open(local_queue):
+            return None
+        return self._cluster_queues.get(self._local_queues[local_queue].cluster_queue)
+
+    def _place_members(self, local_queue: Key, now: Instant) -> None:
+        for key in self._members.get(local_queue, ()):
+            self._place(self._workloads[key], now)
+
+    def _place(self, workload: Workload, now: Instant) -> bool:
+        target = self._target(workload.local_queue)
+        if self._in.get(workload.key) is not target:
+            self._leave(workload.key)
+        if target is None:
+            return False
+        self._in[workload.key] = target
+        target.put(workload, now)
+        self._note(target)
+        return True
+
+    def _leave(self, key: Key) -> None:
+        queue = self._in.pop(key, None)
+        if queue is not None:
+            queue.drop(key)
+            self._note(queue)
+
+    def _forget(self, key: Key) -> None:
+        self._leave(key)
+        workload = self._workloads.pop(key, None)
+        if workload is not None:
+            members = self._members[workload.local_queue]
+            del members[key]
+            if not members:
+                del self._members[workload.local_queue]
+
+    def _note(self, queue: PendingQueue) -> None:
+        if queue.waiting:
+            self._ready.add(queue.name)
+        else:
+            self._ready.discard(queue.name)
+
+    def _visit(self, workload: Workload) -> Pending:
+        reservation = workload.reservation
+        assert reservation is not None
+        pending = Pending(workload, reservation.cluster_queue, (0, 0.0, workload.uid, workload.key))
+        pending.second_pass = True
+        return pending

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scan over the flavors of one resource group (`spec/decisions.md` 4.4 and 4.6).
+
+A flavor is looked at as a whole: whether the pods could run on it, then every resource against
+quota. Where the scan stops is fungibility's to say, where it starts is the bookmark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+from kuota.api.quantity import add, sub
+
+from .amounts import Amounts, FlavorResource, Requests
+from .assignment import Attempt, Bookmark, FlavorAssignment, Mode, Verdict
+from .eligible import obstacle
+from .fungibility import (
+    FIT,
+    GRADES,
+    MODES,
+    NO_FIT,
+    POSSIBILITIES,
+    Standing,
+    good_enough,
+    preferred,
+)
+from .model import Assigned, Fungibility, Workload
+from .offer import Shelf
+from .reasons import SEVERITY, Cause, Reason, WaitReason
+from .snapshot import Queue, Snapshot
+from .tree import available, lowest_fit
+
+Oracle = Callable[[Workload, Queue, FlavorResource, int, Snapshot], Verdict]
+"""What preemption could do for one column and amount (`spec/decisions.md` 5.8)."""
+
+Pinned = Sequence[Mapping[str, str]]
+"""Per pod set, the flavor that each resource has to keep."""
+
+Standings = dict[str, Standing]
+"""The standing of each resource on one flavor."""
+
+_NO_FIT: Standing = (NO_FIT, 0)
+_FIT: Standing = (FIT, 0)
+_WAIT_REASONS = {
+    Cause.EXCEEDS_MAX: WaitReason.EXCEEDS_MAX_QUOTA,
+    Cause.INSUFFICIENT: WaitReason.WAITING_FOR_QUOTA,
+}
+
+
+class Look:
+    """One flavor as it was found. No standings means that quota was not even asked."""
+
+    __slots__ = ("flavor", "reasons", "standing", "standings")
+
+    def __init__(
+        self, flavor: str, standing: Standing, standings: Standings, reasons: Sequence[Reason]
+    ) -> None:
+        self.flavor = flavor
+        self.standing = standing
+        self.standings = standings
+        self.reasons = reasons
+
+    def choices(self, tried: int | None) -> dict[str, FlavorAssignment]:
+        """This flavor for all its resources, each with a mode and height of its own."""
+        return {
+            resource: FlavorAssignment(
+                flavor=self.flavor, mode=MODES[grade], height=height, tried=tried
+            )
+            for resource, (grade, height) in self.standings.items()
+        }
+
+    def attempt(self) -> Attempt:
+        grade, height = self.standing
+        if grade is FIT:
+            return _fitting(self.flavor, height)
+        return Attempt(
+            flavor=self.flavor,
+            mode=MODES[grade],
+            height=height,
+            no_fit=_most_severe(self.reasons) if grade is NO_FIT else None,
+            reasons=tuple(self.reasons),
+            preemption=POSSIBILITIES[grade],
+        )
+
+
+class Findings:
+    """What a scan came to: the chosen flavor, if any, and every look that was taken."""
+
+    __slots__ = ("chosen", "looks", "tried")
+
+    def __init__(self, chosen: Look | None, looks: list[Look], tried: int | None) -> None:
+        self.chosen = chosen
+        self.looks = looks
+        self.tried = tried
+
+    def reasons(self) -> list[Reason]:
+        """Why it is not a clean fit; nothing when it is one."""
+        if self.chosen is not None and self.chosen.standing[0] is FIT:
+            return []
+        return [reason for look in self.looks for reason in look.reasons]
+
+    def attempts(self) -> list[Attempt]:
+        return [look.attempt() for look in self.looks]
+
+
+class Scan:
+    """The circumstances of one workload, and the scans made under them.
+
+    `usage` is what earlier pod sets of the workload were given; it counts as assumed.
+    `held` is what the replaced slice has, per pod set; its flavors have to stay.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        queue: Queue,
+        snapshot: Snapshot,
+        oracle: Oracle,
+        *,
+        fungibility: Fungibility | None,
+        bookmark: Bookmark | None = None,
+        pinned: Pinned | None = None,
+        held: Sequence[Assigned | None] | None = None,
+    ) -> None:
+        self.workload = workload
+        self.queue = queue
+        self.node = queue.node
+        self.snapshot = snapshot
+        self.oracle = oracle
+        self.fungibility = fungibility
+        self.bookmark = bookmark
+        self.pinned = pinned
+        self.held = held
+        self.usage: Amounts = {}
+
+    def scan(
+        self, shelf: Shelf, resources: Sequence[str], requests: Requests, members: Sequence[int]
+    ) -> Findings:
+        """The best flavor for the resources, all of one group, that the member pod sets ask for.
+
+        The first of the resources is the one whose bookmark counts. Raises SelectorError when a
+        member's affinity is malformed.
+        """
+        fungibility = self.fungibility
+        flavors = shelf.flavors
+        best: Look | None = None
+        looks: list[Look] = []
+        for index in range(self._start(flavors, resources[0], members[0]), len(flavors)):
+            look = self._look(flavors[index], shelf, resources, requests, members)
+            looks.append(look)
+            if good_enough(look.standing, fungibility):
+                last = index == len(flavors) - 1
+                return Findings(look, looks, None if last or fungibility is None else index)
+            if preferred(look.standing, best.standing if best else _NO_FIT, fungibility):
+                best = look
+        return Findings(best, looks, None)
+
+    def _start(self, flavors: Sequence[str], resource: str, pod_set: int) -> int:
+        if self.bookmark is None or self.fungibility is None:
+            return 0
+        start = self.bookmark.start(pod_set, resource)
+        return start if start < len(flavors) else 0
+
+    def _look(
+        self,
+        flavor: str,
+        shelf: Shelf,
+        resources: Sequence[str],
+        requests: Requests,
+        members: Sequence[int],
+    ) -> Look:
+        reason = self._obstacle(flavor, shelf, resources, members)
+        if reason is not None:
+            return Look(flavor, _NO_FIT, {}, (reason,))
+        columns = shelf.columns[flavor]
+        overall = _FIT
+        standings: Standings = {}
+        reasons: list[Reason] = []
+        for resource in resources:
+            standing = self._standing(columns[resource], requests[resource], members, reasons)
+            standings[resource] = standing
+            if standing != overall and preferred(overall, standing, self.fungibility):
+                overall = standing
+        return Look(flavor, overall, standings, reasons)
+
+    def _obstacle(
+        self, name: str, shelf: Shelf, resources: Sequence[str], members: Sequence[int]
+    ) -> Reason | None:
+        """Why the flavor is out of the question, whatever its quota."""
+        if self.pinned is not None and not self._keeps_pins(name, resources, members):
+            return Reason(cause=Cause.PINNED, flavor=name)
+        allowed = self.workload.allowed_flavors
+        if allowed is not None and name not in allowed:
+            return Reason(cause=Cause.RESTRICTED, flavor=name)
+        flavor = self.snapshot.flavors.get(name)
+        pod_sets = self.workload.pod_sets
+        for member in members:
+            pod_set = pod_sets[member]
+            if (
+                flavor is None
+                or flavor.labels
+                or flavor.taints
+                or flavor.topology
+                or pod_set.topology is not None
+            ):
+                reason = obstacle(name, pod_set, shelf.group, self.queue, self.snapshot)
+                if reason is not None:
+                    return reason
+        return None
+
+    def _keeps_pins(self, flavor: str, resources: Sequence[str], members: Sequence[int]) -> bool:
+        pinned = self.pinned or ()
+        return all(
+            pinned[member].get(resource, flavor) == flavor
+            for member in members
+            if member < len(pinned)
+            for resource in resources
+        )
+
+    def _standing(
+        self,
+        column: FlavorResource,
+        requested: int,
+        members: Sequence[int],
+        reasons: list[Reason],
+    ) -> Standing:
+        """How one resource fares on one flavor. What stands in its way is added to the reasons."""
+        if self.held is not None:
+            before = self._slice_flavor(column.resource, members)
+            if before not in ("", column.flavor):
+                reasons.append(_reason(Cause.SLICE_FLAVOR, column, detail=before))
+                return _NO_FIT
+        node = self.node
+        cell = node.cells.get(column) or node.cell(column)
+        assumed = self.usage.get(column, 0)
+        amount = add(assumed, requested) if assumed else requested
+        if amount > cell.potential:
+            reasons.append(
+                _reason(Cause.EXCEEDS_MAX, column, assumed, requested, limit=cell.potential)
+            )
+            return _NO_FIT
+        height, higher = lowest_fit(node, column, amount) if node.parent else (0, False)
+        room = max(0, available(cell))
+        if amount <= room:
+            return (FIT, height) if height else _FIT
+        missing = sub(amount, room)
+        reasons.append(
+            _reason(Cause.INSUFFICIENT, column, assumed, requested, limit=room, missing=missing)
+        )
+        if not (cell.nominal >= amount or higher or self._preempts_while_borrowing()):
+            return NO_FIT, height
+        verdict = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
+        return GRADES[verdict.possibility], verdict.height
+
+    def _slice_flavor(self, resource: str, members: Sequence[int]) -> str:
+        """The flavor that the replaced slice has for a resource; "" when it has none."""
+        for member in members:
+            assigned = self.held[member] if self.held is not None else None
+            if assigned is not None and resource in assigned.flavors:
+                return assigned.flavors[resource]
+        return ""
+
+    def _preempts_while_borrowing(self) -> bool:
+        rules = self.queue.spec.preemption
+        if rules.borrow_within_cohort:
+            return True
+        fair = self.snapshot.policy.fair_sharing is not None
+        return fair and rules.reclaim_within_cohort != "Never"
+
+
+def least_severe(looks: Sequence[Look]) -> WaitReason:
+    """Why a whole group failed: any of its flavors could have worked, so the mildest reason."""
+    if not looks:
+        return WaitReason.NO_MATCHING_FLAVOR
+    return min((_most_severe(look.reasons) for look in looks), key=SEVERITY.index)
+
+
+def _most_severe(reasons: Sequence[Reason]) -> WaitReason:
+    return max(
+        (_WAIT_REASONS.get(each.cause, WaitReason.NO_MATCHING_FLAVOR) for each in reasons),
+        key=SEVERITY.index,
+    )
+
+
+def _reason(
+    cause: Cause,
+    column: FlavorResource,
+    assumed: int = 0,
+    requested: int = 0,
+    *,
+    limit: int = 0,
+    missing: int = 0,
+    detail: str = "",
+) -> Reason:
+    return Reason(
+        cause=cause,
+        flavor=column.flavor,
+        resource=column.resource,
+        assumed=assumed,
+        requested=requested,
+        limit=limit,
+        missing=missing,
+        detail=detail,
+    )
+
+
+@lru_cache(1 << 14)
+def _fitting(flavor: str, height: int) -> Attempt:
+    return Attempt(flavor=flavor, mode=Mode.FIT, height=height)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads that keep their quota but need another visit, and when (`spec/decisions.md` 3.13)."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from kuota.api.base import Key
+from kuota.api.topology_codec import on_node
+from kuota.api.workload import PodSetAssignment
+
+from .model import Instant, Reservation, Workload
+
+_LONGEST_DELAY_S = 30.0
+
+
+def needs_second_pass(workload: Workload) -> bool:
+    """Whether pods of a workload that holds quota still have to be placed, or placed anew."""
+    reservation = workload.reservation
+    if reservation is None or workload.finished or workload.evicted or workload.on_hold:
+        return False
+    if workload.admitted:
+        return any(_placed_on(reservation, node) for node in workload.unhealthy_nodes)
+    ready = workload.checks and all(state == "Ready" for state in workload.checks.values())
+    return bool(ready) and any(each.topology_pending for each in reservation.pod_sets)
+
+
+def _placed_on(reservation: Reservation, node: str) -> bool:
+    return any(
+        on_node(PodSetAssignment(topology_assignment=each.topology), node)
+        for each in reservation.pod_sets
+    )
+
+
+def delay_s(attempt: int) -> float:
+    """How long to wait before the visit of that number, counted from 1."""
+    # Beyond the sixth visit the power of two only grows, and would overflow some day.
+    return _LONGEST_DELAY_S if attempt > 5 else float(2 ** (attempt - 1))
+
+
+class _Visit:
+    """A visit to come at `due`, or under way when that is None."""
+
+    __slots__ = ("attempt", "due", "workload")
+
+    def __init__(self, workload: Workload, due: Instant) -> None:
+        self.workload = workload
+        self.attempt = 1
+        self.due: Instant | None = due
+
+
+class SecondPass:
+    """The queue of such workloads. One is in it at most once, waiting or being visited."""
+
+    def __init__(self) -> None:
+        self._visits: dict[Key, _Visit] = {}
+        self._heap: list[tuple[Instant, str, Key]] = []
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._visits
+
+    def queue(self, workload: Workload, now: Instant) -> bool:
+        """Have the workload visited if it needs it; whether it does."""
+        if not needs_second_pass(workload):
+            return False
+        visit = self._visits.get(workload.key)
+        if visit is None:
+            visit = self._visits[workload.key] = _Visit(workload, now)
+            self._delay(visit, now)
+        visit.workload = workload
+        return True
+
+    def requeue(self, key: Key, now: Instant) -> bool:
+        """After a visit that failed, have the next one; False if it is not wanted any more."""
+        visit = self._visits.get(key)
+        if visit is None or visit.due is not None:
+            return False
+        visit.attempt += 1
+        self._delay(visit, now)
+        return True
+
+    def note(self, workload: Workload) -> None:
+        """Take the newest state of a workload; one that needs no visit any more leaves."""
+        if workload.key in self._visits:
+            if needs_second_pass(workload):
+                self._visits[workload.key].workload = workload
+            else:
+                del self._visits[workload.key]
+
+    def drop(self, key: Key) -> None:
+        self._visits.pop(key, None)
+
+    def due(self, now: Instant) -> list[Workload]:
+        """Those to visit now, the longest due first; they are under way until queued again."""
+        found: list[Workload] = []
+        while self._first() and self._heap[0][0] <= now:
+            visit = self._visits[heappop(self._heap)[2]]
+            visit.due = None
+            found.append(visit.workload)
+        return found
+
+    def next_wakeup(self) -> Instant | None:
+        """When the next visit is due; None if there is none."""
+        return self._heap[0][0] if self._first() else None
+
+    def _delay(self, visit: _Visit, now: Instant) -> None:
+        visit.due = now + delay_s(visit.attempt)
+        heappush(self._heap, (visit.due, visit.workload.uid, visit.workload.key))
+
+    def _first(self) -> bool:
+        """Clear outdated entries off the top; whether anything is left."""
+        while self._heap:
+            at, _, key = self._heap[0]
+            visit = self._visits.get(key)
+            if visit is not None and visit.due == at:
+                return True
+            heappop(self._heap)
+        return False

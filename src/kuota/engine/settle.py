@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of one entry, given what earlier entries of the cycle took.
+
+Each step either decides or hands on to the next; their order is the rule. What an entry takes is
+held in the snapshot until the cycle ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Set
+
+from kuota.api.base import Key
+from kuota.api.gates import Gate
+
+from .amounts import Amounts
+from .assignment import Assignment, Mode
+from .decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
+from .entry import Entry
+from .nominate import plan
+from .reasons import EvictionReason, Requeue, WaitReason
+from .snapshot import Queue, Running, Snapshot
+from .tree import Node
+from .variants import better_sibling, migration_allowed, worse_sibling
+
+
+class Books:
+    """What the cycle has promised so far: victims claimed, usage held (in the snapshot)."""
+
+    def __init__(self, snapshot: Snapshot, evicting: Set[Key] = frozenset()) -> None:
+        self.snapshot = snapshot
+        self.evicting = evicting
+        self.claimed: dict[Key, Running] = {}
+        self.skipped: Counter[str] = Counter()
+        self.recomputed: Counter[tuple[str, str]] = Counter()
+
+    def overlaps(self, entry: Entry) -> bool:
+        return any(target.running.key in self.claimed for target in entry.targets)
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether there is room once every victim so far, and this entry's own, is gone."""
+        outgoing = entry.outgoing
+        if not self.claimed and not outgoing:
+            return entry.queue.node.fits(entry.usage)
+        gone = self.claimed | {running.key: running for running in outgoing}
+        with self.snapshot.trial():
+            for running in gone.values():
+                self.snapshot.remove(running)
+            return entry.queue.node.fits(entry.usage)
+
+
+Blocked = Callable[[], bool]
+
+
+def settle(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
+    """The decision about one entry. `not_ready` tells whether running pods hold admission up."""
+    if better_sibling(entry) is not None:
+        return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST)
+    _recompute_on_overlap(entry, books)
+    mode = entry.assignment.mode
+    if entry.workload.unhealthy_nodes and mode is not Mode.FIT:
+        return _repair_failed(entry)
+    if mode is Mode.NO_FIT:
+        reason = entry.assignment.no_fit or WaitReason.NO_MATCHING_FLAVOR
+        return _wait(entry, reason, Why.NO_FIT, Requeue.NO_FIT)
+    if mode is Mode.PREEMPT and not entry.targets:
+        _hold(entry, held_amounts(entry, books.snapshot), books)
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, Requeue.NO_CANDIDATES)
+    if mode is Mode.PREEMPT and entry.workload.closed_gates:
+        return _wait(entry, WaitReason.ADMISSION_GATED, Why.GATED, Requeue.GATED)
+    if mode is Mode.DEFERRED_FIT:
+        _hold(entry, entry.usage, books)
+        reason = WaitReason.WAITING_FOR_PREEMPTED
+        return _wait(entry, reason, Why.DEFERRED, Requeue.PENDING_PREEMPTION)
+    return _claim(entry, books, not_ready)
+
+
+_LOST = Requeue.FAILED_AFTER_NOMINATION
+
+
+def _claim(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
+    """From here on the entry takes what it found, unless somebody was quicker."""
+    preempts = entry.assignment.mode is Mode.PREEMPT
+    if books.overlaps(entry):
+        books.skipped[entry.queue.name] += 1
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.OVERLAP, _LOST)
+    if not books.fits(entry):
+        books.skipped[entry.queue.name] += preempts
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.LOST_RACE, _LOST)
+    books.claimed.update({target.running.key: target.running for target in entry.targets})
+    _hold(entry, entry.usage, books)
+    if preempts:
+        return _preempt(entry, books)
+    if not_ready() and not entry.head.second_pass:
+        return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
+    sibling = worse_sibling(entry)
+    if sibling is not None:
+        return _migrate(entry, sibling)
+    return _admit(entry)
+
+
+def _hold(entry: Entry, usage: Amounts, books: Books) -> None:
+    books.snapshot.add_usage(entry.queue, usage)
+
+
+def _recompute_on_overlap(entry: Entry, books: Books) -> None:
+    """Look for other victims, on the same flavors, when some are claimed already (3.8)."""
+    gate = Gate.RecomputeAssignmentUponPreemptionTargetsOverlap
+    if not books.overlaps(entry) or not books.snapshot.policy.on(gate):
+        return
+    snapshot = books.snapshot
+    with snapshot.trial():
+        for running in books.claimed.values():
+            snapshot.remove(running)
+        assignment, victims = plan(entry, snapshot, None, entry.assignment.pinned)
+    result = "new_targets" if victims else "skipped"
+    if assignment.mode is Mode.FIT:
+        # It fits only thanks to the evictions of others, so it waits for them and keeps the room.
+        assignment, result = assignment.deferred(), "deferred_fit"
+    books.recomputed[entry.queue.name, result] += 1
+    entry.assignment, entry.targets = assignment, victims
+
+
+def held_amounts(entry: Entry, snapshot: Snapshot) -> Amounts:
+    """What a head without victims keeps others from taking (3.9). May be negative.
+
+    Nothing if the queue could take it back later anyway.
+    """
+    preemption = entry.queue.spec.preemption
+    keeps = snapshot.policy.on(Gate.PrioritizePreemptorWorkloads) and entry.head.preemptor
+    if preemption.reclaim_within_cohort == "Any" and not keeps:
+        return {}
+    return reservable(entry.assignment, entry.queue.node)
+
+
+def reservable(assignment: Assignment, node: Node) -> Amounts:
+    """How much of the assignment's usage a blocked head may hold, by column."""
+    held: Amounts = {}
+    for column, requested in assignment.usage.items():
+        cell = node.cell(column)
+        if assignment.height == 0:
+            held[column] = max(0, min(requested, cell.nominal - cell.used))
+        elif cell.borrowing_limit is None:
+            held[column] = requested
+        else:
+            held[column] = min(requested, cell.nominal + cell.borrowing_limit - cell.used)
+    return held
+
+
+def _wait(entry: Entry, reason: WaitReason, why: Why, requeue: Requeue = Requeue.GENERIC) -> Wait:
+    return Wait(
+        workload=entry.workload,
+        cluster_queue=entry.queue.name,
+        reason=reason,
+        why=why,
+        requeue=requeue,
+        assignment=entry.assignment,
+    )
+
+
+def _repair_failed(entry: Entry) -> Evict:
+    return Evict(
+        workload=entry.workload,
+        cluster_queue=entry.queue.name,
+        reason=EvictionReason.NODE_FAILURES,
+        detail=",".join(entry.workload.unhealthy_nodes),
+    )
+
+
+def _preempt(entry: Entry, books: Books) -> Preempt:
+    queues = books.snapshot.queues
+    return Preempt(
+        workload=entry.workload,
+        cluster_queue=entry.queue.name,
+        path=path(entry.queue),
+        assignment=entry.assignment,
+        victims=tuple(
+            Victim(
+                workload=target.running.workload,
+                cluster_queue=target.running.queue,
+                path=path(queues[target.running.queue]),
+                reason=target.reason,
+                leaving=target.running.workload.evicted is not None
+                or target.running.key in books.evicting,
+            )
+            for target in entry.targets
+        ),
+    )
+
+
+def path(queue: Queue) -> str:
+    """The way from the root cohort down to the queue, as users read it."""
+    names = [queue.name, *(cohort.name for cohort in queue.node.ancestors())]
+    return "/" + "/".join(reversed(names))
+
+
+def _migrate(entry: Entry, sibling: Running) -> Decision:
+    if not migration_allowed(entry):
+        return _wait(entry, WaitReason.PENDING_EVALUATION, Why.FLAVOR_TOO_LOW)
+    return Migrate(
+        workload=entry.workload,
+        cluster_queue=entry.queue.name,
+        assignment=entry.assignment,
+        sibling=sibling.workload,
+    )
+
+
+def _admit(entry: Entry) -> Admit:
+    spec = entry.queue.spec
+    used = {
+        choice.flavor
+        for pod_set in entry.assignment.pod_sets
+        for choice in pod_set.flavors.values()
+    }
+    return Admit(
+        workload=entry.workload,
+        cluster_queue=entry.queue.name,
+        assignment=entry.assignment,
+        checks=tuple(rule.name for rule in spec.checks if not rule.flavors or rule.flavors & used),
+        second_pass=entry.head.second_pass,
+        replaced=entry.replaced.workload if entry.replaced is not None else None,
+    )

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything the engine knows but the order of waiting: objects, the quota tree, who is charged.
+
+Methods that change something answer with the names of the ClusterQueues whose waiting workloads
+may fare better for it, so that the caller can wake them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from kuota.api.base import Key
+from kuota.api.match import matches
+
+from .activity import Obstacle, flavor_names, local_obstacles, obstacles
+from .amounts import Amounts
+from .model import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Namespace,
+    ResourceFlavor,
+    Topology,
+    Workload,
+)
+from .snapshot import Queue, Running
+from .tree import Node, Tree, charge, release
+
+Woken = Set[str]
+NOBODY: Woken = frozenset()
+
+
+class State:
+    """Objects by name, and the quota tree with what is charged to it."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self.queues: dict[str, Queue] = {}
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.local_queues: dict[Key, LocalQueue] = {}
+        self.workloads: dict[Key, Workload] = {}
+        self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
+        self._charged: dict[Key, Running] = {}
+
+    # ClusterQueues and cohorts
+
+    def put_queue(self, spec: ClusterQueue) -> Woken:
+        known = self.queues.get(spec.name)
+        if known is not None and known.spec == spec:
+            return NOBODY
+        node = self.tree.put_queue(spec.name, spec.cohort, spec.groups, spec.weight)
+        if known is None:
+            self.queues[spec.name] = Queue(spec, node)
+            self._charge_latecomers(spec.name)
+        else:
+            known.spec = spec
+        self.refresh()
+        return self.tree_of(spec.name)
+
+    def drop_queue(self, name: str) -> None:
+        queue = self.queues.pop(name, None)
+        if queue is None:
+            return
+        for running in list(queue.running.values()):
+            self._uncharge(running, queue)
+        self.tree.drop_queue(name)
+        self.obstacles.pop(name, None)
+        self.refresh()
+
+    def put_cohort(self, spec: Cohort) -> Woken:
+        node = self.tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
+        self.refresh()
+        return self._below_root(node)
+
+    def drop_cohort(self, name: str) -> None:
+        self.tree.drop_cohort(name)
+        self.refresh()
+
+    def tree_of(self, queue: str) -> Woken:
+        """The names of all ClusterQueues that share a root with this one."""
+        known = self.queues.get(queue)
+        return self._below_root(known.node) if known is not None else NOBODY
+
+    def _below_root(self, node: Node) -> Woken:
+        if self.tree.cyclic(node):
+            return NOBODY
+        return frozenset(leaf.name for leaf in node.root.leaves())
+
+    # Flavors, checks, topologies: what makes a ClusterQueue active
+
+    def put_flavor(self, flavor: ResourceFlavor) -> Woken:
+        before = self.flavors.get(flavor.name)
+        self.flavors[flavor.name] = flavor
+        if before == flavor:
+            return NOBODY
+        self.refresh()
+        using = [n for n, q in self.queues.items() if flavor.name in flavor_names(q.spec)]
+        return self._trees(using)
+
+    def put_check(self, check: AdmissionCheck) -> Woken:
+        self.checks[check.name] = check
+        return self._trees(self.refresh())
+
+    def put_topology(self, topology: Topology) -> Woken:
+        before = self.topologies.get(topology.name)
+        self.topologies[topology.name] = topology
+        if before == topology:
+            return NOBODY
+        self.refresh()
+        flavors = {name for name, f in self.flavors.items() if f.topology == topology.name}
+        using = [n for n, q in self.queues.items() if flavors & flavor_names(q.spec)]
+        return self._trees(using)
+
+    def put_namespace(self, namespace: Namespace) -> Woken:
+        before = self.namespaces.get(namespace.name)
+        self.namespaces[namespace.name] = namespace
+        labels = before.labels if before is not None else None
+        if before is not None and before.labels == namespace.labels:
+            return NOBODY
+        newly = [
+            name
+            for name, queue in self.queues.items()
+            if matches(queue.spec.namespace_selector, namespace.labels)
+            and not (labels is not None and matches(queue.spec.namespace_selector, labels))
+        ]
+        return self._trees(newly)
+
+    def _trees(self, names: Iterable[str]) -> Woken:
+        found: set[str] = set()
+        for name in names:
+            if name not in found:
+                found |= self.tree_of(name)
+        return found
+
+    def refresh(self) -> list[str]:
+        """Find out again which ClusterQueues are active; answers with those that became so.
+
+        Activity hangs on few objects that seldom change, so all queues are looked at.
+        """
+        woken = []
+        for name, queue in self.queues.items():
+            found = obstacles(queue.spec, self.flavors, self.checks, self.topologies)
+            if self.obstacles.get(name) and not found:
+                woken.append(name)
+            self.obstacles[name] = found
+            queue.active = not found and not self.tree.cyclic(queue.node)
+        return woken
+
+    def pops(self, name: str) -> bool:
+        """Whether heads are taken from the queue. A cohort cycle shows only at nomination."""
+        return name in self.queues and not self.obstacles.get(name)
+
+    def local_obstacles(self, key: Key) -> tuple[Obstacle, ...]:
+        """Why a LocalQueue is inactive; empty when it is active."""
+        queue = self.local_queues[key]
+        exists = queue.cluster_queue in self.queues
+        return local_obstacles(queue, exists, self.pops(queue.cluster_queue))
+
+    def admits(self, queue: str, namespace: str) -> bool:
+        """Whether the ClusterQueue's selector lets the namespace in."""
+        known, space = self.queues.get(queue), self.namespaces.get(namespace)
+        if known is None or space is None:
+            return False
+        return matches(known.spec.namespace_selector, space.labels)
+
+    # Charging
+
+    def queue_of(self, workload: Workload) -> str:
+        """The ClusterQueue a workload belongs to: where it holds quota, else where it would."""
+        if workload.reservation is not None:
+            return workload.reservation.cluster_queue
+        local = self.local_queues.get(workload.local_queue)
+        return local.cluster_queue if local is not None else ""
+
+    def running(self, key: Key) -> Running | None:
+        return self._charged.get(key)
+
+    def record(self, workload: Workload) -> None:
+        """Make the charge what the workload's own reservation says."""
+        self.discharge(workload.key)
+        if workload.charged and workload.reservation is not None:
+            reservation = workload.reservation
+            self.assume(workload, reservation.cluster_queue, reservation.usage)
+
+    def assume(self, workload: Workload, queue: str, usage: Amounts) -> None:
+        """Charge a workload, whether or not the API server has heard of it yet."""
+        known = self.queues.get(queue)
+        if known is None:
+            return
+        running = Running(workload, queue, usage)
+        known.running[workload.key] = self._charged[workload.key] = running
+        for column, amount in usage.items():
+            charge(known.node.cell(column), amount)
+
+    def discharge(self, key: Key) -> bool:
+        """Release what a workload is charged; False if that is nothing."""
+        running = self._charged.get(key)
+        if running is None:
+            return False
+        queue = self.queues[running.queue]
+        self._uncharge(running, queue)
+        queue.node.generation += 1
+        return True
+
+    def _uncharge(self, running: Running, queue: Queue) -> None:
+        del self._charged[running.key]
+        del queue.running[running.key]
+        for column, amount in running.usage.items():
+            release(queue.node.cell(column), amount)
+
+    def _charge_latecomers(self, name: str) -> None:
+        """Charge workloads that were admitted before their ClusterQueue was known."""
+        for workload in self.workloads.values():
+            reservation = workload.reservation
+            if workload.charged and reservation and reservation.cluster_queue == name:
+                self.record(workload)

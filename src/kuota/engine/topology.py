@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where placement of pods on nodes enters the decision (`spec/decisions.md` 4.11).
+
+`Snapshot.placement` answers whether and where pods of a topology flavor can be placed; this module
+says which pods need an answer and what it does to an assignment. `NoPlacement` stands in while
+nobody knows the nodes: it refuses nothing and places nothing, so quota alone decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from kuota.api.gates import Gate
+from kuota.api.workload import TopologyAssignment
+
+from .assignment import Assignment, Attempt, Mode, PodSetAssignment
+from .model import PodSet, Struct, Workload
+from .reasons import Cause, Reason, WaitReason
+
+if TYPE_CHECKING:
+    from .snapshot import Queue, Snapshot
+
+NO_FLAVOR = "topology is asked for, but no flavor with a topology was assigned"
+TWO_FLAVORS = "topology is asked for, but flavors with different topologies were assigned"
+
+
+class PlacementRequest(Struct):
+    """Pods of one pod set that need places on the nodes of one topology flavor."""
+
+    pod_set: PodSet
+    count: int
+    flavor: str
+
+
+class Places(Struct):
+    """What came of placement, by pod-set name: places, or why there are none."""
+
+    assigned: dict[str, TopologyAssignment] = {}
+    refused: dict[str, str] = {}
+
+
+class Placement(Protocol):
+    """Knows the nodes behind topology flavors and what uses them, in the snapshot as it stands."""
+
+    def place(
+        self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
+    ) -> Places:
+        """Places for all the requests together. `empty` asks as if nothing else ran anywhere."""
+        ...
+
+
+class NoPlacement:
+    """Knows no nodes."""
+
+    def place(
+        self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
+    ) -> Places:
+        return Places()
+
+
+def explicit(pod_set: PodSet) -> bool:
+    """Whether the pods ask for topology themselves. A mere group name does not."""
+    asked = pod_set.topology
+    return asked is not None and bool(
+        asked.unconstrained
+        or asked.required is not None
+        or asked.preferred is not None
+        or asked.pod_set_slice_required_topology is not None
+        or asked.podset_slice_required_topology_constraints
+    )
+
+
+def levels(pod_set: PodSet) -> Iterator[str]:
+    """Every topology level that the pods name."""
+    asked = pod_set.topology
+    if asked is None:
+        return
+    for level in (asked.required, asked.preferred, asked.pod_set_slice_required_topology):
+        if level is not None:
+            yield level
+    for layer in asked.podset_slice_required_topology_constraints or ():
+        yield layer.topology
+
+
+def topology_only(queue: Queue, snapshot: Snapshot) -> bool:
+    """Whether every flavor of the queue has a topology that is loaded, so that all pods are placed.
+
+    A queue without flavors counts, as in Kueue.
+    """
+    return all(
+        has_topology(name, snapshot) for group in queue.spec.groups for name in group.flavors
+    )
+
+
+def has_topology(flavor: str, snapshot: Snapshot) -> bool:
+    found = snapshot.flavors.get(flavor)
+    return found is not None and bool(found.topology) and found.topology in snapshot.topologies
+
+
+def placed(
+    assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
+) -> Assignment:
+    """The assignment with its pods placed, or lowered as far as placement fails."""
+    if not _concerned(workload, queue, snapshot):
+        return assignment
+    if assignment.mode is Mode.NO_FIT:
+        return assignment
+    requests, broken = _requests(assignment, workload, queue, snapshot)
+    if broken:
+        return _broken(assignment, broken)
+    if not requests:
+        return assignment
+    if assignment.mode is Mode.FIT:
+        assignment = _seated(assignment, snapshot.placement.place(workload, requests))
+    if assignment.mode is Mode.PREEMPT and not workload.unhealthy_nodes:
+        refused = snapshot.placement.place(workload, requests, empty=True).refused
+        if refused:
+            return _hopeless(assignment, refused)
+        assignment = _fragmented(assignment, {request.pod_set.name for request in requests})
+    return assignment
+
+
+def _concerned(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
+    """A quick test that spares queues without topology the rest."""
+    plain = not snapshot.topologies and queue.spec.groups
+    if plain and all(each.topology is None for each in workload.pod_sets):
+        return False
+    return snapshot.policy.on(Gate.TopologyAwareScheduling)
+
+
+def _requests(
+    assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
+) -> tuple[list[PlacementRequest], dict[str, str]]:
+    """What has to be placed, and the pod sets for which that cannot even be said."""
+    implied = topology_only(queue, snapshot)
+    requests: list[PlacementRequest] = []
+    broken: dict[str, str] = {}
+    by_name = {each.name: each for each in workload.pod_sets}
+    for given in assignment.pod_sets:
+        pod_set = by_name.get(given.name)
+        if pod_set is None or given.count == 0 or not (implied or explicit(pod_set)):
+            continue
+        chosen = {choice.flavor for choice in given.flavors.values()}
+        flavors = sorted(name for name in chosen if has_topology(name, snapshot))
+        if len(flavors) == 1:
+            requests.append(PlacementRequest(pod_set=pod_set, count=given.count, flavor=flavors[0]))
+        else:
+            broken[pod_set.name] = TWO_FLAVORS if flavors else NO_FLAVOR
+    return requests, broken
+
+
+def _broken(assignment: Assignment, errors: dict[str, str]) -> Assignment:
+    return replace(
+        assignment,
+        mode=Mode.NO_FIT,
+        no_fit=WaitReason.NO_MATCHING_FLAVOR,
+        pod_sets=tuple(
+            replace(each, error=errors[each.name]) if each.name in errors else each
+            for each in assignment.pod_sets
+        ),
+    )
+
+
+def _seated(assignment: Assignment, places: Places) -> Assignment:
+    """Everybody in place, or in need of preemption where somebody was refused."""
+    if not places.refused:
+        pod_sets = tuple(
+            replace(each, topology=places.assigned.get(each.name)) for each in assignment.pod_sets
+        )
+        return replace(assignment, pod_sets=pod_sets)
+    pod_sets = tuple(
+        _lowered(each, Mode.PREEMPT, places.refused[each.name])
+        if each.name in places.refused
+        else each
+        for each in assignment.pod_sets
+    )
+    return replace(assignment, mode=Mode.PREEMPT, pod_sets=pod_sets)
+
+
+def _fragmented(assignment: Assignment, names: set[str]) -> Assignment:
+    """All that has to be placed needs preemption: free quota may lie in too many pieces."""
+    pod_sets = tuple(
+        _lowered(each, Mode.PREEMPT, "") if each.name in names else each
+        for each in assignment.pod_sets
+    )
+    return replace(assignment, pod_sets=pod_sets)
+
+
+def _hopeless(assignment: Assignment, refused: dict[str, str]) -> Assignment:
+    """Even an empty cluster has no place."""
+    pod_sets = tuple(
+        _lowered(each, Mode.NO_FIT, refused[each.name]) if each.name in refused else each
+        for each in assignment.pod_sets
+    )
+    no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
+    return replace(assignment, mode=Mode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
+
+
+def _lowered(given: PodSetAssignment, mode: Mode, why: str) -> PodSetAssignment:
+    reasons, attempts = given.reasons, given.attempts
+    if why:
+        reason = Reason(cause=Cause.PLACEMENT, detail=why)
+        reasons = reasons if reason in reasons else (*reasons, reason)
+        attempts = tuple(_refused(each, mode, reason) for each in attempts)
+    flavors = {resource: replace(choice, mode=mode) for resource, choice in given.flavors.items()}
+    return replace(given, flavors=flavors, reasons=reasons, attempts=attempts)
+
+
+def _refused(attempt: Attempt, mode: Mode, reason: Reason) -> Attempt:
+    if mode is not Mode.NO_FIT or attempt.mode is Mode.NO_FIT:
+        return attempt
+    return replace(
+        attempt,
+        mode=mode,
+        no_fit=WaitReason.TOPOLOGY_PLACEMENT_FAILED,
+        reasons=(*attempt.reasons, reason),
+    )

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded flavor assignments: the search, its fungibility, and partial admission.
+
+Preemption is not run. A recorded oracle answers for it; where nothing is recorded it says that
+preemption is possible without borrowing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from conformance import world
+from conformance.case import Json, Run, check, same
+from conformance.registry import suite
+from kuota.api.base import Key
+from kuota.api.gates import Gate
+from kuota.api.quantity import units
+from kuota.engine.amounts import Amounts, FlavorResource
+from kuota.engine.assignment import (
+    Assignment,
+    Attempt,
+    Mode,
+    PodSetAssignment,
+    Possibility,
+    Verdict,
+)
+from kuota.engine.flavors import Oracle, assign
+from kuota.engine.fungibility import Grade, Standing, preferred
+from kuota.engine.model import (
+    ClusterQueue,
+    Fungibility,
+    PodSet,
+    Quota,
+    ResourceFlavor,
+    ResourceGroup,
+    Workload,
+)
+from kuota.engine.partial import partial
+from kuota.engine.snapshot import Queue, Running, Snapshot
+from kuota.engine.tree import Tree, charge
+
+_GROUP = "flavorassigner"
+_POSSIBILITIES = {str(each): each for each in Possibility}
+_UNLIMITED = Quota(10**15)
+
+
+@suite(f"{_GROUP}/TestAssignFlavors", f"{_GROUP}/TestDeletedFlavors")
+def assign_flavors(run: Run) -> None:
+    found = _assigned(run)
+    want = run.expected["wantAssignment"]
+    observed = world.gates_of(run).on(Gate.UnadmittedWorkloadsObservability)
+    same(run.expected["wantRepMode"], str(found.mode), ".mode")
+    same(want.get("borrowing"), found.height, ".borrowing")
+    if observed:
+        same(want.get("noFitReason"), found.no_fit or "", ".noFitReason")
+    same(
+        (want.get("usage") or {}).get("quota", {}).get("assigned"), _amounts(found.usage), ".usage"
+    )
+    wanted = want.get("podSets") or []
+    same([each["name"] for each in wanted], [each.name for each in found.pod_sets], ".podSets")
+    for expected, actual in zip(wanted, found.pod_sets, strict=True):
+        _same_pod_set(expected, actual)
+        _same_attempts(expected.get("flavorAssignmentAttempts") or [], actual, observed)
+
+
+@suite(f"{_GROUP}/TestAssignFlavorsWithAllowedFlavors")
+def allowed_flavors(run: Run) -> None:
+    found = _assigned(run)
+    same(run.expected["wantRepMode"], str(found.mode), ".mode")
+    chosen = {choice.flavor for each in found.pod_sets for choice in each.flavors.values()}
+    wanted = run.expected.get("wantFlavor")
+    same([wanted] if wanted else [], sorted(chosen), ".flavor")
+
+
+@suite(f"{_GROUP}/TestHierarchical", f"{_GROUP}/TestReclaimBeforePriorityPreemption")
+def chosen_flavors(run: Run) -> None:
+    found = _assigned(run)
+    same(run.expected["wantMode"], str(found.mode), ".mode")
+    chosen = {
+        resource: choice.flavor
+        for each in found.pod_sets
+        for resource, choice in each.flavors.items()
+    }
+    same(run.expected.get("wantAssigment"), chosen, ".flavors")
+
+
+@suite(f"{_GROUP}/TestIsNoFitDueToCapacityAndLimits")
+def no_fit_reasons(run: Run) -> None:
+    """Only flavors that were tried are compared: a search may end before it met all."""
+    found = _assigned(run)
+    same(run.expected.get("wantNoFitReason"), found.no_fit or "", ".noFitReason")
+    wanted = run.expected.get("wantFlavorAttempts") or {}
+    for attempt in (attempt for each in found.pod_sets for attempt in each.attempts):
+        if attempt.flavor in wanted:
+            same(wanted[attempt.flavor], attempt.no_fit or "", f".attempts.{attempt.flavor}")
+
+
+@suite(f"{_GROUP}/TestAssignFlavors_LeaderWorkerSetTASFlavor")
+def leader_and_workers(run: Run) -> None:
+    found = {each.name: each for each in _assigned(run).pod_sets}
+    for name, flavors in (run.expected.get("wantPodSetFlavors") or {}).items():
+        same(_wanted_flavors(flavors), _flavors(found[name]), f".{name}.flavors")
+    errors = [name for name, each in found.items() if each.error]
+    same(sorted(run.expected.get("wantPodSetErrors") or {}), sorted(errors), ".errors")
+
+
+@suite(f"{_GROUP}/TestAssignment_TotalRequestsFor")
+def total_requests(run: Run) -> None:
+    """The usage of a workload that gets the given flavors, in a queue that offers just those.
+
+    What is asked beyond a replaced slice follows from the two workloads; counts then do not matter.
+    """
+    given = run.inputs["podSetAssignments"]
+    snapshot = _unlimited(given)
+    queue = snapshot.queues["cq"]
+    workload = world.workload(run.inputs["workload"])
+    old = run.inputs.get("replaceWorkloadSlice")
+    if old is None:
+        counts = [each["count"] for each in given]
+        found = assign(workload, queue, snapshot, _oracle({}), counts=counts)
+    else:
+        slice_ = _slice(old, given)
+        workload = msgspec.structs.replace(workload, replaces=slice_.key)
+        found = assign(workload, queue, snapshot, _oracle({}), replaced=slice_)
+    same(run.expected["want"], _amounts(found.usage), ".want")
+
+
+@suite(f"{_GROUP}/TestIsPreferred")
+def is_preferred(run: Run) -> None:
+    config = run.inputs.get("config") or {}
+    fungibility = Fungibility(
+        when_can_borrow=config.get("whenCanBorrow") or "MayStopSearch",
+        when_can_preempt=config.get("whenCanPreempt") or "TryNextFlavor",
+        preference=config.get("preference") or "",
+    )
+    on = world.gates_of(run).on(Gate.FlavorFungibility)
+    better = preferred(
+        _standing(run.inputs["a"]), _standing(run.inputs["b"]), fungibility if on else None
+    )
+    same(run.expected["wantPreferred"], better, ".preferred")
+
+
+@suite(f"{_GROUP}/TestSearch")
+def search_counts(run: Run) -> None:
+    pod_sets = tuple(
+        PodSet(
+            name=each["name"],
+            count=each["count"],
+            pods=each["count"],
+            requests={},
+            min_count=each.get("minCount"),
+        )
+        for each in run.inputs.get("podSets") or ()
+    )
+    limit = run.inputs["countLimit"]
+
+    def total(counts: list[int]) -> int | None:
+        return sum(counts) if sum(counts) <= limit else None
+
+    found = partial(Workload(key=Key("", "w"), pod_sets=pod_sets), total)
+    same(run.expected["wantFound"], found is not None, ".found")
+    same(run.expected["wantCount"], found or 0, ".count")
+
+
+def _assigned(run: Run) -> Assignment:
+    snapshot = world.snapshot(run)
+    name = run.inputs["targetClusterQueue"]
+    queue = snapshot.queues[name]
+    others = [each for each in snapshot.queues.values() if each is not queue]
+    for key in ("clusterQueueUsage", "testClusterQueueUsage", "cqUsage"):
+        _use(queue, run.inputs.get(key))
+    for key in ("secondaryClusterQueueUsage", "otherClusterQueueUsage"):
+        if run.inputs.get(key):
+            _use(others[0], run.inputs[key])
+    for sibling, usage in (run.inputs.get("siblingCQUsage") or {}).items():
+        _use(snapshot.queues[sibling], usage)
+    workload = world.workload(run.inputs["workload"], world.gates_of(run))
+    old = run.inputs.get("preemptWorkloadSlice")
+    oracle = _oracle(run.inputs.get("simulationResult") or {})
+    replaced = _slice(old, ()) if old is not None else None
+    return assign(workload, queue, snapshot, oracle, replaced=replaced)
+
+
+def _use(queue: Queue, usage: dict[str, int] | None) -> None:
+    for column, amount in (usage or {}).items():
+        charge(queue.node.cell(FlavorResource.parse(column)), amount)
+
+
+def _oracle(recorded: Json) -> Oracle:
+    def answer(
+        workload: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
+    ) -> Verdict:
+        found = recorded.get(str(column))
+        if found is None:
+            return Verdict(Possibility.PREEMPT, 0)
+        possibility = _POSSIBILITIES[found["preemptionPossiblity"]]
+        return Verdict(possibility, found["borrowingAfterSimulation"])
+
+    return answer
+
+
+def _slice(obj: Json, given: Iterable[Json]) -> Running:
+    """The slice that is replaced: it holds quota, for all of its pods, in recorded flavors."""
+    workload = world.workload(obj)
+    admission = obj["status"].get("admission") or {"podSetAssignments": list(given)}
+    flavors = {each["name"]: each["flavors"] for each in admission["podSetAssignments"]}
+    status = {
+        "conditions": [{"type": "QuotaReserved", "status": "True"}],
+        "admission": {
+            "clusterQueue": "cq",
+            "podSetAssignments": [
+                {
+                    "name": each.name,
+                    "count": each.count,
+                    "flavors": {
+                        resource: flavor if isinstance(flavor, str) else flavor["name"]
+                        for resource, flavor in flavors[each.name].items()
+                    },
+                    "resourceUsage": {
+                        resource: f"{amount}m" if resource == "cpu" else str(amount)
+                        for resource, amount in each.requests.items()
+                    },
+                }
+                for each in workload.pod_sets
+            ],
+        },
+    }
+    reserved = world.workload({**obj, "status": {**obj["status"], **status}})
+    if reserved.reservation is None:
+        raise ValueError("the replaced slice holds no quota")
+    return Running(reserved, "cq", reserved.reservation.usage)
+
+
+def _unlimited(given: Iterable[Json]) -> Snapshot:
+    """A queue that has plenty of exactly the flavors and resources that were assigned."""
+    offered: dict[str, set[str]] = {}
+    for each in given:
+        for resource, choice in (each.get("flavors") or {}).items():
+            offered.setdefault(choice["name"], set()).add(resource)
+    groups = tuple(
+        ResourceGroup(
+            resources=tuple(sorted(resources)),
+            flavors=(flavor,),
+            quotas={FlavorResource(flavor, each): _UNLIMITED for each in resources},
+        )
+        for flavor, resources in offered.items()
+    )
+    tree = Tree()
+    queue = Queue(ClusterQueue(name="cq", groups=groups), tree.put_queue("cq", "", groups, 1.0))
+    return Snapshot(tree, {"cq": queue}, {name: ResourceFlavor(name=name) for name in offered})
+
+
+def _standing(given: Json) -> Standing:
+    return Grade(given["preemptionMode"]), given["borrowingLevel"]
+
+
+def _same_pod_set(expected: Json, actual: PodSetAssignment) -> None:
+    at = f".{actual.name}"
+    same(expected["count"], actual.count, f"{at}.count")
+    requests = {name: units(amount, name) for name, amount in expected["requests"].items()}
+    same(requests, actual.requests, f"{at}.requests")
+    same(_wanted_flavors(expected.get("flavors") or {}), _flavors(actual), f"{at}.flavors")
+    reasons = (expected.get("status") or {}).get("reasons") or []
+    same(len(reasons), len(actual.reasons), f"{at}.reasons")
+
+
+def _same_attempts(wanted: list[Json], actual: PodSetAssignment, observed: bool) -> None:
+    made = [_attempt(each, observed) for each in actual.attempts]
+    expected = [
+        {
+            "flavor": each["flavor"],
+            "mode": each["mode"],
+            "borrow": each["borrow"],
+            "preemption": each.get("preemptionPossibility") or "",
+            "noFit": each.get("noFitReason") or "" if observed else "",
+        }
+        for each in wanted
+    ]
+    if actual.mode is Mode.FIT:
+        for each in made if expected else ():
+            check(each in expected, f".{actual.name}: attempt {each} is not among the wanted")
+    else:
+        for each in expected:
+            check(each in made, f".{actual.name}: attempt {each} was not made, only {made}")
+
+
+def _attempt(attempt: Attempt, observed: bool) -> Json:
+    return {
+        "flavor": attempt.flavor,
+        "mode": str(attempt.mode),
+        "borrow": attempt.height,
+        "preemption": attempt.preemption,
+        "noFit": str(attempt.no_fit or "") if observed else "",
+    }
+
+
+def _wanted_flavors(wanted: Json) -> dict[str, Any]:
+    return {
+        resource: {
+            "flavor": each["name"],
+            "mode": each["mode"],
+            "tried": None if each["triedFlavorIdx"] == -1 else str(each["triedFlavorIdx"]),
+        }
+        for resource, each in wanted.items()
+    }
+
+
+def _flavors(actual: PodSetAssignment) -> dict[str, Any]:
+    return {
+        resource: {
+            "flavor": each.flavor,
+            "mode": str(each.mode),
+            "tried": None if each.tried is None else str(each.tried),
+        }
+        for resource, each in actual.flavors.items()
+    }
+
+
+def _amounts(usage: Amounts) -> dict[str, int]:
+    return {str(column): amount for column, amount in usage.items()}

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites of Kueue's job webhooks as far as they concern batch/v1 Job."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json
+from kuota.api.gates import Gates
+from kuota.api.rules import job_faults
+from kuota.api.rules.job_common import common_faults, common_update_faults
+from kuota.api.rules.topology import topology_faults
+
+from ..case import Run, check
+from ..registry import suite
+from .webhooks import agree
+
+
+def _gates(run: Run) -> Gates:
+    return Gates.of(run.gates, check=False)
+
+
+@suite("jobs/job-TestValidateCreate")
+def create(run: Run) -> None:
+    agree(run.expected["wantValidationErrs"], job_faults(run.inputs["job"], None, _gates(run)))
+
+
+@suite("jobs/job-TestValidateUpdate")
+def update(run: Run) -> None:
+    new, old = run.inputs["newJob"], run.inputs["oldJob"]
+    agree(run.expected["wantValidationErrs"], job_faults(new, old, _gates(run)))
+
+
+@suite("jobframework/jobframework-TestValidateJobOnCreate")
+def common_create(run: Run) -> None:
+    job: Json = run.inputs["job"] | {"kind": run.inputs["gvk"]["Kind"]}
+    agree(run.expected["wantErr"], list(common_faults(job, _gates(run))))
+
+
+@suite("jobframework/jobframework-TestValidateJobOnUpdate")
+def common_update(run: Run) -> None:
+    new, old, default = (run.inputs[key] for key in ("newJob", "oldJob", "nsHasDefaultQueue"))
+    agree(run.expected["wantErr"], list(common_update_faults(new, old, _gates(run), default)))
+
+
+@suite(
+    "jobframework/jobframework-TestValidateSliceRequiredTopologyConstraintsAnnotation",
+    "jobframework/jobframework-TestValidateSliceSizeAnnotationUpperBound",
+)
+def slices(run: Run) -> None:
+    metadata = {"annotations": run.inputs["annotations"]}
+    pods = run.inputs.get("podSetCount")
+    faults = list(topology_faults(metadata, "metadata", pods, _gates(run)))
+    wanted = run.expected["wantErrNum"]
+    check(len(faults) == wanted, f"want {wanted} faults, got {[*map(str, faults)]}")

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites of group `preemption`: who would have to go, in which order, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from conformance import world
+from conformance.adapters.scheduler import same_workloads
+from conformance.case import Json, Run, check, same
+from conformance.registry import suite
+from kuota.api import workload as api
+from kuota.api.base import Key
+from kuota.api.resources import rescaled
+from kuota.bridge.effects import StatusPatch, merged
+from kuota.bridge.outbound import Outbound
+from kuota.engine import model
+from kuota.engine.amounts import Amounts, FlavorResource, add_into
+from kuota.engine.assignment import Assignment, Mode
+from kuota.engine.candidates import Demand, gives_up, ordered
+from kuota.engine.contest import Contest
+from kuota.engine.decisions import Preempt, Victim
+from kuota.engine.policy import AdmissionFairSharing, Policy
+from kuota.engine.preempt import Target, targets
+from kuota.engine.snapshot import Queue, Running, Snapshot
+from kuota.engine.tree import Tree
+
+NO_AMOUNTS: Amounts = {}
+
+
+@suite("preemption/TestPreemption", "preemption/TestHierarchicalPreemptions")
+def classical_victims(run: Run) -> None:
+    found = victims(run)
+    same(run.expected.get("wantPreempted"), len(found))
+    if "targets" in run.observed:
+        same(run.observed["targets"], {str(each.running.key): str(each.reason) for each in found})
+    same_workloads(run.expected.get("wantWorkloads"), after(run, found))
+
+
+def after(run: Run, found: tuple[Target, ...]) -> list[Json]:
+    """The admitted objects once the effects of preempting `found` are true."""
+    stored = {Key.parse(key(obj)): obj for obj in world.each(run, "admittedWorkloads")}
+
+    def workload(at: Key) -> api.Workload | None:
+        return msgspec.convert(stored[at], api.Workload) if at in stored else None
+
+    decision = Preempt(
+        workload=world.workload(run.inputs["incomingWorkload"], world.gates_of(run)),
+        cluster_queue=run.inputs["targetCQ"],
+        path="",
+        assignment=Assignment(pod_sets=(), usage={}, mode=Mode.PREEMPT),
+        victims=tuple(victim(each) for each in found),
+    )
+    for effect in Outbound(world.gates_of(run), workload).effects(decision, run.now):
+        if isinstance(effect, StatusPatch):
+            obj = stored[effect.key]
+            stored[effect.key] = obj | {"status": merged(obj["status"], effect.status)}
+    return list(stored.values())
+
+
+def victim(target: Target) -> Victim:
+    running = target.running
+    return Victim(
+        workload=running.workload,
+        cluster_queue=running.queue,
+        path="",
+        reason=target.reason,
+        leaving=running.workload.evicted is not None,
+    )
+
+
+@suite("preemption/TestFairPreemptions")
+def fair_victims(run: Run) -> None:
+    found = victims(run)
+    same(
+        sorted(run.expected.get("wantPreempted") or ()),
+        sorted(f"{each.running.key}:{each.reason}" for each in found),
+    )
+
+
+def victims(run: Run) -> tuple[Target, ...]:
+    snapshot = world.snapshot(run, "admittedWorkloads")
+    preemptor = world.workload(run.inputs["incomingWorkload"], world.gates_of(run))
+    needed, request = demand_of(run.inputs["assignment"], preemptor)
+    return targets(preemptor, snapshot.queues[run.inputs["targetCQ"]], needed, request, snapshot)
+
+
+def demand_of(
+    assignment: Json, workload: model.Workload
+) -> tuple[frozenset[FlavorResource], Amounts]:
+    """The columns a recorded assignment lacks, and all it asks for."""
+    needed, request = set(), dict(NO_AMOUNTS)
+    for wanted, assigned in zip(workload.pod_sets, assignment["podSets"], strict=True):
+        amounts = rescaled(wanted.requests, wanted.pods, assigned["count"])
+        for resource, choice in (assigned.get("flavors") or {}).items():
+            column = FlavorResource(choice["name"], resource)
+            add_into(request, {column: amounts.get(resource, 0)})
+            if choice["mode"] == "Preempt":
+                needed.add(column)
+    return frozenset(needed), request
+
+
+def key(obj: Json) -> str:
+    meta = obj["metadata"]
+    return f"{meta.get('namespace', '')}/{meta['name']}"
+
+
+@suite("preemption/TestSatisfiesPreemptionPolicy")
+def policies(run: Run) -> None:
+    preemptor, candidate = (
+        world.workload(run.inputs[name], world.gates_of(run)) for name in ("preemptor", "candidate")
+    )
+    actual = gives_up(run.inputs["policy"], candidate, preemptor, world.policy_of(run))
+    same(run.expected["want"], actual)
+
+
+@suite("preemption/TestPriorityInfo")
+def priorities(run: Run) -> None:
+    workload = world.workload(run.inputs["wl"], world.gates_of(run))
+    same(
+        run.expected,
+        {
+            "wantBase": workload.priority - workload.boost,
+            "wantBoost": workload.boost,
+            "wantEffective": workload.priority,
+        },
+    )
+
+
+@suite("preemption/TestCandidatesOrdering")
+def candidate_order(run: Run) -> None:
+    candidates, use, usage_based = [], {}, set()
+    for obj in world.each(run, "candidates"):
+        workload = world.workload(obj["workload"], world.gates_of(run))
+        candidates.append(Running(workload, obj["clusterQueue"], NO_AMOUNTS))
+        if obj["localQueueFSUsage"] is not None:
+            use[workload.local_queue] = float(obj["localQueueFSUsage"])
+            usage_based.add(obj["clusterQueue"])
+    home = run.inputs["preemptorClusterQueue"]
+    names = {home, *(each.queue for each in candidates)}
+    snapshot = lone_queues(run, {name: name in usage_based for name in names}, use)
+    demand = Demand(
+        model.Workload(key=Key("", "")),
+        snapshot.queues[home],
+        frozenset(),
+        NO_AMOUNTS,
+        snapshot,
+    )
+    same(
+        run.expected["wantCandidates"],
+        [each.workload.key.name for each in ordered(candidates, demand)],
+    )
+
+
+def lone_queues(run: Run, usage_based: Mapping[str, bool], use: Mapping[Key, float]) -> Snapshot:
+    """A snapshot of queues without quota, each told whether past use counts in it."""
+    tree = Tree()
+    queues = {
+        name: Queue(
+            model.ClusterQueue(name=name, usage_based=counts), tree.put_queue(name, "", (), 1.0)
+        )
+        for name, counts in usage_based.items()
+    }
+    history = AdmissionFairSharing() if run.config.get("afsEnabled") else None
+    return Snapshot(
+        tree,
+        queues,
+        {},
+        policy=Policy(gates=world.gates_of(run), admission_fair_sharing=history),
+        now=run.now,
+        local_use=lambda queue: use.get(queue, 0.0),
+    )
+
+
+@suite("preemption/TestMakeClusterQueueOrdering")
+def queue_order(run: Run) -> None:
+    """Each step takes a candidate of the loser, or drops the loser, as `actions` says."""
+    snapshot = world.snapshot(run, "admittedWorkloads")
+    home = snapshot.queues[run.inputs["preemptorCQ"]]
+    demand = Demand(model.Workload(key=Key("", "")), home, frozenset(), NO_AMOUNTS, snapshot)
+    losers = (snapshot.queues[name] for name in world.each(run, "candidateCQs"))
+    contest = Contest(demand, {queue.node: list(queue.running.values()) for queue in losers})
+    actions = list(world.each(run, "actions"))
+    order = []
+    while (queue := contest.loser()) is not None:
+        order.append(queue.name)
+        check(len(order) < 100, "the contest does not end")
+        if actions and actions.pop(0) == "drop":
+            contest.drop(queue)
+        else:
+            contest.pop(queue)
+    same(run.expected.get("wantOrder"), order)

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites of queue/: order, parking, requeueing, heads and the second pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance import world
+from conformance.case import Json, Run, same
+from conformance.registry import suite
+from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
+from kuota.api.match import matches
+from kuota.api.quantity import parse
+from kuota.engine.assignment import Bookmark
+from kuota.engine.ledger import Ledger
+from kuota.engine.model import Workload
+from kuota.engine.pending import PendingQueue, Place, backoff_over
+from kuota.engine.policy import AdmissionFairSharing
+from kuota.engine.queues import Queues
+from kuota.engine.reasons import Requeue, WaitReason
+
+WAITING = (Place.HEAP, Place.IN_FLIGHT)
+
+
+def _workload(run: Run, obj: Json) -> Workload:
+    """A workload, given as an object or together with the class id that Kueue gave it."""
+    return world.workload(obj.get("workload", obj), world.gates_of(run))
+
+
+def _plain(name: str, class_id: str = "", **fields: Any) -> Workload:
+    return Workload(key=Key("default", name), class_id=class_id, **fields)
+
+
+def _queue(run: Run, **options: Any) -> PendingQueue:
+    for obj in world.each(run, "clusterQueues"):
+        spec = world.cluster_queue(obj)
+        return PendingQueue(spec.name, world.policy_of(run), strict=spec.strict, **options)
+    return PendingQueue("cq", world.policy_of(run), **options)
+
+
+def _queues(run: Run) -> Queues:
+    """All queues of a case; those without a ClusterQueue object are as empty as they come."""
+    queues = Queues(world.policy_of(run))
+    for obj in world.each(run, "clusterQueues"):
+        queues.put_cluster_queue(world.cluster_queue(obj), run.now)
+    for obj in world.each(run, "localQueues"):
+        queues.put_local_queue(world.local_queue(obj), run.now)
+    return queues
+
+
+def _keys(queue: PendingQueue, *places: Place) -> list[str]:
+    return sorted(str(w.key) for w in queue.ordered() if queue.place(w.key) in places)
+
+
+def _assigned(queues: Queues, workloads: list[Workload]) -> dict[str, str]:
+    found = {each.key: queues.assigned(each.key) for each in workloads}
+    return {str(key): str(queue) for key, queue in found.items() if queue is not None}
+
+
+@suite("queue/TestAddWorkload")
+def add_workload(run: Run) -> None:
+    queues, workload = _queues(run), _workload(run, run.inputs["workload"])
+    queued = queues.put_workload(workload, run.now)
+    same(run.expected.get("wantErr") is None, queued, ".queued")
+    same(run.expected.get("wantAssigned"), _assigned(queues, [workload]), ".wantAssigned")
+
+
+@suite("queue/TestUpdateWorkload")
+def update_workload(run: Run) -> None:
+    queues = _queues(run)
+    workloads = [_workload(run, obj) for obj in world.each(run, "workloads")]
+    for each in workloads:
+        queues.put_workload(each, run.now)
+    updated = queues.put_workload(_workload(run, run.inputs["updatedWorkload"]), run.now)
+    want = run.expected
+    same(want.get("wantUpdated"), updated, ".wantUpdated")
+    same(want.get("wantAssigned"), _assigned(queues, workloads), ".wantAssigned")
+    members = {
+        str(spec.key): spec.key for spec in map(world.local_queue, run.inputs["localQueues"])
+    }
+    found = {name: sorted(str(w.key) for w in queues.members(key)) for name, key in members.items()}
+    same(want.get("wantQueueMembers"), found, ".wantQueueMembers")
+    names = [world.cluster_queue(obj).name for obj in run.inputs["clusterQueues"]]
+    order = {name: [str(w.key) for w in queues[name].ordered()] for name in names}
+    same(want.get("wantQueueOrder"), order, ".wantQueueOrder")
+
+
+@suite("queue/TestHeads")
+def heads(run: Run) -> None:
+    """The test serves the status of ClusterQueues by name: `active-` ones are active."""
+    queues = _queues(run)
+    workloads = [_workload(run, obj) for obj in world.each(run, "workloads")]
+    for each in workloads:
+        queues.put_workload(each, run.now)
+    found = queues.heads(run.now, lambda name: name.startswith("active-"))
+    same(run.expected.get("wantWorkloads"), sorted(head.key.name for head in found), ".heads")
+    same(run.expected.get("wantAssigned"), _assigned(queues, workloads), ".wantAssigned")
+
+
+@suite("queue/TestStatus")
+def status(run: Run) -> None:
+    queues = _queues(run)
+    for obj in world.each(run, "workloads"):
+        queues.put_workload(_workload(run, obj), run.now)
+    pending = queues.pending_local(world.local_queue(run.inputs["queue"]).key)
+    same(run.expected.get("wantErr") is None, pending is not None, ".known")
+    same(run.expected.get("wantStatus"), pending, ".wantStatus")
+
+
+@suite("queue/TestRequeueWorkloadStrictFIFO")
+def requeue_workload(run: Run) -> None:
+    """In the client but not in the queue: it was popped, and comes back."""
+    queues, workload = _queues(run), _workload(run, run.inputs["workload"])
+    if run.inputs.get("inClient"):
+        queues.put_workload(workload, run.now)
+        if not run.inputs.get("inQueue"):
+            queues.heads(run.now, lambda name: True)
+    same(run.expected["wantRequeued"], queues.requeue(workload.key, Requeue.GENERIC, run.now))
+
+
+@suite("queue/TestBackoffWaitingTimeExpired")
+def backoff(run: Run) -> None:
+    workload = _workload(run, run.inputs["workloadInfo"])
+    same(run.expected["want"], backoff_over(workload, run.now))
+
+
+def _bookmark(given: Json | None) -> Bookmark | None:
+    if given is None:
+        return None
+    tried = tuple(
+        {name: None if index == -1 else index for name, index in each.items()}
+        for each in given.get("lastTriedFlavorIdx") or ()
+    )
+    return Bookmark(tried=tried)
+
+
+@suite("queue/TestBestEffortFIFORequeueIfNotPresent", "queue/TestStrictFIFORequeueIfNotPresent")
+def requeue_if_not_present(run: Run) -> None:
+    queue, reason = _queue(run), Requeue(run.inputs["reason"])
+    mark = _bookmark(run.inputs.get("lastAssignment"))
+    workloads = [_workload(run, obj) for obj in run.inputs["workloads"]]
+    queue.requeue(workloads[0], reason, run.now, mark)
+    parked = queue.place(workloads[0].key) is Place.PARKED
+    same(run.expected["wantInadmissible"], parked, ".wantInadmissible")
+    if "wantSticky" in run.expected:
+        same(run.expected["wantSticky"], queue.is_sticky(workloads[0].key), ".wantSticky")
+    same(False, queue.requeue(workloads[0], reason, run.now, mark), ".again")
+
+
+@suite("queue/TestStrictFIFO")
+def strict_fifo(run: Run) -> None:
+    queue = _queue(run)
+    for name in ("w1", "w2"):
+        queue.put(_workload(run, run.inputs[name]), run.now)
+    head = queue.pop()
+    same(run.expected["expected"], head.key.name if head else None)
+
+
+@suite("queue/TestClusterQueueImpl")
+def cluster_queue(run: Run) -> None:
+    queue = _queue(run)
+    for obj in world.each(run, "workloadsToAdd"):
+        queue.put(_workload(run, obj), run.now)
+    for obj in world.each(run, "inadmissibleWorkloadsToRequeue"):
+        queue.requeue(_workload(run, obj), Requeue.GENERIC, run.now)
+    for obj in world.each(run, "admissibleWorkloadsToRequeue"):
+        queue.requeue(_workload(run, obj), Requeue.FAILED_AFTER_NOMINATION, run.now)
+    for obj in world.each(run, "workloadsToUpdate"):
+        queue.put(_workload(run, obj), run.now)
+    for obj in world.each(run, "workloadsToDelete"):
+        queue.drop(_workload(run, obj).key)
+    moved = 0
+    if run.inputs.get("queueInadmissibleWorkloads"):
+        selector = _selector(run.inputs["namespaceSelector"])
+        labels = {ns.name: ns.labels for ns in map(world.namespace, run.inputs["namespaces"])}
+        moved = queue.flush(run.now, lambda ns: matches(selector, labels.get(ns, {})))
+    want = run.expected
+    same(want.get("wantActiveWorkloads"), _keys(queue, *WAITING), ".wantActiveWorkloads")
+    same(want.get("wantInadmissibleWorkloadsRequeued"), moved, ".wantInadmissibleWorkloadsRequeued")
+    same(want.get("wantPending"), len(queue), ".wantPending")
+
+
+def _selector(text: str) -> LabelSelector:
+    """A selector of the form "key in (a, b)", the only one that the recorded cases use."""
+    key, _, values = text.partition(" in ")
+    listed = [value.strip() for value in values.strip("() ").split(",")]
+    rule = LabelSelectorRequirement(key=key.strip(), operator="In", values=listed)
+    return LabelSelector(match_expressions=[rule])
+
+
+@suite("queue/Test_PushOrUpdate")
+def push_or_update(run: Run) -> None:
+    queue, workload = _queue(run), _workload(run, run.inputs["workload"])
+    queue.put(workload, run.now)
+    queue.put(workload, run.now)
+    head = queue.pop()
+    popped = run.expected.get("wantWorkload")
+    same(
+        _workload(run, popped).key if popped else None, head.key if head else None, ".wantWorkload"
+    )
+    parked = run.expected.get("wantInAdmissibleWorkloads") or {}
+    same(sorted(parked), _keys(queue, Place.PARKED), ".wantInAdmissibleWorkloads")
+
+
+@suite("queue/TestPushOrUpdateGenerationChanged")
+def generation_changed(run: Run) -> None:
+    queue, updated = _queue(run), _workload(run, run.inputs["updatedWorkload"])
+    queue.put(Workload(key=updated.key, generation=1, created=updated.created), run.now)
+    queue.pop()
+    queue.requeue(updated, Requeue.GENERIC, run.now)
+    queue.put(updated, run.now)
+    same(run.expected["wantActiveWorkloads"], queue.active_count, ".wantActiveWorkloads")
+    same(run.expected["wantInadmissibleWorkloads"], queue.parked_count, ".wantInadmissible")
+
+
+@suite("queue/TestPushOrUpdateRespectsInadmissibleHashes")
+def failed_classes(run: Run) -> None:
+    queue = _queue(run)
+    for class_id in run.inputs["inadmissibleHashes"]:
+        queue.requeue(_plain("failed", class_id), Requeue.NO_FIT, run.now)
+        queue.drop(Key("default", "failed"))
+    queue.put(_plain("new", run.inputs["pushHash"]), run.now)
+    same(run.expected["wantActive"], queue.active_count, ".wantActive")
+    same(run.expected["wantInadmissible"], queue.parked_count, ".wantInadmissible")
+
+
+@suite("queue/TestRequeueHashTriggerByReason")
+def class_remembered(run: Run) -> None:
+    queue = _queue(run)
+    queue.requeue(_plain("w", "c"), Requeue(run.inputs["reason"]), run.now)
+    same(run.expected["wantHash"], queue.class_reason("c") is not None)
+
+
+@suite("queue/TestGetNoFitReason")
+def no_fit_reason(run: Run) -> None:
+    queue, workload = _queue(run), _plain("w", "c")
+    given = run.inputs["conditionReason"]
+    reason = WaitReason(given) if given else None
+    queue.requeue(workload, Requeue(run.inputs["requeueReason"]), run.now, wait_reason=reason)
+    if run.inputs["deleteFromInadmissible"]:
+        queue.drop(workload.key)
+    found = queue.parked_reason(workload.key)
+    same(run.expected["wantOk"], found is not None, ".wantOk")
+    same(run.expected["wantReason"], found, ".wantReason")
+
+
+@suite("queue/TestQueueInadmissibleWorkloads")
+def queue_inadmissible(run: Run) -> None:
+    """Everything is parked; then the trees of the named queues are flushed, each tree once."""
+    queues = _queues(run)
+    for obj in world.each(run, "workloads"):
+        queues.put_workload(_workload(run, obj), run.now)
+    while found := queues.heads(run.now, lambda name: True):
+        for head in found:
+            queues.requeue(head.key, Requeue.GENERIC, run.now)
+    tree = world.snapshot(run, running="").tree
+    nodes = [tree.queues[name] for name in run.inputs["cqNames"]]
+    names = {leaf.name for node in nodes if not tree.cyclic(node) for leaf in node.root.leaves()}
+    want = run.expected
+    same(want.get("wantMovedCount"), queues.flush(sorted(names), run.now), ".wantMovedCount")
+    names = {world.cluster_queue(obj).name for obj in run.inputs["clusterQueues"]}
+    same(want.get("wantActive"), _by_queue(queues, names, *WAITING), ".wantActive")
+    parked = _by_queue(queues, names, Place.PARKED)
+    same(want.get("wantInadmissible"), parked, ".wantInadmissible")
+
+
+def _by_queue(queues: Queues, names: set[str], *places: Place) -> dict[str, list[str]]:
+    found = {name: _keys(queues[name], *places) for name in names}
+    return {name: keys for name, keys in found.items() if keys}
+
+
+@suite("queue/TestQueueSecondPassIfNeeded")
+def second_pass(run: Run) -> None:
+    queues = _queues(run)
+    for obj in world.each(run, "workloads"):
+        queues.queue_second_pass(_workload(run, obj), run.now)
+    updated = run.inputs.get("updateWorkload")
+    if updated:
+        queues.put_workload(_workload(run, updated), run.now)
+        queued = queues.queue_second_pass(_workload(run, updated), run.now)
+        same(run.expected.get("wantUpdateQueued"), queued, ".wantUpdateQueued")
+    later = run.now + world.go_seconds(run.inputs["passTime"])
+    found = sorted(str(head.key) for head in queues.heads(later, lambda name: True))
+    same(run.expected.get("wantReady"), found, ".wantReady")
+
+
+@suite("queue/TestFsAdmission")
+def usage_based(run: Run) -> None:
+    policy = world.policy_of(run).admission_fair_sharing
+    ledger = Ledger(policy or AdmissionFairSharing())
+    for spec in map(world.local_queue, run.inputs["localQueues"]):
+        ledger.weigh(spec.key, spec.weight)
+    for name, consumed in (run.inputs.get("initConsumedResources") or {}).items():
+        nanos = {resource: parse(text) for resource, text in consumed.items()}
+        ledger.restore(Key.parse(name), nanos, run.now)
+    by_usage = world.cluster_queue(run.inputs["clusterQueues"][0]).usage_based and policy
+    queue = _queue(run, local_use=ledger.usage if by_usage else None)
+    for obj in run.inputs["workloads"]:
+        queue.put(_workload(run, obj), run.now)
+    head = queue.pop()
+    want = run.expected["wantWl"]
+    same(str(_workload(run, want).key), str(head.key) if head else None)

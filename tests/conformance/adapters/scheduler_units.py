@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scheduler's smaller rules, one at a time: order, outdated bookmarks, held capacity."""
+
+from __future__ import annotations
+
+from conformance import world
+from conformance.adapters.scheduler import same_sets, same_workloads
+from conformance.case import Json, Run, check, same
+from conformance.cluster import Cluster
+from conformance.registry import suite
+from kuota.api.base import Key
+from kuota.engine.amounts import Amounts, FlavorResource
+from kuota.engine.assignment import Assignment, Bookmark, Mode
+from kuota.engine.decisions import Admit, Wait, Why
+from kuota.engine.entry import Entry, Head
+from kuota.engine.facts import AdmissionFailed, Stored
+from kuota.engine.fairness import Share
+from kuota.engine.model import ClusterQueue, LocalQueue, Workload
+from kuota.engine.nominate import outdated
+from kuota.engine.order import classical_rank, fair_rank
+from kuota.engine.policy import Policy
+from kuota.engine.reasons import Requeue, WaitReason
+from kuota.engine.settle import reservable
+from kuota.engine.snapshot import Queue
+from kuota.engine.tree import Node, charge
+
+
+def _entry(run: Run, given: Json, policy: Policy) -> Entry:
+    workload = world.workload(given["workload"], world.gates_of(run))
+    head = Head(workload=workload, cluster_queue="", preemptor=given["isPreemptor"])
+    entry = Entry(head, Queue(ClusterQueue(name=""), Node("", is_queue=True)), policy)
+    usage = amounts((run.inputs.get("requestedFRs") or {}).get(str(workload.key)))
+    entry.assignment = Assignment(
+        pod_sets=(), usage=usage, mode=Mode.FIT, height=given["borrowing"]
+    )
+    return entry
+
+
+def amounts(given: dict[str, int] | None) -> Amounts:
+    return {FlavorResource.parse(column): amount for column, amount in (given or {}).items()}
+
+
+def _ordering_policy(run: Run) -> Policy:
+    stamp = (run.inputs.get("workloadOrdering") or {}).get("podsReadyRequeuingTimestamp")
+    return Policy(gates=world.gates_of(run), by_eviction=stamp != "Creation")
+
+
+@suite("scheduler/TestEntryOrdering")
+def ordering(run: Run) -> None:
+    policy = _ordering_policy(run)
+    entries = [_entry(run, given, policy) for given in run.inputs["entries"]]
+    ordered = sorted(entries, key=lambda entry: classical_rank(entry, policy))
+    same(run.expected["wantOrder"], [entry.workload.key.name for entry in ordered], "order")
+
+
+@suite("scheduler/TestEntryComparerLess")
+def comparing(run: Run) -> None:
+    policy = _ordering_policy(run)
+    one, other = (
+        fair_rank(entry, _share(run, entry.workload.key), policy)
+        for entry in (_entry(run, given, policy) for given in run.inputs["entries"])
+    )
+    check((one < other) == run.expected["wantLess"], f"less: {one} and {other}")
+
+
+def _share(run: Run, key: Key) -> Share:
+    name = f"{run.inputs['parentCohort']}|{key}"
+    given = (run.inputs.get("drsValues") or {}).get(name)
+    if given is None:
+        return Share()
+    return Share(
+        float(given["unweightedRatio"]),
+        float(given["fairWeight"]),
+        given["dominantResource"],
+        frozenset(FlavorResource.parse(each) for each in given.get("borrowedFRs") or ()),
+    )
+
+
+@suite("scheduler/TestLastAssignmentOutdated")
+def bookmarks(run: Run) -> None:
+    args = run.inputs["args"]
+    last = args["last"]
+    bookmark = Bookmark(
+        cycle=last["schedulingCycle"],
+        generation=last["clusterQueueGeneration"],
+        class_id=last["schedulingHash"],
+    )
+    workload = Workload(key=Key("", ""), class_id=args["currentSchedulingHash"])
+    got = outdated(
+        bookmark,
+        Head(workload=workload, cluster_queue=""),
+        args["currentCQGeneration"],
+        args["currentSchedulingCycle"],
+        Policy(gates=world.gates_of(run)),
+    )
+    check(got == run.expected["want"], f"outdated: want {run.expected['want']}, got {got}")
+
+
+@suite("scheduler/TestResourcesToReserve")
+def held_capacity(run: Run) -> None:
+    node = next(iter(world.snapshot(run).queues.values())).node
+    for column, amount in amounts(run.inputs["cqUsage"]).items():
+        charge(node.cell(column), amount)
+    assignment = Assignment(
+        pod_sets=(),
+        usage=amounts(run.inputs["assignmentUsage"]),
+        mode=Mode.FIT if run.inputs["assignmentMode"] == "Fit" else Mode.PREEMPT,
+        height=run.inputs["borrowing"],
+    )
+    held = reservable(assignment, node)
+    same(run.expected["wantReserved"], {str(c): a for c, a in held.items()}, "reserved")
+
+
+@suite("scheduler/TestShouldApplyEntryPenalty")
+def penalties(run: Run) -> None:
+    cluster = Cluster(run)
+    engine = cluster.engine
+    usage_based = run.inputs["admissionMode"] == "UsageBasedAdmissionFairSharing"
+    engine.apply(Stored(value=ClusterQueue(name="cq", usage_based=usage_based)), run.now)
+    engine.apply(Stored(value=LocalQueue(key=Key("ns", "lq"), cluster_queue="cq")), run.now)
+    workload = world.workload(run.inputs["workload"], world.gates_of(run))
+    got = engine.history.pays(workload, "cq")
+    check(got == run.expected["want"], f"penalty: want {run.expected['want']}, got {got}")
+
+
+@suite("scheduler/TestRequeueAndUpdate")
+def requeueing(run: Run) -> None:
+    """A head comes back with a given outcome; what was assumed or nominated failed to be written."""
+    cluster = Cluster(run)
+    engine, given = cluster.engine, run.inputs["entry"]
+    (pending,) = engine.queues.heads(run.now, lambda name: True)
+    nothing = Assignment(pod_sets=(), usage={}, mode=Mode.FIT)
+    if given["status"] in ("assumed", "nominated"):
+        admit = Admit(workload=pending.workload, cluster_queue="cq", assignment=nothing)
+        engine.believe(pending, admit, run.now)
+        engine.apply(AdmissionFailed(key=pending.key), run.now)
+    else:
+        gated = given["status"] == "preemptionGated"
+        # Upstream calls any outcome after nomination without a reason of its own a lost race.
+        wait = Wait(
+            workload=pending.workload,
+            cluster_queue="cq",
+            reason=WaitReason(given["quotaReservedReason"]),
+            why=Why.GATED if gated else Why.NO_FIT,
+            requeue=Requeue.FAILED_AFTER_NOMINATION if gated else Requeue(given["requeueReason"]),
+        )
+        engine.believe(pending, wait, run.now)
+        cluster.write(wait)
+    same_sets(run.expected["wantWorkloads"], cluster.left(), "left")
+    same_sets(run.expected["wantInadmissible"], cluster.parked(), "parked")
+    status = run.expected["wantStatus"]
+    got = cluster.workloads()[0]
+    same_workloads([_without_times(got | {"status": status})], [_without_times(got)])
+    writes = sum(1 for obj in cluster.workloads() if obj["status"])
+    check(run.expected["wantStatusUpdates"] == writes, f"writes: got {writes}")
+
+
+def _without_times(obj: Json) -> Json:
+    status = dict(obj["status"])
+    if status.get("conditions"):
+        status["conditions"] = [c | {"lastTransitionTime": None} for c in status["conditions"]]
+    return obj | {"status": status}

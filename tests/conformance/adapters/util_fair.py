@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites of util/admissionfairsharing: the usage LocalQueues are compared by, and their weight."""
+
+from __future__ import annotations
+
+from conformance import world
+from conformance.case import Run, same
+from conformance.registry import suite
+from kuota.api.base import Key
+from kuota.api.quantity import as_float, parse
+from kuota.engine.ledger import Ledger, weighted_usage
+from kuota.engine.policy import AdmissionFairSharing
+
+
+@suite("util/admissionfairsharing-TestCalculateUsageWithDRA")
+def usage(run: Run) -> None:
+    parts = [
+        {name: parse(text) for name, text in (run.inputs.get(part) or {}).items()}
+        for part in ("consumed", "penalty")
+    ]
+    weights = {name: float(text) for name, text in (run.inputs.get("resWeights") or {}).items()}
+    actual = weighted_usage(parts, weights, as_float(run.inputs["lqWeight"]))
+    same(float(run.expected["wantUsage"]), actual)
+
+
+@suite("util/admissionfairsharing-TestResolveLQWeight")
+def weight(run: Run) -> None:
+    """The weight is seen in the usage of one core: that is 1 / weight."""
+    ledger, key = Ledger(AdmissionFairSharing()), Key("ns", "lq")
+    if run.inputs.get("localQueue"):
+        spec = world.local_queue(run.inputs["localQueue"])
+        key = spec.key
+        ledger.weigh(key, spec.weight)
+    ledger.restore(key, {"cpu": parse("1")}, run.now)
+    wanted = float(run.expected["wantWeight"])
+    same(1 / wanted if wanted else float("inf"), ledger.usage(key))

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A toy API server around the engine: stores Workloads, makes effects true, records events."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from kuota.api import workload as api
+from kuota.api.base import Key
+from kuota.api.quantity import parse
+from kuota.bridge.effects import Effect, Event, merged
+from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.bridge.outbound import Outbound
+from kuota.engine import model
+from kuota.engine.decisions import Admit, Decision, Outcome
+from kuota.engine.engine import Engine
+from kuota.engine.facts import AdmissionFailed, Gone, Stored
+from kuota.engine.pending import Place
+
+from . import world
+from .case import Json, Run
+
+
+class Cluster:
+    """Everything a case describes, ready to run cycles at the instant of the case."""
+
+    def __init__(self, run: Run) -> None:
+        self.now = run.now
+        self._fails = bool(run.inputs.get("admissionError"))
+        self.engine = Engine(world.policy_of(run))
+        self._intake = Intake(gates=world.gates_of(run))
+        self._objects: dict[Key, Json] = {}
+        self._outbound = Outbound(world.gates_of(run), self._workload)
+        self.events: list[Json] = []
+        self.skipped: Counter[str] = Counter()
+        self.recomputed: Counter[tuple[str, str]] = Counter()
+        self._charged: list[Key] = []
+        self._load(run)
+
+    def _load(self, run: Run) -> None:
+        for name, decode in (
+            ("namespaces", world.namespace),
+            ("resourceFlavors", world.flavor),
+            ("topologies", world.topology),
+            ("admissionChecks", world.admission_check),
+            ("clusterQueues", world.cluster_queue),
+            ("cohorts", world.cohort),
+            ("localQueues", world.local_queue),
+        ):
+            for obj in world.each(run, name):
+                self.engine.apply(Stored(value=decode(obj)), self.now)
+        self._remember(run.inputs.get("initialUsage") or {})
+        for obj in world.each(run, "workloads"):
+            self.store(obj)
+        # `deleteQueue` is deleted in the API server just before the cycle: the watch has not told.
+
+    def _remember(self, usage: dict[str, Json]) -> None:
+        """Give LocalQueues, by bare name, the use they are said to have had."""
+        ledger = self.engine.history.ledger
+        for key in self.engine.state.local_queues:
+            if ledger is not None and key.name in usage:
+                nanos = {name: parse(quantity) for name, quantity in usage[key.name].items()}
+                ledger.restore(key, nanos, self.now)
+
+    def store(self, obj: Json) -> None:
+        decoded = msgspec.convert(obj, api.Workload)
+        self._objects[decoded.key] = obj
+        self.engine.apply(Stored(value=inbound_workload(decoded, self._intake)), self.now)
+
+    def delete(self, namespace: str, name: str) -> None:
+        key = Key(namespace, name)
+        del self._objects[key]
+        self.engine.apply(Gone(kind=model.Workload, key=key), self.now)
+
+    def cycle(self) -> Outcome:
+        outcome = self.engine.cycle(self.now)
+        # Upstream looks at its cache before the watch has brought the effects back.
+        self._charged = [k for k in self._objects if self.engine.state.running(k) is not None]
+        self.skipped.update(outcome.skipped_preemptions)
+        self.recomputed.update(outcome.recomputations)
+        for decision in outcome.decisions:
+            if isinstance(decision, Admit) and self._fails:
+                self.engine.apply(AdmissionFailed(key=decision.workload.key), self.now)
+                continue
+            self.write(decision)
+        return outcome
+
+    def write(self, decision: Decision) -> None:
+        for effect in self._outbound.effects(decision, self.now):
+            self._make_true(effect)
+
+    def _make_true(self, effect: Effect) -> None:
+        if isinstance(effect, Event):
+            self.events.append(
+                {
+                    "namespace": effect.key.namespace,
+                    "name": effect.key.name,
+                    "reason": effect.reason,
+                    "type": "Warning" if effect.warning else "Normal",
+                }
+            )
+            return
+        obj = self._objects[effect.key]
+        self.store(obj | {"status": merged(obj.get("status") or {}, effect.status)})
+
+    def _workload(self, key: Key) -> api.Workload | None:
+        obj = self._objects.get(key)
+        return msgspec.convert(obj, api.Workload) if obj is not None else None
+
+    def workloads(self) -> list[Json]:
+        return list(self._objects.values())
+
+    def assignments(self) -> dict[str, Json]:
+        """The admission of every workload that holds quota."""
+        return {
+            str(key): obj["status"]["admission"]
+            for key, obj in self._objects.items()
+            if key in self._charged and obj["status"].get("admission")
+        }
+
+    def left(self) -> dict[str, list[str]]:
+        return self._in_place(Place.HEAP)
+
+    def parked(self) -> dict[str, list[str]]:
+        return self._in_place(Place.PARKED)
+
+    def _in_place(self, place: Place) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in self._objects:
+            queue = self.engine.queues.queue_of(key)
+            if queue is not None and queue.place(key) is place:
+                found.setdefault(queue.name, []).append(str(key))
+        return found

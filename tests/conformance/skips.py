@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads `skips.toml`, the only place that knows suites or cases it does not run, and why."""
+
+from __future__ import annotations
+
+import fnmatch
+import tomllib
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("skips.toml")
+
+
+class Skips:
+    def __init__(self, text: str | None = None) -> None:
+        table = tomllib.loads(_FILE.read_text() if text is None else text)
+        self.suites: dict[str, str] = table.get("suites", {})
+        self.cases: dict[str, str] = table.get("cases", {})
+
+    def reason(self, suite: str, case: str) -> str | None:
+        """Why the case is not run; None when it must be."""
+        if case in self.cases:
+            return self.cases[case]
+        for pattern, reason in self.suites.items():
+            if fnmatch.fnmatchcase(suite, pattern):
+                return reason
+        return None

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded objects -> the engine's own values: what every adapter starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kuota.api import kueue
+from kuota.api.config.duration import Duration
+from kuota.api.core import Namespace
+from kuota.api.gates import Gates
+from kuota.api.workload import Workload
+from kuota.bridge import inbound
+from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.engine import model
+from kuota.engine.policy import AdmissionFairSharing, Policy
+from kuota.engine.snapshot import Queue, Running, Snapshot
+from kuota.engine.tree import Tree, charge
+
+from .case import Json, Run
+
+
+def gates_of(run: Run) -> Gates:
+    return Gates.of(run.gates, check=False)
+
+
+def policy_of(run: Run) -> Policy:
+    """The settings of a run: its gates, and the knobs under `config`."""
+    fair = run.config.get("fairSharing") or {}
+    history = run.config.get("admissionFairSharing")
+    strategies = tuple(fair.get("preemptionStrategies") or ())
+    return Policy(
+        gates=gates_of(run),
+        fair_sharing=strategies if fair.get("enabled") else None,
+        admission_fair_sharing=_history(history) if history else None,
+        ignore_undeclared=run.config.get("quotaCheckStrategy") == "IgnoreUndeclared",
+        by_eviction=run.config.get("podsReadyRequeuingTimestamp") != "Creation",
+    )
+
+
+def _history(config: Json) -> AdmissionFairSharing:
+    return AdmissionFairSharing(
+        half_life_s=go_seconds(config.get("usageHalfLifeTime", "0s")),
+        sampling_s=go_seconds(config.get("usageSamplingInterval", "5m")),
+        resource_weights={
+            name: float(weight) for name, weight in (config.get("resourceWeights") or {}).items()
+        },
+    )
+
+
+def go_seconds(text: str) -> float:
+    """A Go duration such as 1m30s or 500ms."""
+    return Duration.parse(text).seconds
+
+
+def cluster_queue(obj: Json) -> model.ClusterQueue:
+    return inbound.cluster_queue(msgspec.convert(obj, kueue.ClusterQueue))
+
+
+def cohort(obj: Json) -> model.Cohort:
+    return inbound.cohort(msgspec.convert(obj, kueue.Cohort))
+
+
+def local_queue(obj: Json) -> model.LocalQueue:
+    return inbound.local_queue(msgspec.convert(obj, kueue.LocalQueue))
+
+
+def flavor(obj: Json) -> model.ResourceFlavor:
+    return inbound.flavor(msgspec.convert(obj, kueue.ResourceFlavor))
+
+
+def topology(obj: Json) -> model.Topology:
+    return inbound.topology(msgspec.convert(obj, kueue.Topology))
+
+
+def admission_check(obj: Json) -> model.AdmissionCheck:
+    return inbound.admission_check(msgspec.convert(obj, kueue.AdmissionCheck))
+
+
+def namespace(obj: Json) -> model.Namespace:
+    return inbound.namespace(msgspec.convert(obj, Namespace))
+
+
+def workload(obj: Json, gates: Gates | None = None) -> model.Workload:
+    intake = Intake(gates=gates) if gates is not None else Intake()
+    return inbound_workload(msgspec.convert(obj, Workload), intake)
+
+
+def each(run: Run, name: str) -> Iterable[Any]:
+    return run.inputs.get(name) or ()
+
+
+def snapshot(run: Run, running: str = "workloads", now: float | None = None) -> Snapshot:
+    """The snapshot of a case's objects, with its reserved `running` workloads charged."""
+    tree = Tree()
+    queues: dict[str, Queue] = {}
+    for obj in each(run, "clusterQueues"):
+        spec = cluster_queue(obj)
+        node = tree.put_queue(spec.name, spec.cohort, spec.groups, spec.weight)
+        queues[spec.name] = Queue(spec, node)
+    for obj in each(run, "cohorts"):
+        parent = cohort(obj)
+        tree.put_cohort(parent.name, parent.parent, parent.groups, parent.weight)
+    for queue in queues.values():
+        queue.active = not tree.cyclic(queue.node) and queue.spec.stop_policy == "None"
+    for obj in each(run, running):
+        admit(queues, workload(obj, gates_of(run)))
+    return Snapshot(
+        tree,
+        queues,
+        {one.name: one for one in map(flavor, each(run, "resourceFlavors"))},
+        topologies={one.name: one for one in map(topology, each(run, "topologies"))},
+        local_queues={one.key: one for one in map(local_queue, each(run, "localQueues"))},
+        policy=policy_of(run),
+        now=run.now if now is None else now,
+    )
+
+
+def admit(queues: dict[str, Queue], wanted: model.Workload) -> Running | None:
+    """Charge a workload that holds quota, as the engine does."""
+    if not wanted.charged or wanted.reservation is None:
+        return None
+    queue = queues.get(wanted.reservation.cluster_queue)
+    if queue is None:
+        return None
+    running = Running(wanted, queue.name, wanted.reservation.usage)
+    queue.running[wanted.key] = running
+    for column, amount in running.usage.items():
+        charge(queue.node.cell(column), amount)
+    return running

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for victims of any demand in any tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.stage import FAIR, GPU, Stage, preemptor
+from kuota.engine.amounts import Amounts, FlavorResource
+from kuota.engine.candidates import Demand, eligible, gives_up
+from kuota.engine.model import Quota
+from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
+from kuota.engine.preempt import Possibility, Target
+from kuota.engine.snapshot import Queue
+from kuota.engine.tree import Node
+
+CPU = FlavorResource("default", "cpu")
+COHORTS = ("root", "left", "right")
+POLICIES = (
+    Policy(),
+    FAIR,
+    Policy(fair_sharing=(FINAL_SHARE,)),
+    Policy(fair_sharing=(INITIAL_SHARE,)),
+)
+
+limits = st.none() | st.integers(0, 4)
+quotas = st.builds(
+    lambda nominal, borrowing, lending: Quota(
+        nominal, borrowing, None if lending is None else min(lending, nominal)
+    ),
+    st.integers(0, 6),
+    limits,
+    limits,
+)
+columns = st.fixed_dictionaries({GPU: quotas, CPU: quotas})
+usages = st.fixed_dictionaries({}, optional={GPU: st.integers(0, 4), CPU: st.integers(0, 4)})
+priorities = st.integers(-2, 2)
+
+
+@dataclass
+class Story:
+    """A world, a demand in it, and the answer."""
+
+    stage: Stage
+    queue: Queue
+    request: Amounts
+    priority: int
+    created: float
+    found: tuple[Target, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.found = self.answer()
+
+    def answer(self) -> tuple[Target, ...]:
+        return self.stage.targets(
+            self.queue.name, self.request, priority=self.priority, created=self.created
+        )
+
+    @property
+    def demand(self) -> Demand:
+        workload = preemptor(self.priority, self.created)
+        return Demand(
+            workload, self.queue, frozenset(self.request), self.request, self.stage.snapshot
+        )
+
+
+@st.composite
+def stages(draw: st.DrawFn) -> Stage:
+    stage = Stage(draw(st.sampled_from(POLICIES)))
+    stage.cohort("root", quota=draw(st.integers(0, 4)))
+    for name in COHORTS[1:]:
+        stage.cohort(name, "root", quota=draw(columns), weight=draw(st.sampled_from([0.0, 1.0])))
+    for name in "abcd":
+        stage.queue(
+            name,
+            draw(columns),
+            draw(st.sampled_from(COHORTS)),
+            within=draw(st.sampled_from(["Never", "LowerPriority", "LowerOrNewerEqualPriority"])),
+            reclaim=draw(st.sampled_from(["Any", "LowerPriority"])),
+            borrow=draw(st.booleans()),
+            threshold=draw(st.none() | priorities),
+            weight=draw(st.sampled_from([0.0, 1.0, 2.0])),
+        ).active = draw(st.integers(0, 9)) > 0
+    for number in range(draw(st.integers(0, 9))):
+        stage.run(
+            f"w{number}",
+            draw(st.sampled_from("abcd")),
+            draw(usages),
+            priority=draw(priorities),
+            created=draw(st.integers(0, 3)),
+            since=draw(st.integers(0, 3)),
+            evicted=draw(st.integers(0, 5)) == 0,
+        )
+    return stage
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    stage = draw(stages())
+    request = draw(usages.filter(lambda usage: any(usage.values())))
+    queue = stage.snapshot.queues[draw(st.sampled_from("abcd"))]
+    return Story(stage, queue, request, draw(priorities), draw(st.integers(0, 3)))
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_a_search_leaves_no_trace_and_gives_the_same_answer_again(story: Story) -> None:
+    usage = story.stage.usage()
+    again = story.answer()
+    assert usage == story.stage.usage()
+    assert [(each.running.key, each.reason) for each in story.found] == [
+        (each.running.key, each.reason) for each in again
+    ]
+    assert all(
+        len(list(story.stage.snapshot.running(queue))) == len(queue.running)
+        for queue in story.stage.snapshot.queues.values()
+    )
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_once_the_victims_are_gone_the_request_fits(story: Story) -> None:
+    snapshot = story.stage.snapshot
+    with snapshot.trial():
+        for each in story.found:
+            snapshot.remove(each.running)
+        assert not story.found or story.queue.node.fits(story.request)
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_every_victim_is_one_the_rules_give_up_and_uses_what_is_needed(story: Story) -> None:
+    rules, policy = story.queue.spec.preemption, story.stage.snapshot.policy
+    for each in story.found:
+        own = each.running.queue == story.queue.name
+        rule = rules.within_cluster_queue if own else rules.reclaim_within_cohort
+        assert gives_up(rule, each.running.workload, story.demand.workload, policy)
+        assert each.running.uses(story.demand.needed)
+        queue = story.stage.snapshot.queues[each.running.queue]
+        assert own or queue.active
+        assert own or not queue.node.within_quota(story.demand.needed)
+    assert len(story.found) == len({each.running.key for each in story.found})
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_no_victim_but_the_last_could_be_spared(story: Story) -> None:
+    """With borrowing allowed: an attempt without it has a stricter idea of what fits."""
+    snapshot, reasons = story.stage.snapshot, {str(each.reason) for each in story.found}
+    fair = snapshot.policy.fair_sharing is not None
+    if not fair and reasons != {"InClusterQueue"}:
+        return
+    spared = []
+    for one in story.found:
+        with snapshot.trial():
+            for each in story.found:
+                if each is not one:
+                    snapshot.remove(each.running)
+            if story.queue.node.fits(story.request):
+                spared.append(one)
+    assert len(spared) <= 1
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_usage_at_every_node_is_the_sum_of_what_spills_from_below(story: Story) -> None:
+    snapshot = story.stage.snapshot
+    with snapshot.trial():
+        for each in story.found:
+            snapshot.remove(each.running)
+        snapshot.add_usage(story.queue, story.request)
+        for cohort in story.stage.tree.cohorts.values():
+            for column in (GPU, CPU):
+                assert cohort.cell(column).used == spilled(cohort, column)
+
+
+def spilled(cohort: Node, column: FlavorResource) -> int:
+    below = (*cohort.cohorts.values(), *cohort.queues.values())
+    return sum(child.cell(column).spilled for child in below)
+
+
+@given(stories())
+@settings(max_examples=300, deadline=None)
+def test_a_demand_called_hopeless_does_not_fit_with_all_candidates_gone(story: Story) -> None:
+    snapshot, demand = story.stage.snapshot, story.demand
+    candidates = [
+        each for queue in snapshot.queues.values() for each in eligible(queue, "Any", demand)
+    ]
+    hopeless = demand.hopeless(candidates)
+    with snapshot.trial():
+        for each in candidates:
+            snapshot.remove(each)
+        assert not (hopeless and demand.fits())
+
+
+@given(stages(), st.sampled_from("abcd"), st.integers(1, 6), priorities)
+@settings(max_examples=200, deadline=None)
+def test_the_oracle_agrees_with_the_search_for_that_column_alone(
+    stage: Stage, name: str, amount: int, priority: int
+) -> None:
+    found = stage.victims(name, amount, priority=priority)
+    verdict = stage.oracle(name, amount, priority=priority)
+    own = "InClusterQueue" in found.values()
+    expected = Possibility.PREEMPT if own else Possibility.RECLAIM
+    assert verdict.possibility == (expected if found else Possibility.NO_CANDIDATES)
