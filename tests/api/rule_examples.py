@@ -62,7 +62,7 @@ def admitted(*pod_sets: Json, **status: Any) -> Json:
 
 
 def job(spec: Json | None = None, **metadata: Any) -> Json:
-    body = {"suspend": True, "parallelism": 4, "completions": 4} | (spec or {})
+    body: Json = {"suspend": True, "parallelism": 4, "completions": 4} | (spec or {})
     body.setdefault("template", {"spec": {"containers": []}})
     meta = {"name": "it", "labels": {"kueue.x-k8s.io/queue-name": "main"}} | metadata
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": body}

@@ -28,7 +28,7 @@ SCALARS = (
     | st.integers()
     | st.floats(allow_nan=False)
     | st.text(max_size=8)
-    | st.sampled_from(["", "1", "-1", "1e999999", "Never", "true", "kubernetes.io/hostname"])
+    | st.sampled_from(["1", "-1", "1e999999", "Never", "true", "kubernetes.io/hostname", "\ud800"])
 )
 JSON = st.recursive(
     SCALARS,

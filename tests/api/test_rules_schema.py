@@ -169,6 +169,20 @@ def test_faults_of_the_older_version_are_told_in_its_own_words() -> None:
     assert "set spec.cohort, or remove borrowingLimit" == fault.fix
 
 
+def test_the_older_version_freezes_the_priority_class_by_its_own_name() -> None:
+    def named(name: str) -> Json:
+        spec = {"priority": 1, "priorityClassName": name, "podSets": [pod_set()]}
+        spec["priorityClassSource"] = "scheduling.k8s.io/priorityclass"
+        return kueue("Workload", spec, V1BETA1, status=admitted()["status"])
+
+    assert {("spec.priorityClassName", "Invalid")} == said(faults(named("b"), named("a")))
+
+
+def test_a_name_that_is_not_one_is_answered_with_one_that_is() -> None:
+    [fault] = faults(spoilt(QUEUE, "metadata.name", "Team_A (new)"))
+    assert 'use for example "team-a-new"' == fault.fix
+
+
 def test_what_schema_and_webhook_both_refuse_is_said_once() -> None:
     twice = spoilt(QUEUE, "spec.resourceGroups.0", group("a", "a"))
     assert [("spec.resourceGroups[0].flavors[1]", "Duplicate")] == [*said(faults(twice))]

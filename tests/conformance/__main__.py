@@ -15,7 +15,7 @@ from .skips import Skips
 
 def judge(case: Case, suites: dict[str, Adapter], skips: Skips) -> tuple[str, str]:
     """The verdict on one case, PASS, FAIL or SKIP, and the words that go with it."""
-    reason = skips.reason(case.suite, case.id)
+    reason = skips.reason(case.suite, case.id, case.record.get("inputs") or ())
     if reason is None and case.opaque:
         reason = f"opaque: {', '.join(map(str, case.opaque))}"
     if reason is not None:

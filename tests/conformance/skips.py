@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("skips.toml")
@@ -14,13 +15,17 @@ class Skips:
     def __init__(self, text: str | None = None) -> None:
         table = tomllib.loads(_FILE.read_text() if text is None else text)
         self.suites: dict[str, str] = table.get("suites", {})
+        self.inputs: dict[str, dict[str, str]] = table.get("inputs", {})
         self.cases: dict[str, str] = table.get("cases", {})
 
-    def reason(self, suite: str, case: str) -> str | None:
-        """Why the case is not run; None when it must be."""
+    def reason(self, suite: str, case: str, inputs: Collection[str] = ()) -> str | None:
+        """Why a case with these inputs is not run; None when it must be."""
         if case in self.cases:
             return self.cases[case]
         for pattern, reason in self.suites.items():
             if fnmatch.fnmatchcase(suite, pattern):
+                return reason
+        for name, reason in self.inputs.get(suite, {}).items():
+            if name in inputs:
                 return reason
         return None

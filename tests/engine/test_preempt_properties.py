@@ -182,20 +182,6 @@ def spilled(cohort: Node, column: FlavorResource) -> int:
     return sum(child.cell(column).spilled for child in below)
 
 
-@given(stories())
-@settings(max_examples=300, deadline=None)
-def test_a_demand_called_hopeless_does_not_fit_with_all_candidates_gone(story: Story) -> None:
-    snapshot, demand = story.stage.snapshot, story.demand
-    candidates = [
-        each for queue in snapshot.queues.values() for each in eligible(queue, "Any", demand)
-    ]
-    hopeless = demand.hopeless(candidates)
-    with snapshot.trial():
-        for each in candidates:
-            snapshot.remove(each)
-        assert not (hopeless and demand.fits())
-
-
 @given(stages(), st.sampled_from("abcd"), st.integers(1, 6), priorities)
 @settings(max_examples=200, deadline=None)
 def test_the_oracle_agrees_with_the_search_for_that_column_alone(

@@ -71,6 +71,11 @@ def condition_reason(text: str) -> list[str]:
     return [] if _REASON.fullmatch(text) else [wrong]
 
 
+def similar_name(text: str) -> str:
+    """A DNS name close to the text, to be offered instead; "" when nothing is left of it."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower())[:MAX_LABEL].strip("-.")
+
+
 def _bad_part(what: str) -> str:
     return (
         f"is not a {what}: use letters, digits, '-', '_' and '.', "

@@ -17,8 +17,9 @@ from kuota.api.faults import ErrorType, FieldError, Invalid
 from kuota.api.gates import Gates
 from kuota.api.kueue import GROUP, KINDS, V1BETA2
 from kuota.api.rules import faults, job_faults, unknown_faults, webhook_warnings
+from kuota.api.rules.metadata import name_faults
 from kuota.api.rules.references import name_of, namespace_of, reference_findings
-from kuota.api.rules.report import child, integer, invalid, malformed, required, text
+from kuota.api.rules.report import integer, invalid, required, text
 from kuota.api.rules.shape import VERSIONS
 from kuota.api.rules.unknown import suggestion
 
@@ -163,12 +164,8 @@ def _configuration_faults(obj: Json) -> tuple[FieldError, ...]:
 
 def _light_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     """What matters to Kueue in objects that are not its own."""
-    name = name_of(obj)
-    if name:
-        form = names.dns_label if obj["kind"] == "Namespace" else names.dns_subdomain
-        yield from malformed("metadata.name", name, form(name))
-    elif not text(child(obj, "metadata").get("generateName")):
-        yield required("metadata.name", "every object needs a name", "set metadata.name")
+    namespace = obj["kind"] == "Namespace"
+    yield from name_faults(obj, names.dns_label if namespace else names.dns_subdomain)
     if obj["kind"] == "Job":
         yield from job_faults(obj, None, gates)
     if obj["kind"] == "PriorityClass" and integer(obj.get("value")) is None:

@@ -122,7 +122,8 @@ class Bookmark(Struct):
 class Assignment(Struct):
     """Flavors for a whole workload. Its mode and height are those of its worst part.
 
-    `usage` is what it would be charged: every pod set and resource that got a flavor.
+    `usage` is what it would be charged: every pod set and resource that got a flavor, less what
+    the slice it replaces holds already.
     """
 
     pod_sets: tuple[PodSetAssignment, ...]
@@ -149,12 +150,6 @@ class Assignment(Struct):
             {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
             for pod_set in self.pod_sets
         )
-
-    def request(self, replaced: Amounts | None = None) -> Amounts:
-        """What victims have to make room for: the usage, less what a replaced slice holds."""
-        if not replaced:
-            return self.usage
-        return {column: amount - replaced.get(column, 0) for column, amount in self.usage.items()}
 
     def deferred(self) -> Assignment:
         """The same flavors, to be had only once others have left."""

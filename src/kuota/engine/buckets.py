@@ -106,6 +106,11 @@ class Ladder(Rung, Generic[R]):
         self._heap: list[tuple[Rank, R]] = []
         self._room = _ROOMY
 
+    @property
+    def length(self) -> int:
+        """How many entries there are, outdated ones included."""
+        return len(self._heap)
+
     def note(self, rung: R, rank: Rank) -> None:
         """Say that the rung holds something of this rank. Must be said of every new best."""
         if rung.listed is not None and rung.listed[0] <= rank:

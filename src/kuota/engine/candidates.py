@@ -1,32 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whom a preemptor may displace, and in which order they are considered (`spec/decisions.md` 5.2).
 
-What both ways of searching share: the demand itself, the eligibility test, the order of candidates,
-the bound that tells a hopeless demand early, and the return of victims that were not needed.
+What both ways of searching share: the demand itself, the eligibility test, the order of candidates
+and the return of victims that were not needed. Candidates are found as they are asked for, because
+a search mostly ends after the first few.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import cmp_to_key
+from heapq import merge
 
 import msgspec
-
-from kuota.api.base import Key
 
 from .amounts import Amounts, FlavorResource
 from .model import Workload
 from .policy import Policy
 from .ranking import queue_timestamp
 from .reasons import PreemptionReason
-from .snapshot import Queue, Running, Snapshot
+from .roster import Running, by_rank
+from .snapshot import Queue, Snapshot
 from .tree import available
 
 ANY = "Any"
 LOWER = "LowerPriority"
 LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
-
-Rank = tuple[bool, bool, int, float, str, Key]
+RULES = frozenset((ANY, LOWER, LOWER_OR_NEWER))
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -59,130 +60,115 @@ class Demand:
         self.request = request
         self.snapshot = snapshot
         self.placement = placement
-        self._wants = [
-            (column, queue.node.cell(column), amount) for column, amount in request.items()
-        ]
+        cell = queue.node.cell
+        self._wants = [(cell(column), amount) for column, amount in request.items()]
 
     def fits(self, borrowing: bool = True) -> bool:
         """Whether the whole request has room now; without borrowing, within nominal quota too."""
-        for _, cell, amount in self._wants:
+        for cell, amount in self._wants:
             if amount > 0 and amount > available(cell):
                 return False
             if not borrowing and cell.borrows_with(amount):
                 return False
         return self.placement is None or self.placement()
 
-    def hopeless(self, candidates: Sequence[Running]) -> bool:
-        """Whether the request does not fit even with all candidates gone.
-
-        Taking an amount out of any one queue makes at most that amount available to any other:
-        per node on the way up, what becomes free there and what is passed on to its parent add up
-        to at most the amount, and limits only cap it. So room now plus all the usage of the
-        candidates bounds the room that any subset of them could leave.
-        """
-        for column, cell, amount in self._wants:
-            missing = amount - available(cell)
-            if amount > 0 and missing > 0:
-                for each in candidates:
-                    missing -= each.usage.get(column, 0)
-                    if missing <= 0:
-                        break
-                else:
-                    return True
-        return False
-
 
 def gives_up(rule: str, candidate: Workload, preemptor: Workload, policy: Policy) -> bool:
     """Whether a preemption policy lets one workload displace another. An unset one never does."""
     if rule == ANY:
         return True
-    if rule not in (LOWER, LOWER_OR_NEWER):
+    if rule not in RULES:
         return False
     if candidate.priority != preemptor.priority or rule == LOWER:
         return candidate.priority < preemptor.priority
     return queue_timestamp(candidate, policy) > queue_timestamp(preemptor, policy)
 
 
-def eligible(queue: Queue, rule: str, demand: Demand) -> list[Running]:
-    """The workloads of a queue that the preemptor may displace under the rule, in no order.
-
-    They use a column the demand lacks. The slice that an elastic preemptor replaces is not one of
-    them.
-    """
-    needed, preemptor, policy = demand.needed, demand.workload, demand.snapshot.policy
-    running = demand.snapshot.running(queue)
+def highest(rule: str, preemptor: Workload) -> float:
+    """The priority above which the rule gives up nobody."""
     if rule == ANY:
-        found = [each for each in running if each.uses(needed)]
-    else:
-        # Whoever is above this never yields: one comparison spares the rest for most.
-        ceiling = preemptor.priority - (rule == LOWER)
-        found = [
-            each
-            for each in running
-            if each.workload.priority <= ceiling
-            and each.uses(needed)
-            and gives_up(rule, each.workload, preemptor, policy)
-        ]
-    if preemptor.replaces is not None:
-        return [each for each in found if each.key != preemptor.replaces]
-    return found
+        return math.inf
+    if rule not in RULES:
+        return -math.inf
+    return preemptor.priority - (rule == LOWER)
 
 
-def rank(running: Running, home: str, now: float) -> Rank:
-    """Where a candidate stands when the use of LocalQueues does not count; smaller goes first.
+def offers(
+    queue: Queue, rule: str, demand: Demand, *, leaving: bool, ceiling: float
+) -> Iterator[Running]:
+    """Candidates of a queue by rank, either those on their way out already or the others.
 
-    Those already on their way out, then other queues', then the lowest priority, then the latest
-    reservation.
+    They use a column the demand lacks, the rule gives them up, and their priority is not above the
+    ceiling, which is at most `highest` of the rule. The slice that an elastic preemptor replaces is
+    not one of them.
     """
-    workload = running.workload
-    since = running.reserved_at
-    return (
-        workload.evicted is None,
-        running.queue == home,
-        workload.priority,
-        -(now if since is None else since),
-        workload.uid,
-        workload.key,
-    )
+    snapshot, needed, preemptor = demand.snapshot, demand.needed, demand.workload
+    for running in queue.running.line(leaving):
+        workload = running.workload
+        if workload.priority > ceiling:
+            return
+        if (
+            not needed.isdisjoint(running.usage)
+            and not snapshot.gone(running)
+            and workload.key != preemptor.replaces
+            and (rule == ANY or gives_up(rule, workload, preemptor, snapshot.policy))
+        ):
+            yield running
 
 
-def ordered(candidates: list[Running], demand: Demand) -> list[Running]:
-    """The candidates, first victim first."""
-    if len(candidates) < 2:
-        return candidates
+def offers_any(queue: Queue, rule: str, demand: Demand) -> bool:
+    """Whether the queue has a candidate at all."""
+    ceiling = highest(rule, demand.workload)
+    for leaving in (False, True):
+        line = queue.running.line(leaving)
+        if line and line[0].workload.priority <= ceiling:
+            for _ in offers(queue, rule, demand, leaving=leaving, ceiling=ceiling):
+                return True
+    return False
+
+
+def lined_up(
+    queues: Iterable[Queue], rule: str, demand: Demand, *, leaving: bool, ceiling: float
+) -> Iterator[Running]:
+    """`offers` of several queues as one line, first victim first."""
+    lines = [
+        offers(queue, rule, demand, leaving=leaving, ceiling=ceiling)
+        for queue in queues
+        if queue.running.line(leaving)
+    ]
+    if demand.snapshot.policy.admission_fair_sharing is not None:
+        return iter(ordered((each for line in lines for each in line), demand))
+    return lines[0] if len(lines) == 1 else merge(*lines, key=by_rank)
+
+
+def ordered(candidates: Iterable[Running], demand: Demand) -> list[Running]:
+    """Candidates of any queues, first victim first, with the use of LocalQueues counted.
+
+    Those on their way out, then those of other queues; of one queue those of the heavier
+    LocalQueue; then by rank. It is no total order where use counts in several queues, as in Kueue.
+    """
     home, snapshot = demand.queue.name, demand.snapshot
-    now = snapshot.now
-    if snapshot.policy.admission_fair_sharing is None:
-        return sorted(candidates, key=lambda each: rank(each, home, now))
-    return sorted(candidates, key=cmp_to_key(_Comparison(home, snapshot)))
 
-
-class _Comparison:
-    """The order of candidates where past use counts: within one queue, heavy users go first.
-
-    It is no total order across queues, as in Kueue: between queues only the rank decides.
-    """
-
-    def __init__(self, home: str, snapshot: Snapshot) -> None:
-        self._home = home
-        self._snapshot = snapshot
-
-    def __call__(self, one: Running, other: Running) -> int:
-        now = self._snapshot.now
-        mine, theirs = rank(one, self._home, now), rank(other, self._home, now)
-        if mine[:2] == theirs[:2] and self._by_use(one, other):
-            use = self._snapshot.local_use
-            heavy, light = use(one.workload.local_queue), use(other.workload.local_queue)
+    def compared(one: Running, other: Running) -> int:
+        mine = (not one.leaving, one.queue == home)
+        theirs = (not other.leaving, other.queue == home)
+        if mine == theirs and _by_use(one, other, snapshot):
+            heavy = snapshot.local_use(one.workload.local_queue)
+            light = snapshot.local_use(other.workload.local_queue)
             if heavy != light:
                 return -1 if heavy > light else 1
-        return -1 if mine < theirs else 1
+        return -1 if (mine, one.rank) < (theirs, other.rank) else 1
 
-    def _by_use(self, one: Running, other: Running) -> bool:
-        return (
-            one.queue == other.queue
-            and one.workload.queue != other.workload.queue
-            and self._snapshot.queues[one.queue].spec.usage_based
-        )
+    return sorted(candidates, key=cmp_to_key(compared))
+
+
+def _by_use(one: Running, other: Running, snapshot: Snapshot) -> bool:
+    return (
+        snapshot.policy.admission_fair_sharing is not None
+        and one.queue == other.queue
+        and one.workload.queue != other.workload.queue
+        and snapshot.queues[one.queue].spec.usage_based
+    )
 
 
 def without_superfluous(

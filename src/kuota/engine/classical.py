@@ -10,10 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .amounts import Amounts
-from .candidates import Demand, Target, eligible, ordered, without_superfluous
+from .amounts import Amounts, FlavorResource
+from .candidates import (
+    Demand,
+    Target,
+    highest,
+    lined_up,
+    offers_any,
+    without_superfluous,
+)
 from .reasons import PreemptionReason
-from .snapshot import Queue, Running
+from .roster import Running
+from .snapshot import Queue
 from .tree import Node
 
 
@@ -34,66 +42,57 @@ class Source:
             self.shields.append(at)
             at = at.parent
 
+    def safe(self, needed: frozenset[FlavorResource]) -> bool:
+        return any(node.within_quota(needed) for node in self.shields)
+
 
 class Pool:
-    """All candidates of one demand, by kind, and the queues they come from."""
+    """The queues that offer candidates to one demand, by kind."""
 
     __slots__ = ("hierarchy", "own", "priority", "sources")
 
     def __init__(self) -> None:
-        self.hierarchy: list[Running] = []
-        self.priority: list[Running] = []
-        self.own: list[Running] = []
+        self.hierarchy: list[Queue] = []
+        self.priority: list[Queue] = []
+        self.own: list[Queue] = []
         self.sources: dict[str, Source] = {}
 
-    def offer(self, queue: Queue, ancestor: Node, hierarchy: bool, found: list[Running]) -> None:
+    def add(self, queue: Queue, ancestor: Node, hierarchy: bool) -> None:
         self.sources[queue.name] = Source(queue.node, ancestor, hierarchy)
-        (self.hierarchy if hierarchy else self.priority).extend(found)
-
-    def in_order(self, demand: Demand) -> list[Running]:
-        """Hierarchy before priority before own, and within each by rank; the evicted before all."""
-        line = [
-            *ordered(self.hierarchy, demand),
-            *ordered(self.priority, demand),
-            *ordered(self.own, demand),
-        ]
-        line.sort(key=_staying)
-        return line
+        (self.hierarchy if hierarchy else self.priority).append(queue)
 
 
 def victims(demand: Demand) -> tuple[Target, ...]:
     """Who has to go for the demand to fit; nobody if that cannot be had. Leaves no trace."""
     pool = _pool(demand)
-    if demand.hopeless([*pool.hierarchy, *pool.priority, *pool.own]):
+    if not (pool.own or pool.sources):
         return ()
-    line = pool.in_order(demand)
-    for borrowing in _attempts(demand, pool) if line else ():
+    for borrowing in _attempts(demand, pool):
         with demand.snapshot.trial():
-            found = _attempt(demand, line, pool.sources, borrowing)
+            found = _attempt(demand, pool, borrowing)
             if found:
                 return found
     return ()
 
 
-def _staying(running: Running) -> bool:
-    return running.workload.evicted is None
-
-
 def _pool(demand: Demand) -> Pool:
     pool = Pool()
     rules, node = demand.queue.spec.preemption, demand.queue.node
-    pool.own = eligible(demand.queue, rules.within_cluster_queue, demand)
-    if node.parent is None or rules.reclaim_within_cohort in ("Never", ""):
+    if offers_any(demand.queue, rules.within_cluster_queue, demand):
+        pool.own.append(demand.queue)
+    rule = rules.reclaim_within_cohort
+    if node.parent is None or rule in ("Never", ""):
         return pool
+    # Only an attempt without borrowing, or a policy to borrow, takes priority candidates.
+    useful = rules.borrow_within_cohort or _under_nominal(demand)
     advantage, rest = _within(node, demand.request)
     below = node
     for cohort in node.ancestors():
-        for leaf in _over_quota(cohort, below, demand):
-            queue = demand.snapshot.queue_of(leaf)
-            if queue is not None:
-                found = eligible(queue, rules.reclaim_within_cohort, demand)
-                if found:
-                    pool.offer(queue, cohort, advantage, found)
+        if advantage or useful:
+            for leaf in _over_quota(cohort, below, demand.needed):
+                queue = demand.snapshot.queue_of(leaf)
+                if queue is not None and offers_any(queue, rule, demand):
+                    pool.add(queue, cohort, advantage)
         if cohort.parent is not None:
             fits, rest = _within(cohort, rest)
             advantage = advantage or fits
@@ -113,15 +112,14 @@ def _within(node: Node, request: Amounts) -> tuple[bool, Amounts]:
     return fits, rest
 
 
-def _over_quota(cohort: Node, visited: Node, demand: Demand) -> Iterator[Node]:
+def _over_quota(cohort: Node, visited: Node, needed: frozenset[FlavorResource]) -> Iterator[Node]:
     """Queues below the cohort, not below `visited`, that no quota around them shields."""
-    needed = demand.needed
     for queue in cohort.queues.values():
         if queue is not visited and not queue.within_quota(needed):
             yield queue
     for child in cohort.cohorts.values():
         if child is not visited and not child.within_quota(needed):
-            yield from _over_quota(child, visited, demand)
+            yield from _over_quota(child, visited, needed)
 
 
 def _attempts(demand: Demand, pool: Pool) -> tuple[bool, ...]:
@@ -133,41 +131,62 @@ def _attempts(demand: Demand, pool: Pool) -> tuple[bool, ...]:
 
 
 def _under_nominal(demand: Demand) -> bool:
-    cell = demand.queue.node.cell
-    return all(cell(column).used < cell(column).nominal for column in demand.needed)
+    """Whether the queue has nominal quota left in every column that is needed."""
+    for column in demand.needed:
+        cell = demand.queue.node.cell(column)
+        if cell.used >= cell.nominal:
+            return False
+    return True
 
 
-def _attempt(
-    demand: Demand, line: list[Running], sources: dict[str, Source], borrowing: bool
-) -> tuple[Target, ...]:
+def _attempt(demand: Demand, pool: Pool, borrowing: bool) -> tuple[Target, ...]:
     """Take candidates out, one by one, until the demand fits; nobody if it never does."""
     taken: list[Target] = []
-    for running in line:
-        source = sources.get(running.queue)
-        reason = _reason(running, source, demand)
-        if source is not None:
-            if borrowing and reason is PreemptionReason.RECLAMATION and not source.hierarchy:
-                continue
-            if any(node.within_quota(demand.needed) for node in source.shields):
-                continue
+    safe: set[str] = set()
+    for running in _line(demand, pool, borrowing):
+        if running.queue in safe:
+            continue
+        source = pool.sources.get(running.queue)
+        if source is not None and source.safe(demand.needed):
+            safe.add(running.queue)
+            continue
         demand.snapshot.remove(running)
-        taken.append(Target(running, reason))
+        taken.append(Target(running, _reason(running, source, demand)))
         if demand.fits(borrowing):
             return without_superfluous(taken, demand, borrowing)
     return ()
 
 
+def _line(demand: Demand, pool: Pool, borrowing: bool) -> Iterator[Running]:
+    """Hierarchy before priority before own, those on their way out before all the others."""
+    rules, preemptor = demand.queue.spec.preemption, demand.workload
+    cohort, within = rules.reclaim_within_cohort, rules.within_cluster_queue
+    open_to_all = highest(cohort, preemptor)
+    open_to_us = min(open_to_all, _yielding(demand)) if borrowing else open_to_all
+    groups = (
+        (pool.hierarchy, cohort, open_to_all),
+        (pool.priority, cohort, open_to_us),
+        (pool.own, within, highest(within, preemptor)),
+    )
+    for leaving in (True, False):
+        for queues, rule, ceiling in groups:
+            if queues:
+                yield from lined_up(queues, rule, demand, leaving=leaving, ceiling=ceiling)
+
+
+def _yielding(demand: Demand) -> float:
+    """The highest priority that yields to a preemptor that borrows."""
+    rules = demand.queue.spec.preemption
+    if not rules.borrow_within_cohort:
+        return float("-inf")
+    below = demand.workload.priority - 1
+    threshold = rules.borrow_max_priority
+    return below if threshold is None else min(below, threshold)
+
+
 def _reason(running: Running, source: Source | None, demand: Demand) -> PreemptionReason:
     if source is None:
         return PreemptionReason.IN_CLUSTER_QUEUE
-    rules, priority = demand.queue.spec.preemption, running.workload.priority
-    threshold = rules.borrow_max_priority
-    while_borrowing = (
-        not source.hierarchy
-        and rules.borrow_within_cohort
-        and priority < demand.workload.priority
-        and (threshold is None or priority <= threshold)
-    )
-    if while_borrowing:
+    if not source.hierarchy and running.workload.priority <= _yielding(demand):
         return PreemptionReason.RECLAIM_WHILE_BORROWING
     return PreemptionReason.RECLAMATION

@@ -3,10 +3,35 @@
 
 from __future__ import annotations
 
-from .candidates import Demand, rank
+from collections.abc import Iterable
+
+from .candidates import Demand
 from .fairness import Share, share
-from .snapshot import Running
+from .roster import Running
 from .tree import Node
+
+
+class Line:
+    """Candidates of one queue, first victim first, found as they are asked for."""
+
+    __slots__ = ("_rest", "head")
+
+    def __init__(self, candidates: Iterable[Running]) -> None:
+        self._rest = iter(candidates)
+        self.head = next(self._rest, None)
+
+    def pop(self) -> Running:
+        """Take the first one out. There must be one."""
+        head = self.head
+        assert head is not None
+        self.head = next(self._rest, None)
+        return head
+
+    def rest(self) -> list[Running]:
+        """Take out all that are left."""
+        left = [] if self.head is None else [self.head, *self._rest]
+        self.head = None
+        return left
 
 
 class Contest:
@@ -16,45 +41,37 @@ class Contest:
     Only branches with candidates are kept: the others would be dropped before they could lose.
     """
 
-    def __init__(self, demand: Demand, offers: dict[Node, list[Running]]) -> None:
+    def __init__(self, demand: Demand, lines: dict[Node, Line]) -> None:
         self._home = demand.queue.node
-        self._name = demand.queue.name
-        self._now = demand.snapshot.now
         self._queues = demand.snapshot.queues
         self._path = [self._home, *self._home.ancestors()]
         self._shares: dict[Node, Share] = {}
-        # Last in, first out: the next candidate is at the end.
-        self._offers = {node: found[::-1] for node, found in offers.items() if found}
+        self._loads: dict[Node, tuple[bool, float]] = {}
+        self._lines = lines
         self._branches: dict[Node, list[Node]] = {}
-        for node in self._offers:
+        for node in lines:
             self._enter(node)
 
     def loser(self) -> Node | None:
         """The queue that gives up a workload next; None when nobody is left."""
         root = self._path[-1]
         if root.is_queue:
-            return root if self._offers.get(root) else None
+            return root if root in self._lines and self._lines[root].head is not None else None
         while root in self._branches:
             found = self._descend(root)
             if found is not None:
                 return found
         return None
 
-    def offers(self, queue: Node) -> int:
-        """How many candidates the queue has left."""
-        return len(self._offers.get(queue, ()))
-
-    def pop(self, queue: Node) -> Running:
-        return self._offers[queue].pop()
-
-    def drop(self, queue: Node) -> list[Running]:
-        """Take the queue out of the contest, with the candidates it had left, in order."""
-        return self._offers.pop(queue, [])[::-1]
+    def line(self, queue: Node) -> Line:
+        """The candidates that a queue has left."""
+        return self._lines[queue]
 
     def share(self, node: Node) -> Share:
         found = self._shares.get(node)
         if found is None:
             found = self._shares[node] = share(node)
+            self._loads[node] = found.load
         return found
 
     def sides(self, queue: Node) -> tuple[Node, Node]:
@@ -90,28 +107,32 @@ class Contest:
             del self._branches[cohort]
             return None
         top = left[0]
-        for child in left[1:]:
+        for child in left:
             if self._before(child, top):
                 top = child
         return top if top.is_queue else self._descend(top)
 
     def _in_the_running(self, node: Node) -> bool:
         if node.is_queue:
-            if not self._offers.get(node):
+            if self._lines[node].head is None:
                 return False
         elif node not in self._branches:
             return False
-        return node in self._path or self.share(node).borrowing
+        # The share of the preemptor's side is wanted as well, to compare it.
+        return self.share(node).borrowing or node in self._path
 
     def _before(self, one: Node, other: Node) -> bool:
-        mine, theirs = self.share(one).load, self.share(other).load
+        mine, theirs = self._loads[one], self._loads[other]
         if mine != theirs:
             return mine > theirs
         if one.is_queue != other.is_queue:
             return other.is_queue
         if not one.is_queue:
             return one.name < other.name
-        return self._first(one) < self._first(other)
+        return self._standing(one) < self._standing(other)
 
-    def _first(self, queue: Node) -> tuple[object, ...]:
-        return rank(self._offers[queue][-1], self._name, self._now)
+    def _standing(self, queue: Node) -> tuple[object, ...]:
+        """How soon the queue's first candidate would go, the use of LocalQueues left aside."""
+        head = self._lines[queue].head
+        assert head is not None
+        return (not head.leaving, queue is self._home, head.rank)

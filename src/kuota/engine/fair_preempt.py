@@ -11,46 +11,55 @@ from collections.abc import Iterator
 
 from kuota.api.gates import Gate
 
-from .candidates import Demand, Target, eligible, ordered, without_superfluous
-from .contest import Contest
+from .candidates import Demand, Target, highest, lined_up, without_superfluous
+from .contest import Contest, Line
 from .fairness import more_loaded, share
 from .policy import FINAL_SHARE, INITIAL_SHARE
 from .reasons import PreemptionReason
-from .snapshot import Running
+from .roster import Running
+from .snapshot import Queue
 from .tree import Node
-
-Offers = dict[Node, list[Running]]
-"""Candidates of each queue, first victim first."""
 
 
 def victims(demand: Demand) -> tuple[Target, ...]:
     """Who has to go for the demand to fit; nobody if that cannot be had. Leaves no trace."""
-    found = _candidates(demand)
-    if not found or demand.hopeless(found):
+    lines = _lines(demand)
+    if not lines:
         return ()
-    snapshot = demand.snapshot
-    offers: Offers = {}
-    for running in ordered(found, demand):
-        offers.setdefault(snapshot.queues[running.queue].node, []).append(running)
-    with snapshot.trial():
+    with demand.snapshot.trial() as snapshot:
         search = _Search(demand)
-        if not search.run(offers):
+        if not search.run(lines):
             return ()
         snapshot.remove_usage(demand.queue, demand.request)
         return without_superfluous(search.taken, demand)
 
 
-def _candidates(demand: Demand) -> list[Running]:
-    rules, node = demand.queue.spec.preemption, demand.queue.node
-    found = eligible(demand.queue, rules.within_cluster_queue, demand)
-    if node.parent is None or rules.reclaim_within_cohort in ("Never", ""):
+def _lines(demand: Demand) -> dict[Node, Line]:
+    """The candidates of the preemptor's queue, and of all in its tree that borrow what it needs."""
+    rules, home = demand.queue.spec.preemption, demand.queue.node
+    found: dict[Node, Line] = {}
+    _offer(found, demand.queue, rules.within_cluster_queue, demand)
+    if home.parent is None or rules.reclaim_within_cohort in ("Never", ""):
         return found
-    for leaf in _queues(node.root):
-        if leaf is not node and not leaf.within_quota(demand.needed):
+    for leaf in _queues(home.root):
+        if leaf is not home and not leaf.within_quota(demand.needed):
             queue = demand.snapshot.queue_of(leaf)
             if queue is not None:
-                found += eligible(queue, rules.reclaim_within_cohort, demand)
+                _offer(found, queue, rules.reclaim_within_cohort, demand)
     return found
+
+
+def _offer(lines: dict[Node, Line], queue: Queue, rule: str, demand: Demand) -> None:
+    line = Line(_candidates(queue, rule, demand))
+    if line.head is not None:
+        lines[queue.node] = line
+
+
+def _candidates(queue: Queue, rule: str, demand: Demand) -> Iterator[Running]:
+    ceiling = highest(rule, demand.workload)
+    for leaving in (True, False):
+        if queue.running.line(leaving):
+            yield from lined_up((queue,), rule, demand, leaving=leaving, ceiling=ceiling)
 
 
 def _queues(cohort: Node) -> Iterator[Node]:
@@ -66,25 +75,27 @@ class _Search:
         self._demand = demand
         self._home = demand.queue.node
         self._snapshot = demand.snapshot
-        self._aside: Offers = {}
+        self._aside: dict[Node, list[Running]] = {}
         self.taken: list[Target] = []
 
-    def run(self, offers: Offers) -> bool:
+    def run(self, lines: dict[Node, Line]) -> bool:
         """Whether victims were found that make room. The request is still counted then."""
         first, *then = self._snapshot.policy.fair_sharing or (FINAL_SHARE, INITIAL_SHARE)
         self._snapshot.add_usage(self._demand.queue, self._demand.request)
-        contest = Contest(self._demand, offers)
-        if self._first_pass(contest, first):
+        if self._first_pass(Contest(self._demand, lines), first):
             return True
-        return bool(then) and self._second_pass(Contest(self._demand, self._aside))
+        if not then:
+            return False
+        refused = {node: Line(left) for node, left in self._aside.items() if left}
+        return self._second_pass(Contest(self._demand, refused))
 
     def _first_pass(self, contest: Contest, strategy: str) -> bool:
         entitled = self._entitled()
         while (queue := contest.loser()) is not None:
             if queue is self._home:
-                running, reason = contest.pop(queue), PreemptionReason.IN_CLUSTER_QUEUE
+                running, reason = contest.line(queue).pop(), PreemptionReason.IN_CLUSTER_QUEUE
             elif entitled:
-                running, reason = contest.pop(queue), PreemptionReason.RECLAMATION
+                running, reason = contest.line(queue).pop(), PreemptionReason.RECLAMATION
             else:
                 chosen = self._acceptable(contest, queue, strategy)
                 if chosen is None:
@@ -98,8 +109,7 @@ class _Search:
         """Once more over those set aside; every queue gives up one workload at most."""
         while (queue := contest.loser()) is not None:
             ours, theirs = contest.sides(queue)
-            running = contest.pop(queue)
-            contest.drop(queue)
+            running, *_ = contest.line(queue).rest()
             if more_loaded(contest.share(theirs), contest.share(ours)) and self._take(
                 contest, running, PreemptionReason.FAIR_SHARING
             ):
@@ -116,20 +126,25 @@ class _Search:
         """The queue's first candidate the strategy passes. Those before it are set aside."""
         ours, theirs = contest.sides(queue)
         new, old = contest.share(ours), contest.share(theirs)
-        aside = self._aside.setdefault(queue, [])
-        if new.infinite and not old.infinite:
-            aside += contest.drop(queue)
+        line, aside = contest.line(queue), self._aside.setdefault(queue, [])
+        if strategy == INITIAL_SHARE and more_loaded(old, new):
+            return line.pop()
+        # Nobody's leaving makes their share larger, so whoever is above it already stays above.
+        # That holds for an infinite share against a finite one, too.
+        if strategy == INITIAL_SHARE or more_loaded(new, old):
+            aside += line.rest()
             return None
-        while contest.offers(queue):
-            running = contest.pop(queue)
-            if strategy == INITIAL_SHARE:
-                passed = more_loaded(old, new)
-            else:
+        refused = set()
+        while line.head is not None:
+            running = line.pop()
+            usage = tuple(running.usage.items())
+            if usage not in refused:
                 with self._snapshot.trial():
                     self._snapshot.remove(running)
-                    passed = not more_loaded(new, share(theirs))
-            if passed:
-                return running
+                    left = share(theirs)
+                if not more_loaded(new, left):
+                    return running
+                refused.add(usage)
             aside.append(running)
         return None
 

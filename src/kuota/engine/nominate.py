@@ -166,5 +166,4 @@ def _attempt(
     )
     if assignment.mode is not Mode.PREEMPT:
         return assignment, ()
-    request = assignment.request(entry.replaced.usage if entry.replaced else None)
-    return assignment, targets(workload, queue, assignment.needed, request, snapshot)
+    return assignment, targets(workload, queue, assignment.needed, assignment.usage, snapshot)

@@ -15,34 +15,10 @@ from kuota.api.base import Key
 from .amounts import Amounts, FlavorResource
 from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology, Workload
 from .policy import Policy
+from .roster import Roster
+from .roster import Running as Running
 from .topology import NoPlacement, Placement
 from .tree import Journal, Node, Tree, charge, release
-
-
-class Running:
-    """A workload that is charged, where, and for how much."""
-
-    __slots__ = ("queue", "usage", "workload")
-
-    def __init__(self, workload: Workload, queue: str, usage: Amounts) -> None:
-        self.workload = workload
-        self.queue = queue
-        self.usage = usage
-
-    @property
-    def key(self) -> Key:
-        return self.workload.key
-
-    @property
-    def reserved_at(self) -> Instant | None:
-        return self.workload.reservation.since if self.workload.reservation else None
-
-    def uses(self, columns: frozenset[FlavorResource]) -> bool:
-        """Whether it holds a flavor-resource of these, even of amount zero."""
-        return not columns.isdisjoint(self.usage)
-
-    def __repr__(self) -> str:
-        return f"Running({self.key} in {self.queue})"
 
 
 class Queue:
@@ -56,7 +32,7 @@ class Queue:
     def __init__(self, spec: ClusterQueue, node: Node) -> None:
         self.spec = spec
         self.node = node
-        self.running: dict[Key, Running] = {}
+        self.running = Roster()
         self.active = True
 
     @property
@@ -127,6 +103,10 @@ class Snapshot:
         self.add_usage(self.queues[running.queue], running.usage)
         self._removed.discard(running.key)
         self._removals.append((False, running.key))
+
+    def gone(self, running: Running) -> bool:
+        """Whether it was taken out."""
+        return running.key in self._removed
 
     def running(self, queue: Queue) -> Iterator[Running]:
         """Who runs in the queue, less those that were removed."""

@@ -20,7 +20,7 @@ from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, add_into
 from kuota.engine.assignment import Assignment, Mode
 from kuota.engine.candidates import Demand, gives_up, ordered
-from kuota.engine.contest import Contest
+from kuota.engine.contest import Contest, Line
 from kuota.engine.decisions import Preempt, Victim
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.preempt import Target, targets
@@ -181,14 +181,14 @@ def queue_order(run: Run) -> None:
     home = snapshot.queues[run.inputs["preemptorCQ"]]
     demand = Demand(model.Workload(key=Key("", "")), home, frozenset(), NO_AMOUNTS, snapshot)
     losers = (snapshot.queues[name] for name in world.each(run, "candidateCQs"))
-    contest = Contest(demand, {queue.node: list(queue.running.values()) for queue in losers})
+    contest = Contest(demand, {queue.node: Line(queue.running.values()) for queue in losers})
     actions = list(world.each(run, "actions"))
     order = []
     while (queue := contest.loser()) is not None:
         order.append(queue.name)
         check(len(order) < 100, "the contest does not end")
         if actions and actions.pop(0) == "drop":
-            contest.drop(queue)
+            contest.line(queue).rest()
         else:
-            contest.pop(queue)
+            contest.line(queue).pop()
     same(run.expected.get("wantOrder"), order)

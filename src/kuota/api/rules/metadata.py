@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import names
@@ -34,6 +34,18 @@ ELASTIC_JOB = f"{PREFIX}elastic-job"
 MAX_GATE = 63
 MAX_MESSAGE = 32768
 _STATUSES = ("True", "False", "Unknown")
+
+
+def name_faults(obj: Json, form: Callable[[str], list[str]]) -> Iterator[FieldError]:
+    """Faults of an object's name, whose syntax `form` complains about."""
+    metadata = child(obj, "metadata")
+    name = text(metadata.get("name"))
+    if name:
+        similar = names.similar_name(name)
+        fix = f'use for example "{similar}"' if similar else ""
+        yield from malformed("metadata.name", name, form(name), fix)
+    elif not text(metadata.get("generateName")):
+        yield required("metadata.name", "every object needs a name", "set metadata.name")
 
 
 def annotation_path(key: str) -> str:

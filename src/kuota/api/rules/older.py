@@ -11,10 +11,14 @@ from ..base import Json
 from ..faults import FieldError
 from .report import child, text
 
+# Longer paths come before those they begin with: the first that matches is taken.
 _RENAMED = {
     "ClusterQueue": {"spec.cohortName": "spec.cohort"},
     "LocalQueue": {"status.flavorsUsage": "status.flavorUsage"},
     "Workload": {
+        "spec.priorityClassRef.name": "spec.priorityClassName",
+        "spec.priorityClassRef.group": "spec.priorityClassSource",
+        "spec.priorityClassRef.kind": "spec.priorityClassSource",
         "spec.priorityClassRef": "spec.priorityClassName",
         "status.accumulatedPastExecutionTimeSeconds": "status.accumulatedPastExexcutionTimeSeconds",
     },
@@ -40,7 +44,9 @@ def as_written(faults: Iterable[FieldError], obj: Json) -> Iterator[FieldError]:
 def _moved(path: str, names: dict[str, str]) -> str:
     for new, old in names.items():
         if path == new or path.startswith((f"{new}.", f"{new}[")):
-            return old + path[len(new) :]
+            moved = old + path[len(new) :]
+            # Checks are plain names in the older list, so the element itself is meant.
+            return moved.removesuffix(".name") if new == _STRATEGY else moved
     return path
 
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from .. import names
 from ..base import Json
 from ..constraints import FieldRule
 from ..constraints.rule import DNS_LABEL, IDENTIFIER, QUALIFIED_NAME, REASON, SUBDOMAIN
@@ -188,7 +189,9 @@ def _string_faults(value: str, known: Shape, path: str) -> Iterator[FieldError]:
         yield too_long(path, f"has {len(value)} characters, at most {rule.max_length} are allowed")
     elif rule.pattern and not _pattern(rule.pattern).fullmatch(value):
         wrong = _SYNTAX.get(rule.pattern, f"does not match {rule.pattern}")
-        yield invalid(path, value, f"{quoted(value)} {wrong}")
+        similar = names.similar_name(value) if rule.pattern in (SUBDOMAIN, DNS_LABEL) else ""
+        fix = f'use for example "{similar}"' if similar else ""
+        yield invalid(path, value, f"{quoted(value)} {wrong}", fix)
     elif known.type is Type.TIME and not _is_time(value):
         yield invalid(path, value, f"must be {Type.TIME}, is {quoted(value)}")
 

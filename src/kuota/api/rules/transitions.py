@@ -16,11 +16,13 @@ from .workload_status import condition_true, reserved
 _ANEW = "create a new object under another name"
 
 
-def transition_faults(obj: Json, old: Json) -> Iterator[FieldError]:
-    """Faults of the step from `old` to `obj`, both in the same version."""
-    rules = _TRANSITIONS.get(text(obj.get("kind")))
-    if rules is not None:
-        yield from rules(obj, old)
+def transition_faults(obj: Json, old: Json, *, older: bool = False) -> Iterator[FieldError]:
+    """Faults of the step from `old` to `obj`, both v1beta2; `older`: it was asked in v1beta1."""
+    kind = text(obj.get("kind"))
+    if kind == "Topology":
+        yield from _topology(obj, old, older)
+    elif kind in _TRANSITIONS:
+        yield from _TRANSITIONS[kind](obj, old)
 
 
 def _workload(obj: Json, old: Json) -> Iterator[FieldError]:
@@ -77,13 +79,11 @@ def _resource_flavor(obj: Json, old: Json) -> Iterator[FieldError]:
         yield immutable("spec", after, "in topologyName once it is set", _ANEW)
 
 
-def _topology(obj: Json, old: Json) -> Iterator[FieldError]:
+def _topology(obj: Json, old: Json, older: bool) -> Iterator[FieldError]:
     before, after = level_names(old), level_names(obj)
-    editable = before[-1:] == [HOSTNAME] and after[-1:] == [HOSTNAME]
-    if text(obj.get("apiVersion")).endswith("/v1beta1"):
-        editable = False
+    editable = not older and before[-1:] == [HOSTNAME] and after[-1:] == [HOSTNAME]
     if before != after and not editable:
-        why = f"unless {HOSTNAME} is the last level before and after"
+        why = "in v1beta1" if older else f"unless {HOSTNAME} is last before and after"
         yield immutable("spec.levels", after, why, _ANEW)
 
 
@@ -92,5 +92,4 @@ _TRANSITIONS: dict[str, Callable[[Json, Json], Iterator[FieldError]]] = {
     "LocalQueue": _local_queue,
     "AdmissionCheck": _admission_check,
     "ResourceFlavor": _resource_flavor,
-    "Topology": _topology,
 }

@@ -14,10 +14,10 @@ from ..faults import ErrorType, FieldError
 from ..gates import Gates
 from ..kueue import V1BETA2
 from ..v1beta1 import V1BETA1
-from .metadata import annotation_faults, label_faults
+from .metadata import annotation_faults, label_faults, name_faults
 from .older import as_written
 from .relations import relation_faults
-from .report import child, malformed, mapping, required, text, type_invalid
+from .report import child, mapping, type_invalid
 from .schema import field_faults
 from .transitions import transition_faults
 from .webhook import webhook_faults
@@ -56,13 +56,12 @@ def _schema(full: Json, old: Json | None) -> list[FieldError]:
     if full.get("apiVersion") not in (V1BETA1, V1BETA2):
         return []
     found = [*_metadata_faults(full), *field_faults(full)]
-    if full["apiVersion"] == V1BETA1:
-        found += as_written(relation_faults(_current(full)), full)
-    else:
-        found += relation_faults(full)
+    older = full["apiVersion"] == V1BETA1
+    current = _current(full) if older else full
+    joined = [*relation_faults(current)]
     if old is not None:
-        found += transition_faults(full, old)
-    return found
+        joined += transition_faults(current, _current(old), older=older)
+    return [*found, *(as_written(joined, full) if older else joined)]
 
 
 def _current(obj: Any) -> Any:
@@ -71,11 +70,7 @@ def _current(obj: Any) -> Any:
 
 def _metadata_faults(obj: Json) -> Iterator[FieldError]:
     metadata = child(obj, "metadata")
-    name = text(metadata.get("name"))
-    if name:
-        yield from malformed("metadata.name", name, names.dns_subdomain(name))
-    elif not text(metadata.get("generateName")):
-        yield required("metadata.name", "every object needs a name", "set metadata.name")
+    yield from name_faults(obj, names.dns_subdomain)
     yield from label_faults(metadata.get("labels"), "metadata.labels")
     yield from annotation_faults(metadata.get("annotations"), "metadata.annotations")
 

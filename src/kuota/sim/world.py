@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A world without a cluster: makes the engine's decisions true at once, in virtual time.
+
+Admitted workloads hold their quota the moment it is decided; preempted ones leave and queue again
+at once. So everything that can happen at one instant happens at that instant, and then it rests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import assert_never
+
+import msgspec
+
+from kuota.api.base import Key
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Gone, Known, Stored
+from kuota.engine.model import Assigned, Eviction, Instant, Reservation, Struct, Workload
+from kuota.engine.policy import Policy
+from kuota.engine.reasons import EvictionReason
+
+MOST_PREEMPTIONS = 20
+"""How often one workload may be preempted at one instant before that is called going in circles."""
+
+
+class Story(Struct):
+    """What happened until the world came to rest.
+
+    `restless` are the workloads that keep displacing each other: the policies never agree.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    cycles: int = 0
+    restless: tuple[Key, ...] = ()
+
+
+class World:
+    """An engine and the objects it knows, at one instant that only `advance` moves."""
+
+    def __init__(self, policy: Policy | None = None, now: Instant = 0.0) -> None:
+        self.engine = Engine(policy)
+        self.now = now
+        self._evictions: Counter[Key] = Counter()
+
+    def tell(self, value: Known) -> None:
+        """An object is created or changed."""
+        self.engine.apply(Stored(value=value), self.now)
+
+    def finish(self, key: Key) -> None:
+        """A workload is done and gone; its quota is free."""
+        self.engine.apply(Gone(kind=Workload, key=key), self.now)
+
+    def advance(self, to: Instant) -> None:
+        self.now = to
+        self._evictions.clear()
+
+    def settle(self) -> Story:
+        """Run cycles until nothing more happens at this instant."""
+        decisions: list[Decision] = []
+        tried: set[frozenset[object]] = set()
+        cycles = 0
+        while True:
+            outcome = self.cycle()
+            cycles += bool(outcome.decisions)
+            decisions += outcome.decisions
+            restless = tuple(k for k, n in self._evictions.items() if n >= MOST_PREEMPTIONS)
+            attempt = frozenset(_signature(each) for each in outcome.decisions)
+            if not outcome.decisions or restless or attempt in tried:
+                return Story(decisions=tuple(decisions), cycles=cycles, restless=restless)
+            if all(isinstance(each, Wait) for each in outcome.decisions):
+                tried.add(attempt)
+            else:
+                tried.clear()
+
+    def cycle(self) -> Outcome:
+        """One cycle, and its decisions made true."""
+        outcome = self.engine.cycle(self.now)
+        for decision in outcome.decisions:
+            self._make_true(decision)
+        return outcome
+
+    def _make_true(self, decision: Decision) -> None:
+        match decision:
+            case Admit():
+                self.tell(admitted(decision, self.now))
+                if decision.replaced is not None:
+                    self.finish(decision.replaced.key)
+            case Preempt():
+                for victim in decision.victims:
+                    self._evict(victim.workload, EvictionReason.PREEMPTED)
+            case Migrate():
+                self._evict(decision.sibling, EvictionReason.FLAVOR_MIGRATION)
+            case Evict():
+                self._evict(decision.workload, decision.reason)
+            case Wait():
+                pass
+            case _:
+                assert_never(decision)
+
+    def _evict(self, workload: Workload, reason: EvictionReason) -> None:
+        """The pods stop at once: the quota is free and the workload queues again."""
+        self._evictions[workload.key] += 1
+        newest = self.engine.state.workloads.get(workload.key, workload)
+        gone = msgspec.structs.replace(
+            newest,
+            reservation=None,
+            admitted=False,
+            evicted=Eviction(reason=reason, at=self.now),
+            requeued=True,
+        )
+        self.tell(gone)
+
+
+def admitted(decision: Admit, now: Instant) -> Workload:
+    """The workload as it is once the admission is written. Checks that it needs are still to pass."""
+    assignment = decision.assignment
+    reservation = Reservation(
+        cluster_queue=decision.cluster_queue,
+        pod_sets=tuple(
+            Assigned(
+                name=each.name,
+                flavors={name: choice.flavor for name, choice in each.flavors.items()},
+                requests=each.requests,
+                count=each.count,
+            )
+            for each in assignment.pod_sets
+        ),
+        usage=assignment.usage,
+        since=now,
+    )
+    ready = all(decision.workload.checks.get(name) == "Ready" for name in decision.checks)
+    return msgspec.structs.replace(
+        decision.workload, reservation=reservation, admitted=ready, evicted=None, preempted=None
+    )
+
+
+def _signature(decision: Decision) -> object:
+    """What tells a decision from one that leads anywhere else: who waits, why, and where its scan is."""
+    if not isinstance(decision, Wait):
+        return id(decision)
+    assignment = decision.assignment
+    tried = assignment.bookmark.tried if assignment is not None else ()
+    scans = tuple(tuple(sorted(each.items(), key=str)) for each in tried)
+    return decision.workload.key, decision.why, scans

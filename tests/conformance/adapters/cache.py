@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine believes of ClusterQueues: active or not, used, found by what they refer to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from conformance import world
+from conformance.case import Json, Run, check, same
+from conformance.cluster import Cluster
+from conformance.registry import suite
+from kuota.bridge.status import active_condition, flavors_json
+from kuota.engine.activity import flavor_names
+from kuota.engine.facts import Stored
+from kuota.engine.model import AdmissionCheck, ClusterQueue
+from kuota.engine.snapshot import Queue
+from kuota.engine.state import State
+from kuota.engine.tree import Node
+from kuota.engine.usage import admitted, reserved
+
+
+def _state(run: Run) -> State:
+    return Cluster(run).engine.state
+
+
+@suite("cache/TestClusterQueueReadiness")
+def readiness(run: Run) -> None:
+    state = _state(run)
+    name = run.inputs["clusterQueueName"]
+    queue = state.queues.get(name)
+    if queue is not None and run.inputs["terminate"]:
+        state.put_queue(msgspec.structs.replace(queue.spec, deleting=True))
+    expected = run.expected
+    if queue is None:
+        check(expected["wantReason"] == "NotFound", "the queue is not known")
+        return
+    status, reason, _ = active_condition(state.obstacles[name])
+    check(expected["wantReason"] == reason, f"reason: got {reason}")
+    check(expected["wantStatus"] == str(status), f"status: got {status}")
+    check(expected["wantActive"] == state.pops(name), f"active: got {state.pops(name)}")
+    check(expected["wantTerminating"] == queue.spec.deleting, "terminating")
+
+
+@suite("cache/TestClusterQueueReadinessWithTAS")
+def readiness_with_topology(run: Run) -> None:
+    cluster = Cluster(_with(run, topologies=[] if run.inputs["skipTopology"] else None))
+    state = cluster.engine.state
+    for name in ("cq", "updatedCq"):
+        if run.inputs.get(name):
+            state.put_queue(world.cluster_queue(run.inputs[name]))
+    _, reason, _ = active_condition(state.obstacles["cq"])
+    check(run.expected["wantReason"] == reason, f"reason: got {reason}")
+
+
+def _with(run: Run, **inputs: Any) -> Run:
+    """The run with some inputs replaced; None leaves them as they are."""
+    changed = {name: value for name, value in inputs.items() if value is not None}
+    fields = {name: getattr(run, name) for name in run.__dataclass_fields__}
+    return Run(**(fields | {"inputs": run.inputs | changed}))
+
+
+@suite("cache/TestClusterQueueUpdateWithAdmissionCheck")
+def checks_of_a_queue(run: Run) -> None:
+    state = State()
+    for name, given in run.inputs["admissionChecks"].items():
+        state.put_check(
+            AdmissionCheck(name=name, controller=given["controller"], active=given["active"])
+        )
+    spec = _deleting(world.cluster_queue(run.inputs["cq"]), run.inputs["cqStatus"])
+    state.put_queue(spec)
+    _, reason, _ = active_condition(state.obstacles[spec.name])
+    check(run.expected["wantReason"] == reason, f"reason: got {reason}")
+    check(run.expected["wantStatus"] == _word(state, spec), f"status: got {_word(state, spec)}")
+
+
+@suite("cache/TestClusterQueueUpdateWithFlavors")
+def flavors_of_a_queue(run: Run) -> None:
+    state = State()
+    for obj in (run.inputs.get("flavors") or {}).values():
+        state.put_flavor(world.flavor(obj))
+    spec = _deleting(world.cluster_queue(run.inputs["clusterQueues"][0]), run.inputs["curStatus"])
+    state.put_queue(spec)
+    check(run.expected["wantStatus"] == _word(state, spec), f"status: got {_word(state, spec)}")
+
+
+def _deleting(spec: ClusterQueue, status: str) -> ClusterQueue:
+    return msgspec.structs.replace(spec, deleting=status == "terminating")
+
+
+def _word(state: State, spec: ClusterQueue) -> str:
+    if spec.deleting:
+        return "terminating"
+    return "active" if state.pops(spec.name) else "pending"
+
+
+@suite("cache/TestClusterQueueUpdate")
+def generations(run: Run) -> None:
+    state = _state(run)
+    for name in ("cq", "newcq"):
+        state.put_queue(world.cluster_queue(run.inputs[name]))
+    got = next(iter(state.queues.values())).node.generation
+    check(run.expected["wantLastAssignmentGeneration"] == got, f"generation: got {got}")
+
+
+@suite("cache/TestClusterQueueUsage")
+def queue_usage(run: Run) -> None:
+    (queue,) = _state(run).queues.values()
+    expected = run.expected
+    held, used = reserved(queue), admitted(queue)
+    same(expected["wantReservedResources"], flavors_json(held, shared=True), "reserved")
+    same(expected["wantUsedResources"], flavors_json(used, shared=True), "used")
+    check(expected["wantReservingWorkloads"] == held.workloads, f"reserving: {held.workloads}")
+    check(expected["wantAdmittedWorkloads"] == used.workloads, f"admitted: {used.workloads}")
+
+
+@suite("cache/TestLocalQueueUsage")
+def local_usage(run: Run) -> None:
+    (queue,) = _state(run).queues.values()
+    local = world.local_queue(run.inputs["localQueues"][0])
+    held = reserved(queue, local.key)
+    same(run.expected["wantUsage"], flavors_json(held, shared=False), "usage")
+
+
+@suite("cache/TestClusterQueuesUsingFlavor")
+def users_of_a_flavor(run: Run) -> None:
+    using = [
+        name
+        for name, queue in _state(run).queues.items()
+        if run.inputs["flavor"] in flavor_names(queue.spec)
+    ]
+    same(sorted(run.expected["wantInUseClusterQueueNames"] or ()), sorted(using), "using")
+
+
+@suite("cache/TestClusterQueuesUsingAdmissionChecks")
+def users_of_a_check(run: Run) -> None:
+    using = [
+        name
+        for name, queue in _state(run).queues.items()
+        if any(rule.name == run.inputs["check"] for rule in queue.spec.checks)
+    ]
+    same(sorted(run.expected["wantInUseClusterQueueNames"] or ()), sorted(using), "using")
+
+
+@suite("cache/TestClusterQueuesForResources")
+def offerers_of_a_resource(run: Run) -> None:
+    wanted = set(run.inputs["resourceNames"] or ())
+    offering = [
+        name
+        for name, queue in _state(run).queues.items()
+        if any(wanted & set(group.resources) for group in queue.spec.groups)
+    ]
+    same(sorted(run.expected["wantCQNames"] or ()), sorted(offering), "offering")
+
+
+@suite("cache/TestSnapshot")
+def snapshots(run: Run) -> None:
+    """The quota tree after everything was told.
+
+    The generation counts recomputations, which is how Kueue goes about it, not what it knows.
+    """
+    cluster = Cluster(run)
+    for obj in run.inputs.get("relabeledFlavors") or ():
+        cluster.engine.apply(Stored(value=world.flavor(obj)), run.now)
+    state = cluster.engine.state
+    expected = run.expected.get("snapshot") or {}
+    queues = {n: _queue_json(q) for n, q in state.queues.items() if q.active}
+    want = {
+        name: {k: v for k, v in queue.items() if k != "allocatableResourceGeneration"}
+        for name, queue in (expected.get("clusterQueues") or {}).items()
+    }
+    same(want, queues, "clusterQueues")
+    cohorts = {
+        name: _node_json(node)
+        for name, node in state.tree.cohorts.items()
+        if not state.tree.cyclic(node)
+    }
+    want_cohorts = {
+        name: {k: v for k, v in cohort.items() if k != "fairWeight" or v != "0"}
+        for name, cohort in (expected.get("cohorts") or {}).items()
+    }
+    for name, cohort in want_cohorts.items():
+        # A cohort that is only named has no weight upstream, and nothing reads it.
+        cohort.setdefault("fairWeight", cohorts.get(name, {}).get("fairWeight"))
+    same(want_cohorts, cohorts, "cohorts")
+    inactive = sorted(name for name, queue in state.queues.items() if not queue.active)
+    same(expected.get("inactiveClusterQueues"), inactive, "inactive")
+
+
+def _node_json(node: Node) -> Json:
+    return {
+        "fairWeight": f"{node.weight:g}",
+        "quotas": {
+            str(column): {
+                "nominal": quota.nominal,
+                "borrowingLimit": quota.borrowing_limit,
+                "lendingLimit": quota.lending_limit,
+            }
+            for column, quota in node.quotas.items()
+        },
+        "subtreeQuota": {str(c): cell.subtree for c, cell in node.cells.items() if cell.declared},
+        "usage": {str(c): cell.used for c, cell in node.cells.items() if cell.used},
+    }
+
+
+def _queue_json(queue: Queue) -> Json:
+    spec = queue.spec
+    return _node_json(queue.node) | {
+        "flavorFungibility": {
+            "whenCanBorrow": spec.fungibility.when_can_borrow,
+            "whenCanPreempt": spec.fungibility.when_can_preempt,
+            "preference": spec.fungibility.preference,
+        },
+        "preemption": {
+            "withinClusterQueue": spec.preemption.within_cluster_queue,
+            "reclaimWithinCohort": spec.preemption.reclaim_within_cohort,
+        },
+        "status": "active",
+        "workloads": sorted(str(key) for key in queue.running),
+    }

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stories of flavor assignment: quota, resources, pod sets, bookmarks, slices."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.offers import STOP_AT_PREEMPT, Market, chosen, pods, usage, workload
+from kuota.api.base import Key
+from kuota.api.workload import TopologyRequest
+from kuota.engine.assignment import Assignment, Bookmark, Mode
+from kuota.engine.model import Assigned, Preemption, Quota, Reservation, Workload
+from kuota.engine.offer import visit_order
+from kuota.engine.policy import Policy
+from kuota.engine.reasons import Cause, WaitReason
+from kuota.engine.snapshot import Running
+
+GROUPED = TopologyRequest(pod_set_group_name="g")
+
+
+def causes(assignment: Assignment, pod_set: int = 0) -> list[tuple[Cause, str, str]]:
+    return [
+        (each.cause, each.flavor, each.resource) for each in assignment.pod_sets[pod_set].reasons
+    ]
+
+
+def test_a_request_within_quota_fits_and_is_charged() -> None:
+    market = Market({"a": {"cpu": 10, "memory": 20}})
+
+    found = market.assign(workload(pods(count=2, cpu=3, memory=4)))
+
+    assert Mode.FIT is found.mode
+    assert found.no_fit is None
+    assert [{"cpu": "a", "memory": "a"}] == chosen(found)
+    assert {"a/cpu": 6, "a/memory": 8} == usage(found)
+    assert () == found.pod_sets[0].reasons
+    assert ["a"] == [each.flavor for each in found.pod_sets[0].attempts]
+
+
+def test_a_workload_without_pod_sets_fits_nowhere() -> None:
+    assert Mode.NO_FIT is Market({"a": {"cpu": 1}}).assign(workload()).mode
+
+
+def test_pods_that_ask_for_nothing_fit_without_a_flavor() -> None:
+    found = Market({"a": {"cpu": 1}}).assign(workload(pods()))
+
+    assert Mode.FIT is found.mode
+    assert [{}] == chosen(found)
+
+
+def test_pods_count_only_where_the_queue_has_a_quota_of_them() -> None:
+    counted = Market({"a": {"cpu": 9, "pods": 2}}).assign(workload(pods(count=3, cpu=1)))
+    free = Market({"a": {"cpu": 9}}).assign(workload(pods(count=3, cpu=1)))
+
+    assert Mode.NO_FIT is counted.mode
+    assert {"cpu": 3, "pods": 3} == counted.pod_sets[0].requests
+    assert [(Cause.EXCEEDS_MAX, "a", "pods")] == causes(counted)
+    assert {"cpu": 3} == free.pod_sets[0].requests
+
+
+def test_fewer_pods_ask_for_less() -> None:
+    market = Market({"a": {"cpu": 5, "pods": 9}})
+
+    found = market.assign(workload(pods(count=3, cpu=2)), counts=[2])
+
+    assert Mode.FIT is found.mode
+    assert 2 == found.pod_sets[0].count
+    assert {"a/cpu": 4, "a/pods": 2} == usage(found)
+
+
+def test_an_undeclared_resource_blocks_unless_it_is_zero() -> None:
+    market = Market({"a": {"cpu": 5}})
+
+    blocked = market.assign(workload(pods(cpu=1, tpu=1)))
+    zero = market.assign(workload(pods(cpu=1, tpu=0)))
+
+    assert Mode.NO_FIT is blocked.mode
+    assert WaitReason.NO_MATCHING_FLAVOR is blocked.no_fit
+    assert [(Cause.UNDECLARED, "", "tpu")] == causes(blocked)
+    assert Mode.FIT is zero.mode
+    assert {"a/cpu": 1} == usage(zero)
+
+
+def test_an_undeclared_resource_is_passed_over_where_the_settings_say_so() -> None:
+    market = Market({"a": {"cpu": 5}}, policy=Policy(ignore_undeclared=True))
+
+    found = market.assign(workload(pods(cpu=1, tpu=7)))
+
+    assert Mode.FIT is found.mode
+    assert {"a/cpu": 1} == usage(found)
+
+
+def test_a_zero_amount_of_a_declared_resource_gets_a_flavor() -> None:
+    found = Market({"a": {"cpu": 5, "gpu": 1}}).assign(workload(pods(cpu=1, gpu=0)))
+
+    assert [{"cpu": "a", "gpu": "a"}] == chosen(found)
+    assert {"a/cpu": 1, "a/gpu": 0} == usage(found)
+
+
+def test_resources_are_visited_by_the_hash_of_their_names() -> None:
+    names = ("cpu", "hugepages-2Mi", "memory", "nvidia.com/gpu", "pods", "storage")
+
+    assert (
+        "ephemeral-storage",
+        "memory",
+        "nvidia.com/gpu",
+        "pods",
+        "hugepages-2Mi",
+        "storage",
+        "cpu",
+    ) == visit_order((*names, "ephemeral-storage"))
+
+
+def test_of_two_groups_that_fail_only_the_one_met_first_is_told() -> None:
+    market = Market({"a": {"cpu": 1}}, {"b": {"memory": 1}})
+
+    found = market.assign(workload(pods(cpu=2, memory=2)))
+
+    assert [(Cause.EXCEEDS_MAX, "b", "memory")] == causes(found)
+
+
+def test_a_group_that_fails_after_another_took_a_flavor_takes_it_back() -> None:
+    market = Market({"a": {"cpu": 1}}, {"b": {"memory": 9}})
+
+    found = market.assign(workload(pods(cpu=2, memory=2)))
+
+    assert Mode.NO_FIT is found.mode
+    assert [{}] == chosen(found)
+    assert {} == usage(found)
+    assert [(Cause.EXCEEDS_MAX, "a", "cpu")] == causes(found)
+
+
+def test_all_resources_of_a_group_over_the_maximum_are_told() -> None:
+    found = Market({"a": {"cpu": 1, "memory": 1}}).assign(workload(pods(cpu=2, memory=3)))
+
+    assert {
+        (Cause.EXCEEDS_MAX, "a", "cpu"),
+        (Cause.EXCEEDS_MAX, "a", "memory"),
+    } == set(causes(found))
+
+
+def test_a_later_pod_set_sees_what_earlier_ones_were_given() -> None:
+    found = Market({"a": {"cpu": 10}}).assign(workload(pods("one", cpu=6), pods("two", cpu=5)))
+
+    reason = found.pod_sets[1].reasons[0]
+    assert Mode.NO_FIT is found.mode
+    assert Mode.FIT is found.pod_sets[0].mode
+    assert (Cause.EXCEEDS_MAX, 6, 5, 10) == (
+        reason.cause,
+        reason.assumed,
+        reason.requested,
+        reason.limit,
+    )
+    assert {"a/cpu": 6} == usage(found)
+
+
+def test_pod_sets_after_one_that_failed_are_not_looked_at() -> None:
+    found = Market({"a": {"cpu": 3}}).assign(
+        workload(pods("one", cpu=1), pods("two", cpu=9), pods("three", cpu=1))
+    )
+
+    assert ["one", "two"] == [each.name for each in found.pod_sets]
+
+
+def test_the_missing_amount_is_told_when_preemption_is_needed() -> None:
+    market = Market({"a": {"cpu": 4}})
+    market.use("a/cpu", 3)
+
+    found = market.assign(workload(pods(cpu=2)))
+
+    reason = found.pod_sets[0].reasons[0]
+    assert Mode.PREEMPT is found.mode
+    assert (Cause.INSUFFICIENT, 1, 1) == (reason.cause, reason.missing, reason.limit)
+    assert {"a/cpu"} == {str(column) for column in found.needed}
+    assert "Preempt" == found.pod_sets[0].attempts[0].preemption
+
+
+def test_borrowing_has_the_height_of_the_cohort_that_lends() -> None:
+    market = Market({"a": {"cpu": 2}}, cohort="small")
+    market.tree.put_cohort("small", "large", (), 1.0)
+    market.neighbour({"a": {"cpu": 8}}, cohort="large")
+
+    assert 0 == market.assign(workload(pods(cpu=2))).height
+    assert 2 == market.assign(workload(pods(cpu=5))).height
+
+
+def test_a_request_within_nominal_quota_asks_the_oracle_even_when_the_queue_is_overused() -> None:
+    market = Market({"a": {"cpu": 4}}, cohort="team")
+    market.neighbour({"a": {"cpu": 2}}, cohort="team")
+    market.use("a/cpu", 6)
+
+    assert Mode.PREEMPT is market.assign(workload(pods(cpu=4))).mode
+    assert [("a/cpu", 4)] == market.asked
+
+
+def test_a_request_above_nominal_quota_in_a_flat_cohort_never_preempts() -> None:
+    market = Market(
+        {"a": {"cpu": 4}}, cohort="team", preemption=Preemption(within_cluster_queue="Any")
+    )
+    market.neighbour({"a": {"cpu": 4}}, cohort="team")
+    market.use("a/cpu", 4)
+
+    found = market.assign(workload(pods(cpu=5)))
+
+    assert Mode.NO_FIT is found.mode
+    assert WaitReason.WAITING_FOR_QUOTA is found.no_fit
+    assert [] == market.asked
+
+
+@pytest.mark.parametrize(
+    ("preemption", "policy"),
+    [
+        (Preemption(borrow_within_cohort=True), Policy()),
+        (Preemption(reclaim_within_cohort="Any"), Policy(fair_sharing=())),
+    ],
+)
+def test_preempting_while_borrowing_has_to_be_allowed(
+    preemption: Preemption, policy: Policy
+) -> None:
+    market = Market({"a": {"cpu": 4}}, cohort="team", preemption=preemption, policy=policy)
+    market.neighbour({"a": {"cpu": 4}}, cohort="team")
+    market.use("a/cpu", 4)
+
+    assert Mode.PREEMPT is market.assign(workload(pods(cpu=5))).mode
+
+
+def test_a_subtree_that_could_hold_the_request_may_reclaim_from_outside() -> None:
+    market = Market({"a": {"cpu": 1}}, cohort="small")
+    small = market.tree.put_cohort("small", "large", (), 1.0)
+    market.tree.put_cohort("sibling", "large", (), 1.0)
+    sibling = market.neighbour({"a": {"cpu": 4}}, cohort="small")
+    outside = market.tree.put_queue("outside", "sibling", (), 1.0)
+    market.use("a/cpu", 0, sibling)
+    cell = outside.cell(next(iter(small.cells)))
+    cell.parent = None if outside.parent is None else outside.parent.cell(next(iter(small.cells)))
+    from kuota.engine.tree import charge
+
+    charge(cell, 5)
+
+    assert Mode.PREEMPT is market.assign(workload(pods(cpu=3))).mode
+
+
+def test_members_of_a_group_get_one_flavor_for_the_sum_of_their_requests() -> None:
+    market = Market({"a": {"cpu": 4, "gpu": 4}, "b": {"cpu": 9, "gpu": 9}})
+
+    found = market.assign(
+        workload(
+            pods("worker", 4, group="g", topology=GROUPED, cpu=1, gpu=1),
+            pods("leader", group="g", topology=GROUPED, cpu=1),
+        )
+    )
+
+    assert [{"cpu": "b", "gpu": "b"}, {"cpu": "b"}] == [
+        dict(sorted(each.items())) for each in chosen(found)
+    ]
+    assert {"b/cpu": 5, "b/gpu": 4} == usage(found)
+
+
+def test_a_group_that_fails_tells_every_member_why() -> None:
+    found = Market({"a": {"cpu": 4}}).assign(
+        workload(
+            pods("worker", 4, group="g", topology=GROUPED, cpu=1),
+            pods("leader", group="g", topology=GROUPED, cpu=1),
+        )
+    )
+
+    assert Mode.NO_FIT is found.mode
+    assert [5, 5] == [each.reasons[0].requested for each in found.pod_sets]
+
+
+def test_the_mildest_reason_of_a_group_counts() -> None:
+    market = Market({"gone": {"cpu": 9}, "small": {"cpu": 1}})
+    flavors = dict(market.snapshot.flavors)
+    del flavors["gone"]
+    market.snapshot.flavors = flavors
+
+    found = market.assign(workload(pods(cpu=2)))
+
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
+    assert [WaitReason.NO_MATCHING_FLAVOR, WaitReason.EXCEEDS_MAX_QUOTA] == [
+        each.no_fit for each in found.pod_sets[0].attempts
+    ]
+
+
+def test_a_flavor_fails_for_its_most_severe_resource() -> None:
+    market = Market({"a": {"cpu": Quota(1), "memory": 1}}, cohort="team")
+    market.neighbour({"a": {"cpu": 9}}, cohort="team")
+    market.use("a/cpu", 9, market.snapshot.queues["other"])
+
+    found = market.assign(workload(pods(cpu=2, memory=2)))
+
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
+
+
+def test_a_flavor_that_is_not_allowed_or_not_pinned_is_skipped() -> None:
+    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}, "c": {"cpu": 4}})
+
+    allowed = market.assign(workload(pods(cpu=1), allowed=["c"]))
+    pinned = market.assign(workload(pods(cpu=1)), pinned=[{"cpu": "b"}])
+
+    assert [{"cpu": "c"}] == chosen(allowed)
+    assert [{"cpu": "b"}] == chosen(pinned)
+    assert WaitReason.NO_MATCHING_FLAVOR is pinned.pod_sets[0].attempts[0].no_fit
+
+
+def test_a_search_that_ends_early_is_remembered_and_goes_on_there() -> None:
+    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}})
+    wanted = workload(pods(cpu=1))
+
+    first = market.assign(wanted)
+    second = market.assign(wanted, bookmark=first.bookmark)
+    third = market.assign(wanted, bookmark=second.bookmark)
+
+    assert ["a", "b", "a"] == [chosen(each)[0]["cpu"] for each in (first, second, third)]
+    assert first.bookmark.pending
+    assert not second.bookmark.pending
+    assert (7, market.queue.node.generation, "alike") == (
+        first.bookmark.cycle,
+        first.bookmark.generation,
+        first.bookmark.class_id,
+    )
+
+
+def test_a_pod_set_that_found_a_flavor_early_keeps_its_place_when_a_later_one_fails() -> None:
+    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}})
+
+    found = market.assign(workload(pods("one", cpu=1), pods("two", cpu=9)))
+
+    assert ({"cpu": 0}, {}) == found.bookmark.tried
+    assert found.bookmark.pending
+
+
+def test_a_bookmark_past_the_last_flavor_starts_over() -> None:
+    found = Market({"a": {"cpu": 4}}).assign(
+        workload(pods(cpu=1)), bookmark=Bookmark(tried=({"cpu": 3},))
+    )
+
+    assert [{"cpu": "a"}] == chosen(found)
+
+
+def test_every_resource_of_the_chosen_flavor_is_bookmarked() -> None:
+    market = Market(
+        {"a": {"cpu": 9, "memory": 9}, "b": {"cpu": 9, "memory": 9}}, fungibility=STOP_AT_PREEMPT
+    )
+    market.use("a/cpu", 9)
+
+    found = market.assign(workload(pods(cpu=1, memory=1)))
+
+    assert ({"cpu": 0, "memory": 0},) == found.bookmark.tried
+    assert {"cpu": Mode.PREEMPT, "memory": Mode.FIT} == {
+        name: choice.mode for name, choice in found.pod_sets[0].flavors.items()
+    }
+
+
+def held(flavor: str, **requests: int) -> Running:
+    """A slice that runs with these requests on one flavor."""
+    assigned = Assigned(
+        name="main", flavors=dict.fromkeys(requests, flavor), requests=requests, count=1
+    )
+    old = Workload(
+        key=Key("ns", "old"),
+        reservation=Reservation(cluster_queue="q", pod_sets=(assigned,), usage={}),
+    )
+    return Running(old, "q", {})
+
+
+def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_difference() -> None:
+    market = Market({"one": {"cpu": 3, "memory": 9}, "two": {"cpu": 4, "memory": 9}})
+    market.use("two/cpu", 3)
+
+    found = market.assign(workload(pods(cpu=3, memory=2)), replaced=held("two", cpu=2, memory=2))
+
+    assert Mode.FIT is found.mode
+    assert [{"memory": "two", "cpu": "two"}] == chosen(found)
+    assert {"two/cpu": 1, "two/memory": 0} == usage(found)
+    assert {"cpu": 3, "memory": 2} == found.pod_sets[0].requests
+
+
+def test_a_slice_that_does_not_fit_beside_the_one_it_replaces_goes_nowhere_else() -> None:
+    market = Market({"one": {"cpu": 1, "memory": 9}, "two": {"cpu": 9, "memory": 9}})
+
+    found = market.assign(workload(pods(cpu=4, memory=2)), replaced=held("one", cpu=2, memory=2))
+
+    assert Mode.NO_FIT is found.mode
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
+    assert [
+        (Cause.EXCEEDS_MAX, "one", "cpu"),
+        (Cause.SLICE_FLAVOR, "two", "memory"),
+        (Cause.SLICE_FLAVOR, "two", "cpu"),
+    ] == causes(found)
+
+
+def test_a_workload_with_a_reservation_keeps_its_flavors_whatever_the_quota_says() -> None:
+    market = Market({"a": {"cpu": 1}})
+    reserved = held("gone", cpu=5).workload
+
+    found = market.assign(reserved)
+
+    assert Mode.FIT is found.mode
+    assert [{"cpu": "gone"}] == chosen(found)
+    assert {"gone/cpu": 5} == usage(found)

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admission fair sharing: usage, decay by half-life, penalties and their settlement."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kuota.api.base import Key
+from kuota.engine.ledger import Ledger, alpha, penalty_lapses, penalty_settles, requested
+from kuota.engine.model import PodSet, Reservation, Workload
+from kuota.engine.policy import AdmissionFairSharing
+
+NOW = 1000.0
+LQ, OTHER = Key("team", "lq"), Key("team", "other")
+JOB = Key("team", "job")
+CORE = 10**9
+RESERVED = Reservation(cluster_queue="cq", pod_sets=(), usage={})
+
+
+def ledger_of(half_life_s: float = 600.0, **weights: float) -> Ledger:
+    policy = AdmissionFairSharing(half_life_s=half_life_s, resource_weights=weights)
+    return Ledger(policy)
+
+
+def test_alpha_is_half_after_one_half_life() -> None:
+    assert alpha(600.0, 600.0) == 0.5
+    assert alpha(300.0, 600.0) == pytest.approx(0.292893, abs=1e-6)
+    assert alpha(0.0, 600.0) == 0.0
+    assert alpha(600.0, 0.0) == 0.0
+
+
+def test_decay_mixes_the_past_with_what_is_used_now_and_cuts_to_nano() -> None:
+    ledger = ledger_of()
+    ledger.restore(LQ, {"cpu": 2 * CORE}, NOW)
+    ledger.decay(LQ, {"cpu": 4000}, NOW + 300)
+    assert ledger.consumed(LQ) == {"cpu": 2_585_786_437}
+    assert ledger.updated(LQ) == NOW + 300
+
+
+def test_a_penalty_counts_at_once_and_is_settled_once() -> None:
+    ledger = ledger_of()
+    ledger.push(LQ, JOB, {"cpu": 4000})
+    assert ledger.usage(LQ) == pytest.approx(1.171572, abs=1e-6)
+    assert ledger.has_penalty([OTHER, LQ])
+    assert ledger.consumed(LQ) == {}
+    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW)
+    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW)
+    assert ledger.consumed(LQ) == {"cpu": 1_171_572_875}
+    assert not ledger.has_penalty([LQ])
+
+
+def test_pushing_again_replaces_the_penalty_and_dropping_forgets_it() -> None:
+    ledger = ledger_of()
+    ledger.push(LQ, JOB, {"cpu": 4000})
+    ledger.push(LQ, JOB, {"cpu": 8000})
+    assert ledger.usage(LQ) == pytest.approx(2.343145, abs=1e-6)
+    ledger.drop(LQ, JOB)
+    ledger.drop(LQ, JOB)
+    ledger.drop(OTHER, JOB)
+    assert ledger.usage(LQ) == 0.0
+    assert not ledger.has_penalty([LQ])
+
+
+def test_units_are_natural_so_that_memory_drowns_cores_unless_weighed() -> None:
+    consumed = {"cpu": 4 * CORE, "memory": 2**30 * CORE}
+    plain, weighed = ledger_of(), ledger_of(memory=0.0, cpu=3.0)
+    for ledger in (plain, weighed):
+        ledger.restore(LQ, consumed, NOW)
+    assert plain.usage(LQ) == 2**30 + 4
+    assert weighed.usage(LQ) == 12.0
+
+
+def test_the_weight_of_a_local_queue_divides_and_none_at_all_is_last() -> None:
+    ledger = ledger_of()
+    ledger.restore(LQ, {"cpu": 6 * CORE}, NOW)
+    assert ledger.usage(LQ) == 6.0
+    ledger.weigh(LQ, 2.0)
+    assert ledger.usage(LQ) == 3.0
+    ledger.weigh(LQ, 0.0)
+    assert ledger.usage(LQ) == inf
+    assert ledger.usage(OTHER) == 0.0
+
+
+def test_without_half_life_nothing_is_kept_and_penalties_are_nothing() -> None:
+    ledger = ledger_of(half_life_s=0.0)
+    ledger.restore(LQ, {"cpu": CORE}, NOW)
+    ledger.push(LQ, JOB, {"cpu": 4000})
+    assert ledger.usage(LQ) == 1.0
+    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW + 60)
+    assert ledger.consumed(LQ) == {}
+
+
+def test_a_clock_that_goes_back_neither_decays_nor_is_taken_for_the_last_update() -> None:
+    ledger = ledger_of()
+    ledger.restore(LQ, {"cpu": 8 * CORE}, NOW)
+    ledger.decay(LQ, {"cpu": 1000}, NOW - 500)
+    assert ledger.consumed(LQ) == {"cpu": 8 * CORE}
+    assert ledger.updated(LQ) == NOW
+
+
+def test_history_is_restored_once_on_top_of_what_was_settled_meanwhile() -> None:
+    ledger = ledger_of(half_life_s=300.0)
+    ledger.push(LQ, JOB, {"cpu": 4000})
+    ledger.settle(LQ, JOB, {}, NOW)
+    ledger.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
+    ledger.restore(LQ, {"cpu": 8 * CORE}, NOW + 300)
+    ledger.decay(LQ, {"cpu": 4000}, NOW + 300)
+    assert ledger.consumed(LQ) == {"cpu": 7 * CORE}
+
+
+def test_decay_is_due_after_the_interval_or_while_a_penalty_is_pending() -> None:
+    ledger = ledger_of()
+    assert ledger.due(LQ, NOW)
+    ledger.decay(LQ, {}, NOW)
+    assert not ledger.due(LQ, NOW + 299)
+    assert ledger.due(LQ, NOW + 300)
+    ledger.push(LQ, JOB, {"cpu": 1000})
+    assert ledger.due(LQ, NOW)
+
+
+def test_a_closed_account_is_empty_when_it_opens_again() -> None:
+    ledger = ledger_of()
+    ledger.weigh(LQ, 5.0)
+    ledger.restore(LQ, {"cpu": CORE}, NOW)
+    ledger.close(LQ)
+    assert (ledger.usage(LQ), ledger.consumed(LQ), ledger.updated(LQ)) == (0.0, {}, None)
+
+
+@given(st.integers(0, 10**6), st.floats(1.0, 10_000.0))
+def test_what_is_not_used_any_more_decays_to_nothing(milli: int, step_s: float) -> None:
+    ledger = ledger_of(half_life_s=60.0)
+    ledger.restore(LQ, {"cpu": milli * 10**6}, 0.0)
+    before = ledger.usage(LQ)
+    ledger.decay(LQ, {}, step_s)
+    assert ledger.usage(LQ) <= before
+    ledger.decay(LQ, {}, step_s + 60.0 * 64)
+    assert ledger.consumed(LQ) == {}
+
+
+def test_a_workload_is_charged_for_all_its_pod_sets_but_only_for_what_is_declared() -> None:
+    pod_sets = tuple(
+        PodSet(name=name, count=1, pods=1, requests=requests)
+        for name, requests in (("a", {"cpu": 1000, "fpga": 1}), ("b", {"cpu": 500}))
+    )
+    workload = Workload(key=JOB, pod_sets=pod_sets)
+    assert requested(workload) == {"cpu": 1500, "fpga": 1}
+    assert requested(workload, ["cpu", "memory"]) == {"cpu": 1500}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "settles", "lapses"),
+    [
+        ({}, {"reservation": RESERVED}, False, False),
+        ({}, {"reservation": RESERVED, "admitted": True}, True, False),
+        ({"admitted": True}, {"reservation": RESERVED, "admitted": True}, False, False),
+        ({}, {"reservation": RESERVED, "admitted": True, "active": False}, False, False),
+        ({"reservation": RESERVED}, {"active": False}, False, True),
+        ({"reservation": RESERVED}, {}, False, False),
+        ({"reservation": RESERVED}, {"finished": True}, False, True),
+        ({}, {"queue": "other"}, False, True),
+    ],
+)
+def test_admission_settles_a_penalty_and_what_rules_it_out_drops_it(
+    before: dict[str, Any], after: dict[str, Any], settles: bool, lapses: bool
+) -> None:
+    workload = Workload(key=JOB, queue="lq")
+    old = msgspec.structs.replace(workload, **before)
+    new = msgspec.structs.replace(workload, **after)
+    assert settles == penalty_settles(old, new)
+    assert lapses == penalty_lapses(old, new)
+
+
+def test_deleting_a_workload_drops_its_penalty() -> None:
+    assert penalty_lapses(Workload(key=JOB), None)

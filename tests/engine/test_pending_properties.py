@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pending queue does what a plain list of workloads would do, whatever happens to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kuota.api.base import Key
+from kuota.engine.buckets import Pending
+from kuota.engine.model import Workload
+from kuota.engine.pending import PendingQueue, Place, backoff_over, relevant_change
+from kuota.engine.reasons import Requeue
+
+KEYS = [Key(namespace, name) for namespace in ("x", "y") for name in ("a", "b", "c", "d")]
+AT_ONCE = {
+    Requeue.FAILED_AFTER_NOMINATION,
+    Requeue.PENDING_PREEMPTION,
+    Requeue.PENDING_MIGRATION,
+    Requeue.PREEMPTION_FAILED,
+}
+
+workloads = st.builds(
+    Workload,
+    key=st.sampled_from(KEYS),
+    uid=st.sampled_from(["", "u", "v"]),
+    generation=st.integers(1, 2),
+    queue=st.sampled_from(["lq1", "lq2"]),
+    priority=st.integers(0, 2),
+    created=st.integers(0, 2).map(float),
+    class_id=st.sampled_from(["", "c1", "c2"]),
+    requeued=st.sampled_from([None, None, True, False]),
+    requeue_at=st.sampled_from([None, None, 5.0, 20.0]),
+    pods_ready=st.booleans(),
+)
+
+
+@dataclass
+class Waiting:
+    workload: Workload
+    place: Place
+    evaluated: int | None = None
+    flushed: bool = False
+
+
+class AgainstAList(RuleBasedStateMachine):
+    """`self.known` is the list: every rule is written out for single workloads."""
+
+    @initialize(strict=st.booleans(), by_usage=st.booleans())
+    def start(self, strict: bool, by_usage: bool) -> None:
+        self.use = {"lq1": 0.0, "lq2": 0.0}
+        self.strict, self.by_usage = strict, by_usage
+        self.queue = PendingQueue("cq", strict=strict, local_use=self.usage if by_usage else None)
+        self.known: dict[Key, Waiting] = {}
+        self.heads: dict[Key, Pending] = {}
+        self.failed: set[str] = set()
+        self.sticky: Key | None = None
+        self.now = 0.0
+
+    def usage(self, local_queue: Key) -> float:
+        return self.use[local_queue.name]
+
+    def order(self, key: Key) -> tuple[object, ...]:
+        each = self.known[key].workload
+        first = self.usage(each.local_queue) if self.by_usage else 0.0
+        sticky = key == self.sticky and not self.strict
+        return first, not sticky, -each.priority, each.created, each.uid, key
+
+    def enter(self, each: Waiting) -> None:
+        failed = not self.strict and each.workload.class_id in self.failed
+        free = backoff_over(each.workload, self.now) and not failed
+        each.place = Place.HEAP if free else Place.PARKED
+
+    @rule(workload=workloads)
+    def put(self, workload: Workload) -> None:
+        self.queue.put(workload, self.now)
+        each = self.known.get(workload.key)
+        if each is None:
+            each = self.known[workload.key] = Waiting(workload, Place.HEAP)
+            self.enter(each)
+            return
+        old, each.workload = each.workload, workload
+        if each.place is Place.PARKED and (
+            each.evaluated not in (None, workload.generation) or relevant_change(old, workload)
+        ):
+            self.enter(each)
+
+    @rule(key=st.sampled_from(KEYS))
+    def drop(self, key: Key) -> None:
+        assert (self.known.pop(key, None) is not None) == self.queue.drop(key)
+        self.heads.pop(key, None)
+        if self.sticky == key:
+            self.sticky = None
+
+    @rule()
+    def pop(self) -> None:
+        heap = [key for key, each in self.known.items() if each.place is Place.HEAP]
+        expected = min(heap, key=self.order, default=None)
+        head = self.queue.pop()
+        assert (head.key if head else None) == expected
+        if head is not None:
+            each = self.known[head.key]
+            each.place, each.evaluated, each.flushed = (
+                Place.IN_FLIGHT,
+                each.workload.generation,
+                False,
+            )
+            self.heads[head.key] = head
+
+    @rule(reason=st.sampled_from(list(Requeue)), data=st.data())
+    def requeue(self, reason: Requeue, data: st.DataObject) -> None:
+        if not self.heads:
+            return
+        head = self.heads.pop(data.draw(st.sampled_from(sorted(self.heads))))
+        tried = head.workload
+        each = self.known[head.key]
+        assert self.queue.requeue(tried, reason, self.now)
+        if reason in (Requeue.PENDING_PREEMPTION, Requeue.PENDING_MIGRATION):
+            self.sticky = head.key
+        again = reason in AT_ONCE or (self.strict and reason is not Requeue.NAMESPACE_MISMATCH)
+        if (again or each.flushed) and backoff_over(each.workload, self.now):
+            each.place = Place.HEAP
+            return
+        if reason in (Requeue.NO_FIT, Requeue.NO_CANDIDATES):
+            self.fail(tried.class_id)
+        each.place = Place.PARKED
+        if relevant_change(tried, each.workload):
+            self.enter(each)
+
+    def fail(self, class_id: str) -> None:
+        if self.strict or not class_id:
+            return
+        self.failed.add(class_id)
+        for each in self.known.values():
+            if each.place is Place.HEAP and each.workload.class_id == class_id:
+                each.place = Place.PARKED
+
+    @rule(matching=st.sets(st.sampled_from(["x", "y"])))
+    def flush(self, matching: set[str]) -> None:
+        self.failed.clear()
+        moved = 0
+        for key, each in self.known.items():
+            each.flushed = True
+            free = key.namespace in matching and backoff_over(each.workload, self.now)
+            if each.place is Place.PARKED and free:
+                each.place = Place.HEAP
+                moved += 1
+        assert self.queue.flush(self.now, matching.__contains__) == moved
+
+    @rule(seconds=st.sampled_from([1.0, 7.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(name=st.sampled_from(["lq1", "lq2"]), use=st.integers(0, 2).map(float))
+    def use_up(self, name: str, use: float) -> None:
+        self.use[name] = use
+
+    @invariant()
+    def everyone_is_in_the_one_place_where_the_list_has_them(self) -> None:
+        places = {key: each.place for key, each in self.known.items()}
+        assert places == {key: self.queue.place(key) for key in self.known}
+        assert len(self.queue) == len(places)
+        counted = list(places.values())
+        assert self.queue.parked_count == counted.count(Place.PARKED)
+        assert self.queue.waiting == counted.count(Place.HEAP)
+
+    @invariant()
+    def what_the_queue_lists_is_the_newest_of_everyone(self) -> None:
+        listed = self.queue.ordered()
+        assert {each.key: each for each in listed} == {
+            key: each.workload for key, each in self.known.items()
+        }
+        waiting = [each.key for each in listed if each.key not in self.heads]
+        assert waiting == sorted(waiting, key=self.order)
+
+
+AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAgainstAList = AgainstAList.TestCase
