@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stories of flavor assignment: quota, resources, pod sets, bookmarks, slices."""
+"""Stories of flavor assignment: quota, resources, pod sets and their groups."""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.offers import STOP_AT_PREEMPT, Market, chosen, pods, usage, workload
-from kuota.api.base import Key
+from engine.offers import Market, chosen, group, pods, usage, workload
+from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
-from kuota.engine.assignment import Assignment, Bookmark, Mode
-from kuota.engine.model import Assigned, Preemption, Quota, Reservation, Workload
+from kuota.engine.assignment import Assignment, Mode
+from kuota.engine.model import Preemption, Quota
 from kuota.engine.offer import visit_order
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import Cause, WaitReason
-from kuota.engine.snapshot import Running
 
 GROUPED = TopologyRequest(pod_set_group_name="g")
 
@@ -88,6 +87,13 @@ def test_an_undeclared_resource_is_passed_over_where_the_settings_say_so() -> No
 
     assert Mode.FIT is found.mode
     assert {"a/cpu": 1} == usage(found)
+
+
+def test_undeclared_resources_block_whatever_the_settings_say_when_their_gate_is_off() -> None:
+    gates = Gates.of({"QuotaCheckStrategy": False})
+    market = Market({"a": {"cpu": 5}}, policy=Policy(gates=gates, ignore_undeclared=True))
+
+    assert Mode.NO_FIT is market.assign(workload(pods(cpu=1, tpu=7))).mode
 
 
 def test_a_zero_amount_of_a_declared_resource_gets_a_flavor() -> None:
@@ -212,6 +218,7 @@ def test_a_request_above_nominal_quota_in_a_flat_cohort_never_preempts() -> None
     [
         (Preemption(borrow_within_cohort=True), Policy()),
         (Preemption(reclaim_within_cohort="Any"), Policy(fair_sharing=())),
+        (Preemption(reclaim_within_cohort=""), Policy(fair_sharing=())),
     ],
 )
 def test_preempting_while_borrowing_has_to_be_allowed(
@@ -226,18 +233,13 @@ def test_preempting_while_borrowing_has_to_be_allowed(
 
 def test_a_subtree_that_could_hold_the_request_may_reclaim_from_outside() -> None:
     market = Market({"a": {"cpu": 1}}, cohort="small")
-    small = market.tree.put_cohort("small", "large", (), 1.0)
-    market.tree.put_cohort("sibling", "large", (), 1.0)
-    sibling = market.neighbour({"a": {"cpu": 4}}, cohort="small")
-    outside = market.tree.put_queue("outside", "sibling", (), 1.0)
-    market.use("a/cpu", 0, sibling)
-    cell = outside.cell(next(iter(small.cells)))
-    cell.parent = None if outside.parent is None else outside.parent.cell(next(iter(small.cells)))
-    from kuota.engine.tree import charge
-
-    charge(cell, 5)
+    lent = (group({"a": {"cpu": 4}}),)
+    market.tree.put_cohort("small", "large", lent, 1.0)
+    outside = market.neighbour({"a": {"cpu": 0}}, cohort="large")
+    market.use("a/cpu", 5, outside)
 
     assert Mode.PREEMPT is market.assign(workload(pods(cpu=3))).mode
+    assert [("a/cpu", 3)] == market.asked
 
 
 def test_members_of_a_group_get_one_flavor_for_the_sum_of_their_requests() -> None:
@@ -301,101 +303,3 @@ def test_a_flavor_that_is_not_allowed_or_not_pinned_is_skipped() -> None:
     assert [{"cpu": "c"}] == chosen(allowed)
     assert [{"cpu": "b"}] == chosen(pinned)
     assert WaitReason.NO_MATCHING_FLAVOR is pinned.pod_sets[0].attempts[0].no_fit
-
-
-def test_a_search_that_ends_early_is_remembered_and_goes_on_there() -> None:
-    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}})
-    wanted = workload(pods(cpu=1))
-
-    first = market.assign(wanted)
-    second = market.assign(wanted, bookmark=first.bookmark)
-    third = market.assign(wanted, bookmark=second.bookmark)
-
-    assert ["a", "b", "a"] == [chosen(each)[0]["cpu"] for each in (first, second, third)]
-    assert first.bookmark.pending
-    assert not second.bookmark.pending
-    assert (7, market.queue.node.generation, "alike") == (
-        first.bookmark.cycle,
-        first.bookmark.generation,
-        first.bookmark.class_id,
-    )
-
-
-def test_a_pod_set_that_found_a_flavor_early_keeps_its_place_when_a_later_one_fails() -> None:
-    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}})
-
-    found = market.assign(workload(pods("one", cpu=1), pods("two", cpu=9)))
-
-    assert ({"cpu": 0}, {}) == found.bookmark.tried
-    assert found.bookmark.pending
-
-
-def test_a_bookmark_past_the_last_flavor_starts_over() -> None:
-    found = Market({"a": {"cpu": 4}}).assign(
-        workload(pods(cpu=1)), bookmark=Bookmark(tried=({"cpu": 3},))
-    )
-
-    assert [{"cpu": "a"}] == chosen(found)
-
-
-def test_every_resource_of_the_chosen_flavor_is_bookmarked() -> None:
-    market = Market(
-        {"a": {"cpu": 9, "memory": 9}, "b": {"cpu": 9, "memory": 9}}, fungibility=STOP_AT_PREEMPT
-    )
-    market.use("a/cpu", 9)
-
-    found = market.assign(workload(pods(cpu=1, memory=1)))
-
-    assert ({"cpu": 0, "memory": 0},) == found.bookmark.tried
-    assert {"cpu": Mode.PREEMPT, "memory": Mode.FIT} == {
-        name: choice.mode for name, choice in found.pod_sets[0].flavors.items()
-    }
-
-
-def held(flavor: str, **requests: int) -> Running:
-    """A slice that runs with these requests on one flavor."""
-    assigned = Assigned(
-        name="main", flavors=dict.fromkeys(requests, flavor), requests=requests, count=1
-    )
-    old = Workload(
-        key=Key("ns", "old"),
-        reservation=Reservation(cluster_queue="q", pod_sets=(assigned,), usage={}),
-    )
-    return Running(old, "q", {})
-
-
-def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_difference() -> None:
-    market = Market({"one": {"cpu": 3, "memory": 9}, "two": {"cpu": 4, "memory": 9}})
-    market.use("two/cpu", 3)
-
-    found = market.assign(workload(pods(cpu=3, memory=2)), replaced=held("two", cpu=2, memory=2))
-
-    assert Mode.FIT is found.mode
-    assert [{"memory": "two", "cpu": "two"}] == chosen(found)
-    assert {"two/cpu": 1, "two/memory": 0} == usage(found)
-    assert {"cpu": 3, "memory": 2} == found.pod_sets[0].requests
-
-
-def test_a_slice_that_does_not_fit_beside_the_one_it_replaces_goes_nowhere_else() -> None:
-    market = Market({"one": {"cpu": 1, "memory": 9}, "two": {"cpu": 9, "memory": 9}})
-
-    found = market.assign(workload(pods(cpu=4, memory=2)), replaced=held("one", cpu=2, memory=2))
-
-    assert Mode.NO_FIT is found.mode
-    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
-    assert [
-        (Cause.EXCEEDS_MAX, "one", "cpu"),
-        (Cause.SLICE_FLAVOR, "two", "memory"),
-        (Cause.SLICE_FLAVOR, "two", "cpu"),
-    ] == causes(found)
-
-
-def test_a_workload_with_a_reservation_keeps_its_flavors_whatever_the_quota_says() -> None:
-    market = Market({"a": {"cpu": 1}})
-    reserved = held("gone", cpu=5).workload
-
-    found = market.assign(reserved)
-
-    assert Mode.FIT is found.mode
-    assert [{"cpu": "gone"}] == chosen(found)
-    assert {"gone/cpu": 5} == usage(found)

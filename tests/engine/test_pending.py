@@ -308,19 +308,17 @@ def test_the_preemptor_slot_survives_no_fit_and_ends_with_the_workload() -> None
 def test_lower_usage_goes_before_stickiness_and_priority() -> None:
     use = {"busy": 5.0, "calm": 1.0}
     queue = queue_of(
-        job("b1", queue="busy", priority=9),
+        job("high", queue="busy", priority=9),
         job("c1", queue="calm", created=1.0),
         job("c2", queue="calm", created=2.0),
         local_use=lambda key: use[key.name],
     )
-    queue.requeue(queue_head(queue), LOST, NOW)
-    sticky = job("b1", queue="busy", priority=9)
-    queue.drop(sticky.key)
+    sticky = job("sticky", queue="busy", priority=-1)
     queue.requeue(sticky, Requeue.PENDING_PREEMPTION, NOW)
-    assert [each.key.name for each in queue.ordered()] == ["c1", "c2", "b1"]
+    assert [each.key.name for each in queue.ordered()] == ["c1", "c2", "sticky", "high"]
     assert popped(queue) == "c1"
     use["calm"] = 5.0
-    assert drained(queue) == ["b1", "c2"]
+    assert drained(queue) == ["sticky", "high", "c2"]
 
 
 def queue_head(queue: PendingQueue) -> Workload:
@@ -342,3 +340,12 @@ def test_everyone_is_listed_in_order_and_stays_where_they_are() -> None:
     places = [queue.place(Key("team", name)) for name in "abc"]
     assert places == [Place.PARKED, Place.IN_FLIGHT, Place.HEAP]
     assert (len(queue), queue.waiting, head.key in queue) == (3, 1, True)
+
+
+def test_a_class_that_does_not_fit_parks_those_in_backoff_past_the_next_flush() -> None:
+    queue = queue_of(job("a", class_id="c", created=1.0), job("b", class_id="c", created=2.0))
+    queue.put(job("b", class_id="c", created=2.0, requeue_at=NOW + 60), NOW)
+    bounced(queue, Requeue.NO_FIT)
+    assert queue.parked_count == 2
+    assert queue.flush(NOW, everywhere) == 1
+    assert queue.flush(NOW + 60, everywhere) == 1

@@ -32,8 +32,8 @@ workloads = st.builds(
     priority=st.integers(0, 2),
     created=st.integers(0, 2).map(float),
     class_id=st.sampled_from(["", "c1", "c2"]),
-    requeued=st.sampled_from([None, None, True, False]),
-    requeue_at=st.sampled_from([None, None, 5.0, 20.0]),
+    requeued=st.sampled_from([None, None, None, None, None, None, True, False]),
+    requeue_at=st.sampled_from([None, None, None, None, None, None, 5.0, 20.0]),
     pods_ready=st.booleans(),
 )
 
@@ -49,8 +49,12 @@ class Waiting:
 class AgainstAList(RuleBasedStateMachine):
     """`self.known` is the list: every rule is written out for single workloads."""
 
-    @initialize(strict=st.booleans(), by_usage=st.booleans())
-    def start(self, strict: bool, by_usage: bool) -> None:
+    @initialize(
+        strict=st.sampled_from([False, False, True]),
+        by_usage=st.booleans(),
+        first=st.lists(workloads, min_size=4, max_size=12),
+    )
+    def start(self, strict: bool, by_usage: bool, first: list[Workload]) -> None:
         self.use = {"lq1": 0.0, "lq2": 0.0}
         self.strict, self.by_usage = strict, by_usage
         self.queue = PendingQueue("cq", strict=strict, local_use=self.usage if by_usage else None)
@@ -59,6 +63,8 @@ class AgainstAList(RuleBasedStateMachine):
         self.failed: set[str] = set()
         self.sticky: Key | None = None
         self.now = 0.0
+        for each in first:
+            self.put(each)
 
     def usage(self, local_queue: Key) -> float:
         return self.use[local_queue.name]
@@ -110,11 +116,25 @@ class AgainstAList(RuleBasedStateMachine):
             )
             self.heads[head.key] = head
 
-    @rule(reason=st.sampled_from(list(Requeue)), data=st.data())
-    def requeue(self, reason: Requeue, data: st.DataObject) -> None:
-        if not self.heads:
-            return
-        head = self.heads.pop(data.draw(st.sampled_from(sorted(self.heads))))
+    @rule(reason=st.sampled_from(list(Requeue)))
+    def cycle(self, reason: Requeue) -> None:
+        self.pop()
+        if self.heads:
+            self.put_back(max(self.heads), reason)
+
+    @rule(reason=st.sampled_from([Requeue.NO_FIT, Requeue.GENERIC]))
+    def sweep(self, reason: Requeue) -> None:
+        """Try everyone once, and find that nobody fits."""
+        for _ in KEYS:
+            self.cycle(reason)
+
+    @rule(reason=st.sampled_from(list(Requeue)))
+    def requeue(self, reason: Requeue) -> None:
+        if self.heads:
+            self.put_back(min(self.heads), reason)
+
+    def put_back(self, key: Key, reason: Requeue) -> None:
+        head = self.heads.pop(key)
         tried = head.workload
         each = self.known[head.key]
         assert self.queue.requeue(tried, reason, self.now)
@@ -177,5 +197,5 @@ class AgainstAList(RuleBasedStateMachine):
         assert waiting == sorted(waiting, key=self.order)
 
 
-AgainstAList.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+AgainstAList.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 TestAgainstAList = AgainstAList.TestCase

@@ -9,6 +9,7 @@ from engine.stage import GPU, Stage
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.model import Quota, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing, Policy
+from kuota.engine.roster import Running
 
 OWN = "InClusterQueue"
 RECLAIMED = "InCohortReclamation"
@@ -274,13 +275,11 @@ def test_past_use_counts_only_in_queues_told_so_and_between_different_local_queu
 
 
 def test_without_a_reservation_time_a_workload_counts_as_reserved_now() -> None:
-    stage = Stage(now=100)
-    stage.queue("a", 4, "", within="LowerPriority")
+    stage = Stage()
+    queue = stage.queue("a", 4, "", within="LowerPriority")
     stage.run("known", "a", 2, since=99)
-    unknown = stage.run("unknown", "a", 2)
-    unknown.workload = Workload(
-        key=unknown.key,
-        uid="unknown",
-        reservation=Reservation(cluster_queue="a", pod_sets=(), usage=unknown.usage),
-    )
+    timed = stage.run("unknown", "a", 2)
+    reservation = Reservation(cluster_queue="a", pod_sets=(), usage=timed.usage)
+    untimed = Workload(key=timed.key, uid="unknown", reservation=reservation)
+    queue.running[timed.key] = Running(untimed, "a", timed.usage)
     assert stage.victims("a", 2, priority=1) == {"unknown": OWN}

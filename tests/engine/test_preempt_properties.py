@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.stage import FAIR, GPU, Stage, preemptor
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.candidates import Demand, eligible, gives_up
+from kuota.engine.candidates import Demand, gives_up, highest, lined_up, ordered
 from kuota.engine.model import Quota
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
 from kuota.engine.preempt import Possibility, Target
@@ -18,6 +18,7 @@ from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
 CPU = FlavorResource("default", "cpu")
+EXAMPLES = 60
 COHORTS = ("root", "left", "right")
 POLICIES = (
     Policy(),
@@ -37,6 +38,7 @@ quotas = st.builds(
 )
 columns = st.fixed_dictionaries({GPU: quotas, CPU: quotas})
 usages = st.fixed_dictionaries({}, optional={GPU: st.integers(0, 4), CPU: st.integers(0, 4)})
+requests = st.fixed_dictionaries({GPU: st.integers(1, 4)}, optional={CPU: st.integers(0, 4)})
 priorities = st.integers(-2, 2)
 
 
@@ -100,13 +102,13 @@ def stages(draw: st.DrawFn) -> Stage:
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     stage = draw(stages())
-    request = draw(usages.filter(lambda usage: any(usage.values())))
+    request = draw(requests)
     queue = stage.snapshot.queues[draw(st.sampled_from("abcd"))]
     return Story(stage, queue, request, draw(priorities), draw(st.integers(0, 3)))
 
 
 @given(stories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_a_search_leaves_no_trace_and_gives_the_same_answer_again(story: Story) -> None:
     usage = story.stage.usage()
     again = story.answer()
@@ -121,7 +123,7 @@ def test_a_search_leaves_no_trace_and_gives_the_same_answer_again(story: Story) 
 
 
 @given(stories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_once_the_victims_are_gone_the_request_fits(story: Story) -> None:
     snapshot = story.stage.snapshot
     with snapshot.trial():
@@ -131,7 +133,7 @@ def test_once_the_victims_are_gone_the_request_fits(story: Story) -> None:
 
 
 @given(stories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_every_victim_is_one_the_rules_give_up_and_uses_what_is_needed(story: Story) -> None:
     rules, policy = story.queue.spec.preemption, story.stage.snapshot.policy
     for each in story.found:
@@ -146,7 +148,7 @@ def test_every_victim_is_one_the_rules_give_up_and_uses_what_is_needed(story: St
 
 
 @given(stories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_no_victim_but_the_last_could_be_spared(story: Story) -> None:
     """With borrowing allowed: an attempt without it has a stricter idea of what fits."""
     snapshot, reasons = story.stage.snapshot, {str(each.reason) for each in story.found}
@@ -165,7 +167,7 @@ def test_no_victim_but_the_last_could_be_spared(story: Story) -> None:
 
 
 @given(stories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_usage_at_every_node_is_the_sum_of_what_spills_from_below(story: Story) -> None:
     snapshot = story.stage.snapshot
     with snapshot.trial():
@@ -182,8 +184,31 @@ def spilled(cohort: Node, column: FlavorResource) -> int:
     return sum(child.cell(column).spilled for child in below)
 
 
+@given(stories(), st.booleans())
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_candidates_found_one_by_one_come_as_if_all_had_been_sorted(
+    story: Story, leaving: bool
+) -> None:
+    demand, queues = story.demand, story.stage.snapshot.queues.values()
+    rule = story.queue.spec.preemption.reclaim_within_cohort
+    others = [queue for queue in queues if queue is not story.queue]
+    ceiling = highest(rule, demand.workload)
+    found = list(lined_up(others, rule, demand, leaving=leaving, ceiling=ceiling))
+    assert found == ordered(
+        (
+            each
+            for queue in others
+            for each in queue.running.values()
+            if each.leaving == leaving
+            and each.uses(demand.needed)
+            and gives_up(rule, each.workload, demand.workload, story.stage.snapshot.policy)
+        ),
+        demand,
+    )
+
+
 @given(stages(), st.sampled_from("abcd"), st.integers(1, 6), priorities)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_the_oracle_agrees_with_the_search_for_that_column_alone(
     stage: Stage, name: str, amount: int, priority: int
 ) -> None:

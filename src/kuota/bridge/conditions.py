@@ -12,6 +12,9 @@ from kuota.api.base import Condition, Json, condition
 MAX_MESSAGE = 32 * 1024
 """Bytes of a condition's message that an API server accepts."""
 
+PREVIOUSLY = "Previously: "
+"""What stands before the message of a condition that is over."""
+
 
 def stamp(now: float) -> datetime:
     """The instant as Kubernetes writes it: UTC, whole seconds."""
@@ -42,21 +45,27 @@ class Conditions:
         found = self.get(type_)
         return found is not None and found.status == "True"
 
+    def age_s(self, type_: str) -> int:
+        """Whole seconds since the condition last changed its status; 0 when nobody knows."""
+        found = self.get(type_)
+        since = found.last_transition_time if found is not None else None
+        return max(0, int((self._now - since).total_seconds())) if since is not None else 0
+
     def put(
         self, type_: str, status: bool, reason: str, message: str, *, observed: bool = True
     ) -> None:
         """Set a condition. `observed` records the generation that it speaks about."""
         before = self.get(type_)
         text = "True" if status else "False"
-        moved = before is None or before.status != text
+        since = self._now
+        if before is not None and before.status == text:
+            since = before.last_transition_time or self._now
         after = Condition(
             type=type_,
             status=text,
             reason=reason,
             message=shortened(message, MAX_MESSAGE),
-            last_transition_time=self._now
-            if moved or before is None
-            else before.last_transition_time,
+            last_transition_time=since,
             observed_generation=self._generation if observed else 0,
         )
         if after == before:
@@ -67,12 +76,12 @@ class Conditions:
         else:
             self._all[self._all.index(before)] = after
 
-    def lower(self, type_: str, reason: str, prefix: str) -> None:
+    def lower(self, type_: str, reason: str) -> None:
         """Turn a true condition false, keeping what it said behind a prefix."""
         before = self.get(type_)
         if before is not None and before.status == "True":
-            self.put(type_, False, reason, f"{prefix}{before.message}")
+            self.put(type_, False, reason, f"{PREVIOUSLY}{before.message}")
 
     def json(self) -> list[Json]:
-        listed: list[Json] = msgspec.to_builtins(self._all)
-        return listed
+        """All of them, for a patch. An API server refuses one without a message, even an empty."""
+        return [{"message": "", **msgspec.to_builtins(each)} for each in self._all]

@@ -6,6 +6,8 @@ from __future__ import annotations
 from kuota.api.base import Json, Key
 from kuota.engine.model import Struct
 
+from .conditions import shortened
+
 MAX_NOTE = 1024
 """Bytes of an event's note that an API server accepts."""
 
@@ -26,6 +28,11 @@ class Event(Struct):
     note: str
     warning: bool = False
 
+    @classmethod
+    def about(cls, key: Key, reason: str, note: str, *, warning: bool = False) -> Event:
+        """The event with its note cut to what an API server accepts."""
+        return cls(key=key, reason=reason, note=shortened(note, MAX_NOTE), warning=warning)
+
 
 Effect = StatusPatch | Event
 
@@ -36,8 +43,9 @@ def merged(target: Json, patch: Json) -> Json:
     for name, value in patch.items():
         if value is None:
             result.pop(name, None)
-        elif isinstance(value, dict) and isinstance(result.get(name), dict):
-            result[name] = merged(result[name], value)
+        elif isinstance(value, dict):
+            before = result.get(name)
+            result[name] = merged(before if isinstance(before, dict) else {}, value)
         else:
             result[name] = value
     return result

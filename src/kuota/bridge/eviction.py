@@ -3,41 +3,58 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kuota.api.base import Json
-from kuota.api.workload import Workload
+from kuota.api.workload import AdmissionCheckState, PreemptionGateState, Workload
 from kuota.engine.reasons import EvictionReason
 
-from .conditions import Conditions, stamp
+from .conditions import PREVIOUSLY, Conditions, stamp
+from .effects import Event
 
 
 def evicted_status(
     obj: Workload,
     conditions: Conditions,
-    reason: EvictionReason | str,
+    reason: EvictionReason,
     message: str,
     now: float,
     cause: str = "",
 ) -> Json:
-    """The status patch of an eviction: condition, checks and gates reset, statistics counted."""
-    conditions.put("Evicted", True, str(reason), message)
+    """The status patch of an eviction: condition, checks and gates reset, statistics counted.
+
+    `cause` is what stands behind the reason: why it was deactivated, what the pods waited for.
+    """
+    conditions.put("Evicted", True, _condition_reason(reason, cause), message)
+    conditions.lower("BlockedOnPreemptionGates", "Evicted")
     status: Json = {
         "conditions": conditions.json(),
-        "schedulingStats": {"evictions": _counted(obj, str(reason), cause)},
+        "schedulingStats": {"evictions": _counted(obj, reason.value, cause)},
     }
-    if obj.status.admission_checks:
-        status["admissionChecks"] = [
-            _reset(each.name, each.state, each.retry_count, now)
-            for each in obj.status.admission_checks
-        ]
-    if obj.status.preemption_gates:
-        at = stamp(now).isoformat().replace("+00:00", "Z")
+    at = stamp(now).isoformat().replace("+00:00", "Z")
+    if any(each.state != "Pending" for each in obj.status.admission_checks or ()):
+        status["admissionChecks"] = [_reset(each, at) for each in obj.status.admission_checks or ()]
+    if any(each.position != "Closed" for each in obj.status.preemption_gates or ()):
         status["preemptionGates"] = [
-            {"name": each.name, "position": "Closed", "lastTransitionTime": at}
-            for each in obj.status.preemption_gates
+            _closed(each, at) for each in obj.status.preemption_gates or ()
         ]
-    for field in ("clusterName", "nominatedClusterNames", "unhealthyNodes"):
-        status[field] = None
-    return status
+    return status | _cleared(obj)
+
+
+def eviction_event(
+    obj: Workload, reason: EvictionReason, message: str, cause: str = ""
+) -> list[Event]:
+    """The event that tells of an eviction; none for a workload that had nothing to lose."""
+    if obj.status.admission is None:
+        return []
+    name = f"EvictedDueTo{reason.value}" + (f"DueTo{cause}" if cause else "")
+    return [Event.about(obj.key, name, message)]
+
+
+def _condition_reason(reason: EvictionReason, cause: str) -> str:
+    if reason is EvictionReason.DEACTIVATED and cause:
+        return f"{reason.value}DueTo{cause}"
+    return reason.value
 
 
 def _counted(obj: Workload, reason: str, cause: str) -> list[Json]:
@@ -53,13 +70,43 @@ def _counted(obj: Workload, reason: str, cause: str) -> list[Json]:
     ]
 
 
-def _reset(name: str, state: str, retries: int | None, now: float) -> Json:
-    """A check to be passed anew. One that asked for a retry has its tries counted."""
+def _reset(check: AdmissionCheckState, at: str) -> Json:
+    """A check to be passed anew; one not answered yet stays as it is.
+
+    One that asked for a retry has its tries counted; any other answer starts the count again.
+    """
+    if check.state == "Pending":
+        kept: Json = msgspec.to_builtins(check)
+        return {"message": "", **kept}
     again: Json = {
-        "name": name,
+        "name": check.name,
         "state": "Pending",
-        "message": "Reset to Pending after eviction",
-        "lastTransitionTime": stamp(now).isoformat().replace("+00:00", "Z"),
+        "message": f"Reset to Pending after eviction. {PREVIOUSLY}{check.state}",
+        "lastTransitionTime": at,
     }
-    count = (retries or 0) + (state == "Retry")
-    return again | {"retryCount": count} if count else again
+    if check.requeue_after_seconds is not None:
+        again["requeueAfterSeconds"] = check.requeue_after_seconds
+    if check.state == "Retry":
+        again["retryCount"] = (check.retry_count or 0) + 1
+    return again
+
+
+def _closed(gate: PreemptionGateState, at: str) -> Json:
+    if gate.position == "Closed":
+        kept: Json = msgspec.to_builtins(gate)
+        return kept
+    return {"name": gate.name, "position": "Closed", "lastTransitionTime": at}
+
+
+def _cleared(obj: Workload) -> Json:
+    """What pointed at the place where it ran."""
+    status = obj.status
+    return {
+        field: None
+        for field, value in (
+            ("clusterName", status.cluster_name),
+            ("nominatedClusterNames", status.nominated_cluster_names),
+            ("unhealthyNodes", status.unhealthy_nodes),
+        )
+        if value
+    }

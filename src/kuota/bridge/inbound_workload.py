@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workload -> what the engine believes of it: requests, order, reservation, obstacles.
 
-A workload that waits is counted from its pod templates, adjusted as `spec/decisions.md` 1.3 and
-1.4 say; one that holds quota is counted from its recorded admission.
+A workload that waits is counted from its pod templates: filled in from the RuntimeClass and the
+LimitRanges, limits taken for missing requests, then excluded and transformed as configured. One
+that holds quota is counted from its recorded admission.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-
-import msgspec
 
 from kuota.api import workload as api
 from kuota.api.adjust import adjusted
 from kuota.api.base import Condition, Key, Struct, condition, is_true
-from kuota.api.core import Container, LimitRange, PodSpec, ResourceRequirements, RuntimeClass
+from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gate, Gates
 from kuota.api.limit_range import limit_range_faults, summarize
 from kuota.api.priority import effective_priority
@@ -26,9 +24,12 @@ from kuota.api.transform import Transformation
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
+from .admission import owned_by_pod
+from .class_id import class_id
+from .reclaimable import counts
+from .slices import replaces
+
 PREFIX = "kueue.x-k8s.io/"
-ELASTIC = PREFIX + "elastic-job"
-REPLACES = PREFIX + "workload-slice-replacement-for"
 ALLOWED_FLAVORS = PREFIX + "workload-allowed-resource-flavors"
 VARIANT_PARENT = PREFIX + "concurrent-admission-parent"
 GATED_BY = PREFIX + "admission-gated-by"
@@ -45,17 +46,14 @@ class Intake(Struct):
     runtime_classes: Mapping[str, RuntimeClass] = {}
 
 
-def workload(obj: api.Workload, intake: Intake | None = None) -> model.Workload:
+_PLAIN = Intake()
+
+
+def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
     """What the engine needs to know of one Workload."""
-    intake = intake or Intake()
-    meta, status = obj.metadata, obj.status
-    conditions = status.conditions
-    gates = intake.gates
+    meta, conditions, gates = obj.metadata, obj.status.conditions, intake.gates
     priority = effective_priority(obj, boosting=gates.on(Gate.PriorityBoost))
-    ranges = intake.limit_ranges.get(meta.namespace, [])
-    counted = adjusted(obj, ranges, intake.runtime_classes)
-    pod_sets = _pod_sets(counted, intake)
-    allowed = meta.annotation(ALLOWED_FLAVORS) if gates.on(Gate.ConcurrentAdmission) else ""
+    pod_sets, faults = _counted(obj, intake)
     return model.Workload(
         key=obj.key,
         uid=meta.uid,
@@ -65,10 +63,8 @@ def workload(obj: api.Workload, intake: Intake | None = None) -> model.Workload:
         boost=priority - (obj.spec.priority or 0),
         created=seconds(meta.creation_timestamp),
         pod_sets=pod_sets,
-        class_id=_class_id(priority, pod_sets, allowed)
-        if gates.on(Gate.SchedulingEquivalenceHashing)
-        else "",
-        faults=tuple(str(fault) for fault in _faults(counted, ranges)),
+        class_id=_class_id(obj, priority, pod_sets, gates),
+        faults=faults,
         active=obj.spec.active is not False,
         finished=is_true(conditions, "Finished"),
         admitted=is_true(conditions, "Admitted"),
@@ -80,16 +76,16 @@ def workload(obj: api.Workload, intake: Intake | None = None) -> model.Workload:
         evicted=_eviction(conditions, "Evicted"),
         preempted=_eviction(conditions, "Preempted"),
         requeued=_claim(conditions, "Requeued"),
-        requeue_at=_requeue_at(status.requeue_state),
-        checks={check.name: check.state for check in status.admission_checks or ()},
+        requeue_at=_requeue_at(obj.status.requeue_state),
+        checks={check.name: check.state for check in obj.status.admission_checks or ()},
         closed_gates=_closed_gates(obj, gates),
         reclaimable=reclaimable(obj, gates),
-        unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes or ()),
+        unhealthy_nodes=tuple(node.name for node in obj.status.unhealthy_nodes or ()),
         replaces=_replaces(obj, gates),
-        allowed_flavors=frozenset(allowed.split(",")) if allowed else None,
-        parent_uid=_parent_uid(obj) if allowed else "",
+        allowed_flavors=frozenset(_allowed_flavors(obj, gates).split(",")) - {""} or None,
+        parent_uid=_parent_uid(obj) if _allowed_flavors(obj, gates) else "",
         is_parent=gates.on(Gate.ConcurrentAdmission) and meta.label(VARIANT_PARENT) == "true",
-        owned_by_pod=any(owner.kind == "Pod" for owner in meta.owner_references or ()),
+        owned_by_pod=owned_by_pod(obj),
         owner_uid=meta.label(JOB_UID),
     )
 
@@ -103,7 +99,14 @@ def reclaimable(obj: api.Workload, gates: Gates) -> dict[str, int]:
     """Pods, by pod set, whose quota is not needed any more."""
     if not gates.on(Gate.ReclaimablePods):
         return {}
-    return {each.name: each.count for each in obj.status.reclaimable_pods or ()}
+    return counts(obj.status.reclaimable_pods)
+
+
+def _counted(obj: api.Workload, intake: Intake) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
+    """The pod sets as quota sees them, and why they can never be admitted, if so."""
+    ranges = intake.limit_ranges.get(obj.metadata.namespace, [])
+    filled = adjusted(obj, ranges, intake.runtime_classes)
+    return _pod_sets(filled, intake), tuple(str(fault) for fault in _faults(filled, ranges))
 
 
 def _pod_sets(obj: api.Workload, intake: Intake) -> tuple[model.PodSet, ...]:
@@ -141,9 +144,9 @@ def _reservation(obj: api.Workload, gates: Gates) -> model.Reservation | None:
     if admission is None or reserved is None or reserved.status != "True":
         return None
     gone = reclaimable(obj, gates)
-    counts = {each.name: each.count for each in obj.spec.pod_sets or ()}
+    sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
     assigned = tuple(
-        _assigned(each, counts.get(each.name, 0), gone.get(each.name, 0))
+        _assigned(each, sizes.get(each.name, 0), gone.get(each.name, 0))
         for each in admission.pod_set_assignments or ()
     )
     return model.Reservation(
@@ -215,8 +218,25 @@ def _closed_gates(obj: api.Workload, gates: Gates) -> bool:
 
 
 def _replaces(obj: api.Workload, gates: Gates) -> Key | None:
-    named = obj.metadata.annotation(REPLACES)
-    return Key.parse(named) if named and gates.on(Gate.ElasticJobsViaWorkloadSlices) else None
+    """The slice it takes over from: one of its own namespace, or else the claim is void."""
+    if not gates.on(Gate.ElasticJobsViaWorkloadSlices):
+        return None
+    claimed = replaces(obj)
+    return claimed if claimed is not None and claimed.namespace == obj.key.namespace else None
+
+
+def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:
+    """The flavors that a variant is bound to, comma-separated as annotated; "" for no bounds."""
+    concurrent = gates.on(Gate.ConcurrentAdmission)
+    return obj.metadata.annotation(ALLOWED_FLAVORS) if concurrent else ""
+
+
+def _class_id(
+    obj: api.Workload, priority: int, pod_sets: tuple[model.PodSet, ...], gates: Gates
+) -> str:
+    if not gates.on(Gate.SchedulingEquivalenceHashing):
+        return ""
+    return class_id(priority, pod_sets, _allowed_flavors(obj, gates))
 
 
 def _parent_uid(obj: api.Workload) -> str:
@@ -224,58 +244,3 @@ def _parent_uid(obj: api.Workload) -> str:
         if owner.kind == "Workload" and owner.controller:
             return owner.uid
     return ""
-
-
-class _Shape(Struct):
-    """What makes two pod sets fare alike in scheduling (`spec/decisions.md` 3.12)."""
-
-    name: str
-    pods: int
-    requests: dict[str, int]
-    min_count: int | None
-    topology: api.TopologyRequest | None
-    spec: PodSpec
-
-
-_encoder = msgspec.json.Encoder(order="deterministic")
-
-
-def _class_id(priority: int, pod_sets: tuple[model.PodSet, ...], allowed: str) -> str:
-    """Equal for workloads that differ in nothing the scheduler looks at."""
-    shapes = [
-        _Shape(
-            name=each.name,
-            pods=each.pods,
-            requests=each.requests,
-            min_count=each.min_count,
-            topology=each.topology,
-            spec=_scheduling_part(each.template.spec),
-        )
-        for each in pod_sets
-    ]
-    return hashlib.sha256(_encoder.encode((priority, shapes, allowed))).hexdigest()[:16]
-
-
-def _scheduling_part(spec: PodSpec) -> PodSpec:
-    resources = spec.resources
-    return PodSpec(
-        containers=[_bare(each) for each in spec.containers or ()],
-        init_containers=[_bare(each) for each in spec.init_containers or ()],
-        node_selector=spec.node_selector,
-        affinity=spec.affinity,
-        tolerations=spec.tolerations,
-        runtime_class_name=spec.runtime_class_name,
-        priority=spec.priority,
-        topology_spread_constraints=spec.topology_spread_constraints,
-        overhead=spec.overhead,
-        resource_claims=spec.resource_claims,
-        resources=ResourceRequirements(requests=resources.requests) if resources else None,
-    )
-
-
-def _bare(container: Container) -> Container:
-    return Container(
-        resources=ResourceRequirements(requests=container.resources.requests),
-        ports=container.ports,
-        restart_policy=container.restart_policy,
-    )

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
-import msgspec
-
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
-from kuota.api.quantity import text
+from kuota.api.quantity import text, units
 from kuota.api.workload import Workload
 from kuota.engine.assignment import Assignment
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.model import PodSet
 from kuota.engine.reasons import EvictionReason, WaitReason
 
-from .conditions import Conditions, shortened
-from .effects import MAX_NOTE, Effect, Event, StatusPatch
-from .eviction import evicted_status
+from .admission import reserve, sync_admitted
+from .conditions import Conditions
+from .effects import Effect, Event, StatusPatch
+from .eviction import evicted_status, eviction_event
+from .lifetime import waited_s
 from .messages import (
     assignment_text,
     preempting_text,
@@ -30,9 +30,7 @@ from .messages import (
     victim_text,
     wait_text,
 )
-
-NO_RESERVATION = "The workload has no reservation"
-PREVIOUSLY = "Previously: "
+from .slices import REPLACED
 
 
 class Outbound:
@@ -58,38 +56,28 @@ class Outbound:
             case _:
                 assert_never(decision)
 
-    # Admission
+    def _conditions(self, obj: Workload, now: float) -> Conditions:
+        return Conditions(obj.status.conditions, now, obj.metadata.generation)
 
     def _admit(self, decision: Admit, now: float) -> list[Effect]:
+        """Write the reservation. Admission may follow from it only once all checks are listed."""
         obj = self._workload(decision.workload.key)
         if obj is None:
             return []
-        queue = decision.cluster_queue
-        reserved = f"Quota reserved in ClusterQueue {queue}"
-        conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
-        conditions.put("QuotaReserved", True, "QuotaReserved", reserved)
-        for type_ in ("Evicted", "Preempted", "BlockedOnPreemptionGates"):
-            conditions.lower(type_, "QuotaReserved", PREVIOUSLY)
-        admitted = _all_ready(decision, obj)
-        if admitted:
-            conditions.put("Admitted", True, "Admitted", "The workload is admitted")
-        elif self._gates.on(Gate.UnadmittedWorkloadsObservability):
-            message = "Not all admission checks of the workload are ready"
-            conditions.put("Admitted", False, "UnsatisfiedAdmissionChecks", message)
+        conditions = self._conditions(obj, now)
+        reserve(conditions, decision.cluster_queue)
+        states = {check.name: check.state for check in obj.status.admission_checks or ()}
+        if states.keys() >= set(decision.checks):
+            placed = not any(each.topology_pending for each in decision.assignment.pod_sets)
+            sync_admitted(conditions, states.values(), self._gates, placed=placed)
         status: Json = {
-            "admission": admission_json(queue, decision.assignment),
+            "admission": admission_json(decision.cluster_queue, decision.assignment),
             "conditions": conditions.json(),
         }
         if obj.status.resource_requests:
             status["resourceRequests"] = None
-        waited = max(0, int(now - decision.workload.created)) if decision.workload.created else 0
-        note = f"{reserved}, {waited}s after it was queued"
-        effects: list[Effect] = [
-            _patch(obj, status),
-            Event(key=obj.key, reason="QuotaReserved", note=note),
-        ]
-        if admitted:
-            effects.append(_event(obj.key, "Admitted", f"Admitted by ClusterQueue {queue}"))
+        effects: list[Effect] = [_patch(obj, status)]
+        effects += _progress(obj, conditions, decision.cluster_queue, now)
         return effects + self._replace(decision, now)
 
     def _replace(self, decision: Admit, now: float) -> list[Effect]:
@@ -99,32 +87,26 @@ class Outbound:
         if obj is None:
             return []
         note = f"Replaced by {decision.workload.key}, which holds its quota now"
-        conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
-        conditions.put("Finished", True, "WorkloadSliceReplaced", note)
+        conditions = self._conditions(obj, now)
+        conditions.put("Finished", True, REPLACED, note)
         return [
             _patch(obj, {"conditions": conditions.json()}),
-            Event(key=obj.key, reason="WorkloadSliceReplaced", note=note),
+            Event.about(obj.key, REPLACED, note),
         ]
-
-    # Waiting
 
     def _wait(self, decision: Wait, now: float) -> list[Effect]:
         if decision.why is Why.SECOND_PASS:
             return []
         if decision.workload.reservation is not None:
-            note = shortened(wait_text(decision), MAX_NOTE)
-            return [
-                Event(key=decision.workload.key, reason="SecondPassFailed", note=note, warning=True)
-            ]
-        message = wait_text(decision)
-        blocked = decision.why is Why.GATED
+            key, note = decision.workload.key, wait_text(decision)
+            return [Event.about(key, "SecondPassFailed", note, warning=True)]
         return self._pending(
             decision.workload.key,
             decision.reason,
-            message,
+            wait_text(decision),
             now,
             decision.workload.pod_sets,
-            blocked=blocked,
+            blocked=decision.why is Why.GATED,
         )
 
     def _pending(
@@ -143,22 +125,18 @@ class Outbound:
             return []
         granular = self._gates.on(Gate.UnadmittedWorkloadsObservability)
         said = reason.value if granular else "Pending"
-        conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
+        conditions = self._conditions(obj, now)
         conditions.put("QuotaReserved", False, said, message)
-        if granular:
-            conditions.put("Admitted", False, "NoReservation", NO_RESERVATION)
+        sync_admitted(conditions, (), self._gates)
         if blocked:
             conditions.put("BlockedOnPreemptionGates", True, "PreemptionGated", message)
         status: Json = {}
         if conditions.changed:
             status["conditions"] = conditions.json()
-        requests = requests_json(pod_sets)
-        if requests != msgspec.to_builtins(obj.status.resource_requests or []):
-            status["resourceRequests"] = requests
-        event = Event(key=key, reason=said, note=shortened(message, MAX_NOTE), warning=True)
+        if not shows_requests(obj, pod_sets):
+            status["resourceRequests"] = requests_json(pod_sets)
+        event = Event.about(key, said, message, warning=True)
         return [_patch(obj, status), event] if status else [event]
-
-    # Preemption
 
     def _preempt(self, decision: Preempt, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -178,16 +156,18 @@ class Outbound:
         if obj is None:
             return []
         message = victim_text(decision, victim)
-        conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
+        conditions = self._conditions(obj, now)
         conditions.put("Preempted", True, victim.reason.value, message, observed=False)
         status = evicted_status(obj, conditions, EvictionReason.PREEMPTED, message, now)
         priorities = priorities_text(decision.workload, victim.workload)
         gone = f"{victim.workload.key} (UID: {victim.workload.uid}) in {victim.cluster_queue}"
         return [
             _patch(obj, status),
-            _event(obj.key, "EvictedDueToPreempted", message),
-            _event(obj.key, "Preempted", f"{message}; {priorities}"),
-            _event(decision.workload.key, "PreemptedWorkload", f"Preempted {gone}; {priorities}"),
+            *eviction_event(obj, EvictionReason.PREEMPTED, message),
+            Event.about(obj.key, "Preempted", f"{message}; {priorities}"),
+            Event.about(
+                decision.workload.key, "PreemptedWorkload", f"Preempted {gone}; {priorities}"
+            ),
         ]
 
     def _migrate(self, decision: Migrate, now: float) -> list[Effect]:
@@ -210,26 +190,27 @@ class Outbound:
         obj = self._workload(key)
         if obj is None:
             return []
-        conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
+        conditions = self._conditions(obj, now)
         status = evicted_status(obj, conditions, reason, message, now)
-        return [_patch(obj, status), _event(key, f"EvictedDueTo{reason.value}", message)]
+        return [_patch(obj, status), *eviction_event(obj, reason, message)]
 
 
-def _event(key: Key, reason: str, note: str) -> Event:
-    return Event(key=key, reason=reason, note=shortened(note, MAX_NOTE))
+def _progress(obj: Workload, conditions: Conditions, queue: str, now: float) -> list[Event]:
+    """The events of what has just become true. A second pass changes neither, or only the last."""
+    events = []
+    if not is_true(obj.status.conditions, "QuotaReserved"):
+        note = f"Quota reserved in ClusterQueue {queue}, {waited_s(obj, now)}s after it was queued"
+        events.append(Event.about(obj.key, "QuotaReserved", note))
+    if conditions.true("Admitted") and not is_true(obj.status.conditions, "Admitted"):
+        held_s = conditions.age_s("QuotaReserved")
+        note = f"Admitted by ClusterQueue {queue}, {held_s}s after the reservation"
+        events.append(Event.about(obj.key, "Admitted", note))
+    return events
 
 
 def _patch(obj: Workload, status: Json) -> StatusPatch:
     version = obj.metadata.resource_version
     return StatusPatch(key=obj.key, resource_version=version, status=status)
-
-
-def _all_ready(decision: Admit, obj: Workload) -> bool:
-    """Whether nothing stands between the reservation and running."""
-    if any(each.topology_pending for each in decision.assignment.pod_sets):
-        return False
-    states = {check.name: check.state for check in obj.status.admission_checks or ()}
-    return all(states.get(name) == "Ready" for name in {*decision.checks, *states})
 
 
 def admission_json(queue: str, assignment: Assignment) -> Json:
@@ -258,6 +239,15 @@ def requests_json(pod_sets: tuple[PodSet, ...]) -> list[Json]:
         else {"name": each.name}
         for each in pod_sets
     ]
+
+
+def shows_requests(obj: Workload, pod_sets: tuple[PodSet, ...]) -> bool:
+    """Whether the status shows just what the pod sets ask for, however it is written."""
+    shown = {
+        each.name: {name: units(amount, name) for name, amount in (each.resources or {}).items()}
+        for each in obj.status.resource_requests or ()
+    }
+    return shown == {each.name: each.requests for each in pod_sets}
 
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:

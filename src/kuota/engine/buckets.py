@@ -194,8 +194,9 @@ class Side(Ladder[Bucket]):
         self.buckets: dict[ClassKey, Bucket] = {}
         self.count = 0
 
-    def add(self, pending: Pending) -> None:
-        name = pending.workload.class_id or pending.key
+    def add(self, pending: Pending, *, alone: bool = False) -> None:
+        """Add a workload to the bucket of its class, or to one of its own."""
+        name = pending.key if alone else pending.workload.class_id or pending.key
         bucket = self.buckets.get(name)
         if bucket is None:
             bucket = self.buckets[name] = Bucket(name, self)

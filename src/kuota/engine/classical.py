@@ -8,6 +8,7 @@ are the *hierarchy* candidates. The rest of the cohort are *priority* candidates
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from .amounts import Amounts, FlavorResource
@@ -178,7 +179,7 @@ def _yielding(demand: Demand) -> float:
     """The highest priority that yields to a preemptor that borrows."""
     rules = demand.queue.spec.preemption
     if not rules.borrow_within_cohort:
-        return float("-inf")
+        return -math.inf
     below = demand.workload.priority - 1
     threshold = rules.borrow_max_priority
     return below if threshold is None else min(below, threshold)

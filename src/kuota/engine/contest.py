@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heapreplace
+from itertools import chain
+from typing import Any
 
 from .candidates import Demand
 from .fairness import Share, share
 from .roster import Running
 from .tree import Node
+
+Standing = tuple[bool, float, bool, Any]
 
 
 class Line:
@@ -17,7 +22,7 @@ class Line:
     __slots__ = ("_rest", "head")
 
     def __init__(self, candidates: Iterable[Running]) -> None:
-        self._rest = iter(candidates)
+        self._rest: Iterator[Running] = iter(candidates)
         self.head = next(self._rest, None)
 
     def pop(self) -> Running:
@@ -27,18 +32,21 @@ class Line:
         self.head = next(self._rest, None)
         return head
 
-    def rest(self) -> list[Running]:
-        """Take out all that are left."""
-        left = [] if self.head is None else [self.head, *self._rest]
-        self.head = None
-        return left
+    def rest(self) -> Iterator[Running]:
+        """Take out all that are left, to be found as they are asked for."""
+        head, rest = self.head, self._rest
+        self.head, self._rest = None, iter(())
+        return rest if head is None else chain((head,), rest)
 
 
 class Contest:
     """Queues with candidates, and the cohorts above them, as long as they are in the running.
 
+    Each cohort keeps its branches in a heap, the next to lose on top. Between two questions only
+    the branch that lost can have changed, so it alone is judged anew. Branches without candidates
+    are never entered: they would be dropped before they could lose.
+
     Shares count the preemptor's request. They are remembered until `changed` tells of a victim.
-    Only branches with candidates are kept: the others would be dropped before they could lose.
     """
 
     def __init__(self, demand: Demand, lines: dict[Node, Line]) -> None:
@@ -46,22 +54,19 @@ class Contest:
         self._queues = demand.snapshot.queues
         self._path = [self._home, *self._home.ancestors()]
         self._shares: dict[Node, Share] = {}
-        self._loads: dict[Node, tuple[bool, float]] = {}
         self._lines = lines
         self._branches: dict[Node, list[Node]] = {}
+        self._heaps: dict[Node, list[tuple[Standing, Node]]] = {}
+        self._lost: set[Node] = set()
         for node in lines:
             self._enter(node)
 
     def loser(self) -> Node | None:
         """The queue that gives up a workload next; None when nobody is left."""
         root = self._path[-1]
-        if root.is_queue:
-            return root if root in self._lines and self._lines[root].head is not None else None
-        while root in self._branches:
-            found = self._descend(root)
-            if found is not None:
-                return found
-        return None
+        if not root.is_queue:
+            return self._descend(root)
+        return root if root in self._lines and self._lines[root].head is not None else None
 
     def line(self, queue: Node) -> Line:
         """The candidates that a queue has left."""
@@ -71,7 +76,6 @@ class Contest:
         found = self._shares.get(node)
         if found is None:
             found = self._shares[node] = share(node)
-            self._loads[node] = found.load
         return found
 
     def sides(self, queue: Node) -> tuple[Node, Node]:
@@ -100,39 +104,45 @@ class Contest:
             node = parent
 
     def _descend(self, cohort: Node) -> Node | None:
-        """The loser below a cohort. Without one the cohort is dropped, like all who cannot lose."""
-        left = [child for child in self._branches[cohort] if self._in_the_running(child)]
-        self._branches[cohort] = left
-        if not left:
-            del self._branches[cohort]
-            return None
-        top = left[0]
-        for child in left:
-            if self._before(child, top):
-                top = child
-        return top if top.is_queue else self._descend(top)
+        """The loser below a cohort. Who cannot lose any more is dropped for good."""
+        heap = self._heap(cohort)
+        while heap:
+            _, node = heap[0]
+            if node in self._lost:
+                self._lost.discard(node)
+                if self._in_the_running(node):
+                    heapreplace(heap, (self._standing(node), node))
+                else:
+                    heappop(heap)
+                continue
+            found = node if node.is_queue else self._descend(node)
+            if found is not None:
+                self._lost.add(node)
+                return found
+            heappop(heap)
+        return None
+
+    def _heap(self, cohort: Node) -> list[tuple[Standing, Node]]:
+        heap = self._heaps.get(cohort)
+        if heap is None:
+            branches = self._branches.get(cohort, ())
+            heap = [(self._standing(each), each) for each in branches if self._in_the_running(each)]
+            heapify(heap)
+            self._heaps[cohort] = heap
+        return heap
 
     def _in_the_running(self, node: Node) -> bool:
-        if node.is_queue:
-            if self._lines[node].head is None:
-                return False
-        elif node not in self._branches:
+        """Whether it may lose: it borrows, or the preemptor is in it; a queue has candidates."""
+        if node.is_queue and self._lines[node].head is None:
             return False
-        # The share of the preemptor's side is wanted as well, to compare it.
         return self.share(node).borrowing or node in self._path
 
-    def _before(self, one: Node, other: Node) -> bool:
-        mine, theirs = self._loads[one], self._loads[other]
-        if mine != theirs:
-            return mine > theirs
-        if one.is_queue != other.is_queue:
-            return other.is_queue
-        if not one.is_queue:
-            return one.name < other.name
-        return self._standing(one) < self._standing(other)
-
-    def _standing(self, queue: Node) -> tuple[object, ...]:
-        """How soon the queue's first candidate would go, the use of LocalQueues left aside."""
-        head = self._lines[queue].head
+    def _standing(self, node: Node) -> Standing:
+        """What decides who loses first, smaller first: the larger share, then cohorts by name, then
+        queues by how soon their first candidate would go, the use of LocalQueues left aside."""
+        infinite, load = self.share(node).load
+        if not node.is_queue:
+            return (not infinite, -load, False, node.name)
+        head = self._lines[node].head
         assert head is not None
-        return (not head.leaving, queue is self._home, head.rank)
+        return (not infinite, -load, True, (not head.leaving, node is self._home, head.rank))

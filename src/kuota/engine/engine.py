@@ -17,6 +17,8 @@ from .buckets import Pending
 from .cycle import decide
 from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
 from .entry import Head
+from .explain import explain
+from .explanation import Explanation
 from .facts import AdmissionFailed, EvictionFailed, Fact, Gone, Known, Stored
 from .history import History
 from .model import (
@@ -212,6 +214,10 @@ class Engine:
             cycle=self.cycles,
             local_use=self.history.use,
         )
+
+    def explain(self, key: Key, now: Instant) -> Explanation | None:
+        """Why the workload is not further than it is; None if there is none of that name."""
+        return explain(self, key, now)
 
     def _flush_parked(self, now: Instant) -> None:
         if self._flush:

@@ -7,7 +7,8 @@ tree gives up one workload at a time, if the strategy approves of the shares bef
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from kuota.api.gates import Gate
 
@@ -75,7 +76,7 @@ class _Search:
         self._demand = demand
         self._home = demand.queue.node
         self._snapshot = demand.snapshot
-        self._aside: dict[Node, list[Running]] = {}
+        self._aside: dict[Node, list[Iterable[Running]]] = {}
         self.taken: list[Target] = []
 
     def run(self, lines: dict[Node, Line]) -> bool:
@@ -86,7 +87,7 @@ class _Search:
             return True
         if not then:
             return False
-        refused = {node: Line(left) for node, left in self._aside.items() if left}
+        refused = {node: Line(chain(*parts)) for node, parts in self._aside.items()}
         return self._second_pass(Contest(self._demand, refused))
 
     def _first_pass(self, contest: Contest, strategy: str) -> bool:
@@ -109,7 +110,8 @@ class _Search:
         """Once more over those set aside; every queue gives up one workload at most."""
         while (queue := contest.loser()) is not None:
             ours, theirs = contest.sides(queue)
-            running, *_ = contest.line(queue).rest()
+            running = contest.line(queue).pop()
+            contest.line(queue).rest()
             if more_loaded(contest.share(theirs), contest.share(ours)) and self._take(
                 contest, running, PreemptionReason.FAIR_SHARING
             ):
@@ -132,7 +134,7 @@ class _Search:
         # Nobody's leaving makes their share larger, so whoever is above it already stays above.
         # That holds for an infinite share against a finite one, too.
         if strategy == INITIAL_SHARE or more_loaded(new, old):
-            aside += line.rest()
+            aside.append(line.rest())
             return None
         refused = set()
         while line.head is not None:
@@ -145,7 +147,7 @@ class _Search:
                 if not more_loaded(new, left):
                     return running
                 refused.add(usage)
-            aside.append(running)
+            aside.append((running,))
         return None
 
     def _take(self, contest: Contest, running: Running, reason: PreemptionReason) -> bool:

@@ -61,6 +61,10 @@ class CheckRule(Struct):
     name: str
     flavors: frozenset[str] = frozenset()
 
+    def covers(self, used: frozenset[str]) -> bool:
+        """Whether a workload that uses those flavors has to pass it."""
+        return not self.flavors or not self.flavors.isdisjoint(used)
+
 
 class ConcurrentAdmission(Struct):
     mode: str = "TryPreferredFlavors"

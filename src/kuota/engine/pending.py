@@ -93,6 +93,7 @@ class PendingQueue:
         self._ladder: Ladder[Lane] = Ladder()
         self._by_class: dict[str, dict[Key, Lane]] = {}
         self._held: dict[Key, Pending] = {}
+        self._set_back: dict[Key, Pending] = {}
         self._due: list[tuple[Instant, Key]] = []
         self._failed: dict[str, WaitReason] = {}
         self._flushes = 0
@@ -160,7 +161,7 @@ class PendingQueue:
             pending.newest = workload
         elif pending.in_heap:
             self._replace(pending, workload)
-            self._to_heap(pending)
+            self._to_heap(pending, now)
         else:
             changed = pending.evaluated not in (None, workload.generation) or relevant_change(
                 pending.workload, workload
@@ -221,10 +222,10 @@ class PendingQueue:
             self._slot = (key, tried.generation)
         again = self._at_once(reason) or flushed or (bookmark is not None and bookmark.pending)
         if again and backoff_over(newest, now):
-            self._to_heap(pending)
+            self._to_heap(pending, now)
             return True
         if reason in _CLASS_FAILED:
-            self._fail(tried.class_id, wait_reason)
+            self._fail(tried.class_id, wait_reason, now)
         (self._enter if changed else self._park)(pending, now)
         return not parked
 
@@ -294,32 +295,43 @@ class PendingQueue:
         if failed or not backoff_over(pending.workload, now):
             self._park(pending, now)
         else:
-            self._to_heap(pending)
+            self._to_heap(pending, now)
 
-    def _to_heap(self, pending: Pending) -> None:
+    def _to_heap(self, pending: Pending, now: Instant) -> None:
         lane = self._lane(pending.workload)
-        lane.active.add(pending)
+        if backoff_over(pending.workload, now):
+            lane.active.add(pending)
+            self._index(lane, pending.workload)
+        else:
+            # Set back while in the heap: it may be tried, but once parked no flush may free it.
+            lane.active.add(pending, alone=True)
+            self._set_back[pending.key] = pending
         self._ladder.note(lane, pending.rank)
         self._waiting += 1
 
     def _park(self, pending: Pending, now: Instant) -> None:
         workload = pending.workload
         if backoff_over(workload, now):
-            self._lane(workload).parked.add(pending)
+            lane = self._lane(workload)
+            lane.parked.add(pending)
+            self._index(lane, workload)
             return
         self._held[workload.key] = pending
         if workload.requeued is not False and workload.requeue_at is not None:
             heappush(self._due, (workload.requeue_at, workload.key))
 
     def _lane(self, workload: Workload) -> Lane:
-        """The lane the workload belongs to, known to hold its class."""
+        """The lane the workload belongs to."""
         key = workload.local_queue if self._local_use else Key(workload.key.namespace, "")
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(key)
-        if workload.class_id:
-            self._by_class.setdefault(workload.class_id, {})[key] = lane
         return lane
+
+    def _index(self, lane: Lane, workload: Workload) -> None:
+        """Remember that the lane holds a bucket of the workload's class."""
+        if workload.class_id:
+            self._by_class.setdefault(workload.class_id, {})[lane.key] = lane
 
     def _detach(self, pending: Pending) -> None:
         """Take a workload out of the heap or the parking, if it is in one."""
@@ -327,6 +339,7 @@ class PendingQueue:
         if bucket is None:
             self._held.pop(pending.key, None)
             return
+        self._set_back.pop(pending.key, None)
         lane, name = bucket.side.lane, bucket.name
         self._waiting -= pending.in_heap
         bucket.side.remove(pending)
@@ -338,13 +351,17 @@ class PendingQueue:
         if lane.empty:
             del self._lanes[lane.key]
 
-    def _fail(self, class_id: str, reason: WaitReason | None) -> None:
+    def _fail(self, class_id: str, reason: WaitReason | None, now: Instant) -> None:
         """Remember that a class does not fit, and park whoever is of it."""
         if self.strict or not class_id:
             return
         self._failed[class_id] = reason or WaitReason.PENDING_EVALUATION
         for lane in self._by_class.get(class_id, {}).values():
             self._waiting -= lane.park(class_id)
+        for pending in list(self._set_back.values()):
+            if pending.workload.class_id == class_id:
+                self._detach(pending)
+                self._park(pending, now)
 
     def _unhold(self, now: Instant) -> None:
         """Park those whose back-off is over like everyone else, for the flush to find them."""
@@ -353,4 +370,4 @@ class PendingQueue:
             pending = self._held.get(key)
             if pending is not None and backoff_over(pending.workload, now):
                 del self._held[key]
-                self._lane(pending.workload).parked.add(pending)
+                self._park(pending, now)

@@ -14,6 +14,7 @@ from kuota.api.quantity import add, sub
 
 from .amounts import Amounts, FlavorResource, Requests
 from .assignment import Attempt, Bookmark, FlavorAssignment, Mode, Verdict
+from .bounds import binding
 from .eligible import obstacle
 from .fungibility import (
     FIT,
@@ -244,14 +245,25 @@ class Scan:
         room = max(0, available(cell))
         if amount <= room:
             return (FIT, height) if height else _FIT
-        missing = sub(amount, room)
-        reasons.append(
-            _reason(Cause.INSUFFICIENT, column, assumed, requested, limit=room, missing=missing)
-        )
+        reasons.append(self._insufficient(column, assumed, requested, room))
         if not (cell.nominal >= amount or higher or self._preempts_while_borrowing()):
             return NO_FIT, height
         verdict = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
         return GRADES[verdict.possibility], verdict.height
+
+    def _insufficient(
+        self, column: FlavorResource, assumed: int, requested: int, room: int
+    ) -> Reason:
+        return Reason(
+            cause=Cause.INSUFFICIENT,
+            flavor=column.flavor,
+            resource=column.resource,
+            assumed=assumed,
+            requested=requested,
+            limit=room,
+            missing=sub(add(assumed, requested), room),
+            where=binding(self.node, column).name,
+        )
 
     def _slice_flavor(self, resource: str, members: Sequence[int]) -> str:
         """The flavor that the replaced slice has for a resource; "" when it has none."""
@@ -290,7 +302,6 @@ def _reason(
     requested: int = 0,
     *,
     limit: int = 0,
-    missing: int = 0,
     detail: str = "",
 ) -> Reason:
     return Reason(
@@ -300,7 +311,6 @@ def _reason(
         assumed=assumed,
         requested=requested,
         limit=limit,
-        missing=missing,
         detail=detail,
     )
 

@@ -207,16 +207,16 @@ def _migrate(entry: Entry, sibling: Running) -> Decision:
 
 def _admit(entry: Entry) -> Admit:
     spec = entry.queue.spec
-    used = {
+    used = frozenset(
         choice.flavor
         for pod_set in entry.assignment.pod_sets
         for choice in pod_set.flavors.values()
-    }
+    )
     return Admit(
         workload=entry.workload,
         cluster_queue=entry.queue.name,
         assignment=entry.assignment,
-        checks=tuple(rule.name for rule in spec.checks if not rule.flavors or rule.flavors & used),
+        checks=tuple(rule.name for rule in spec.checks if rule.covers(used)),
         second_pass=entry.head.second_pass,
         replaced=entry.replaced.workload if entry.replaced is not None else None,
     )

@@ -12,8 +12,8 @@ from types import TracebackType
 
 from kuota.api.base import Key
 
-from .amounts import Amounts, FlavorResource
-from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology, Workload
+from .amounts import Amounts
+from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
 from .policy import Policy
 from .roster import Roster
 from .roster import Running as Running

@@ -86,7 +86,7 @@ class State:
         return self._below_root(known.node) if known is not None else NOBODY
 
     def _below_root(self, node: Node) -> Woken:
-        if self.tree.cyclic(node):
+        if node.cyclic:
             return NOBODY
         return frozenset(leaf.name for leaf in node.root.leaves())
 
@@ -147,7 +147,7 @@ class State:
             if self.obstacles.get(name) and not found:
                 woken.append(name)
             self.obstacles[name] = found
-            queue.active = not found and not self.tree.cyclic(queue.node)
+            queue.active = not found and not queue.node.cyclic
         return woken
 
     def pops(self, name: str) -> bool:

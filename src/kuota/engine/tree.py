@@ -164,6 +164,16 @@ class Node:
             node = node.parent
         return node
 
+    @property
+    def cyclic(self) -> bool:
+        """Whether walking up from here never reaches a root."""
+        seen: set[Node] = set()
+        at: Node | None = self
+        while at is not None and at not in seen:
+            seen.add(at)
+            at = at.parent
+        return at is not None
+
     def ancestors(self) -> Iterator[Node]:
         """Cohorts from the parent up to the root."""
         node = self.parent
@@ -181,11 +191,14 @@ class Node:
             yield self.queues[name]
 
     def cell(self, column: FlavorResource) -> Cell:
-        """The cell of a column; one without quota, up to the root, where nobody declared it."""
+        """The cell of a column; one without quota, up to the root, where nobody declared it.
+
+        Cells never form a loop: where the cohorts do, a new cell stands alone.
+        """
         found = self.cells.get(column)
         if found is None:
             found = self.cells[column] = Cell(None)
-            if self.parent is not None:
+            if self.parent is not None and not self.cyclic:
                 found.parent = self.parent.cell(column)
             found.reach()
         return found
@@ -307,17 +320,6 @@ class Tree:
         self._recompute_after_move(node, before)
         self._forget_if_bare(node)
 
-    def cyclic(self, node: Node) -> bool:
-        """Whether walking up from the node never reaches a root."""
-        seen: set[int] = set()
-        at: Node | None = node
-        while at is not None:
-            if id(at) in seen:
-                return True
-            seen.add(id(at))
-            at = at.parent
-        return False
-
     def _cohort(self, name: str) -> Node:
         node = self.cohorts.get(name)
         if node is None:
@@ -346,7 +348,7 @@ class Tree:
                 self._attach(cohort, "")
 
     def _recompute(self, node: Node) -> None:
-        if not self.cyclic(node):
+        if not node.cyclic:
             root = node.root
             _gather(root)
             _link(root)

@@ -7,12 +7,11 @@ from conformance import world
 from conformance.case import Json, Run, same
 from conformance.registry import suite
 from kuota.api.base import Key
+from kuota.api.quantity import UNLIMITED
 from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.fairness import Share, share
 from kuota.engine.snapshot import Snapshot
 from kuota.engine.tree import Node, Tree
-
-CYCLE = "cycle"
 
 
 @suite("cache/TestAvailable")
@@ -25,11 +24,14 @@ def room(run: Run) -> None:
         columns = {node.name: list(node.quotas) for node in nodes}
         same(
             run.expected["wantAvailable"],
-            {n.name: {str(c): n.room(c) for c in columns[n.name]} for n in nodes},
+            {n.name: {str(c): written(n.room(c)) for c in columns[n.name]} for n in nodes},
         )
         same(
             run.expected["wantPotentiallyAvailable"],
-            {n.name: {str(c): n.cell(c).potential for c in columns[n.name]} for n in nodes},
+            {
+                n.name: {str(c): written(n.cell(c).potential) for c in columns[n.name]}
+                for n in nodes
+            },
         )
 
 
@@ -113,7 +115,9 @@ def summary(snapshot: Snapshot) -> Json:
 
 def quota_row(node: Node) -> Json:
     return {
-        "subtreeQuota": {str(c): cell.subtree for c, cell in node.cells.items() if cell.declared},
+        "subtreeQuota": {
+            str(c): written(cell.subtree) for c, cell in node.cells.items() if cell.declared
+        },
         "usage": {str(c): cell.used for c, cell in node.cells.items()},
     }
 
@@ -166,6 +170,10 @@ def cyclic(run: Run, tree: Tree, node: Node) -> bool:
     found = tree.cyclic(node)
     same(bool(run.expected.get("wantErr")), found, ".wantErr")
     return found
+
+
+def written(amount: int) -> int | str:
+    return "unlimited" if amount == UNLIMITED else amount
 
 
 def amounts(recorded: Json | None) -> Amounts:

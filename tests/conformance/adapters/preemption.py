@@ -118,7 +118,7 @@ def policies(run: Run) -> None:
 
 @suite("preemption/TestPriorityInfo")
 def priorities(run: Run) -> None:
-    workload = world.workload(run.inputs["wl"], world.gates_of(run))
+    workload = world.workload(run.inputs.get("wl") or {}, world.gates_of(run))
     same(
         run.expected,
         {

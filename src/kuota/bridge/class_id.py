@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which workloads fare alike: if one of a class finds no place, the others need not be tried.
+
+A class is all that the scheduler looks at: priority, and of every pod set its size, requests and
+the parts of its template that decide about nodes. Names of workloads, queues and owners, labels,
+limits, images and commands make no difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from kuota.api.base import Struct
+from kuota.api.core import Container, PodSpec, ResourceRequirements
+from kuota.api.workload import TopologyRequest
+from kuota.engine.model import PodSet
+
+
+class _Shape(Struct):
+    name: str
+    pods: int
+    requests: dict[str, int]
+    min_count: int | None
+    topology: TopologyRequest | None
+    spec: PodSpec
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def class_id(priority: int, pod_sets: tuple[PodSet, ...], allowed_flavors: str) -> str:
+    """Equal for workloads that differ in nothing the scheduler looks at."""
+    shapes = [
+        _Shape(
+            name=each.name,
+            pods=each.pods,
+            requests=each.requests,
+            min_count=each.min_count,
+            topology=each.topology,
+            spec=_scheduling_part(each.template.spec),
+        )
+        for each in pod_sets
+    ]
+    return hashlib.sha256(_encoder.encode((priority, shapes, allowed_flavors))).hexdigest()[:16]
+
+
+def _scheduling_part(spec: PodSpec) -> PodSpec:
+    resources = spec.resources
+    return PodSpec(
+        containers=[_bare(each) for each in spec.containers or ()],
+        init_containers=[_bare(each) for each in spec.init_containers or ()],
+        node_selector=spec.node_selector,
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        runtime_class_name=spec.runtime_class_name,
+        priority=spec.priority,
+        topology_spread_constraints=spec.topology_spread_constraints,
+        overhead=spec.overhead,
+        resource_claims=spec.resource_claims,
+        resources=ResourceRequirements(requests=resources.requests) if resources else None,
+    )
+
+
+def _bare(container: Container) -> Container:
+    return Container(
+        resources=ResourceRequirements(requests=container.resources.requests),
+        ports=container.ports,
+        restart_policy=container.restart_policy,
+    )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in the quota tree room ends: which node leaves no more, and who keeps unused quota back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kuota.api.quantity import add, sub
+
+from .amounts import FlavorResource
+from .tree import Node
+
+
+def binding(node: Node, column: FlavorResource) -> Node:
+    """The node that leaves no more room in the column: one with a borrowing limit, or the root.
+
+    Of several that leave equally little, the highest.
+    """
+    bound, *below = reversed((node, *node.ancestors()))
+    cell = bound.cell(column)
+    room = sub(cell.subtree, cell.used)
+    for each in below:
+        cell = each.cell(column)
+        if cell.borrowing_limit is not None:
+            cap = add(sub(cell.lent, cell.spilled), cell.borrowing_limit)
+            if cap < room:
+                room, bound = cap, each
+        room = add(room, cell.free)
+    return bound
+
+
+def ceiling(node: Node, column: FlavorResource) -> Node:
+    """The node that leaves no more even when nobody uses anything; as `binding` otherwise."""
+    bound, *below = reversed((node, *node.ancestors()))
+    for each in below:
+        cell = each.cell(column)
+        assert cell.parent is not None
+        if cell.potential < add(cell.local, cell.parent.potential):
+            bound = each
+    return bound
+
+
+def kept_back(node: Node, column: FlavorResource) -> list[tuple[Node, int]]:
+    """Who has unused quota that a lending limit keeps from the node, and how much, by name.
+
+    Only nodes beside the way to the root count: what is kept on the way is the node's own to use.
+    """
+    found = []
+    at = node
+    for cohort in node.ancestors():
+        for child in (*cohort.cohorts.values(), *cohort.queues.values()):
+            if child is not at:
+                found += _keepers(child, column)
+        at = cohort
+    return sorted(found, key=lambda each: each[0].name)
+
+
+def _keepers(node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
+    cell = node.cells.get(column)
+    if cell is not None and cell.free > 0:
+        yield node, cell.free
+    for child in (*node.cohorts.values(), *node.queues.values()):
+        yield from _keepers(child, column)

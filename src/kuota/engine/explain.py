@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a workload is not further than it is: the engine is asked again, and nothing is changed.
+
+The answer is what the next cycle would find if it were the workload's turn now, so that it also
+holds for workloads that were parked with others of their class and never looked at themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kuota.api.base import Key
+from kuota.api.quantity import add
+
+from .activity import Inactive, Obstacle
+from .advice import suggestions
+from .amounts import FlavorResource
+from .assignment import Assignment, Attempt, Mode
+from .bounds import binding, ceiling, kept_back
+from .decisions import Wait, Why
+from .entry import Entry, Head
+from .explanation import (
+    Advice,
+    Explanation,
+    Kept,
+    Lack,
+    Limit,
+    Phase,
+    Protected,
+    Suggestion,
+    Tried,
+)
+from .model import Instant, Workload
+from .nominate import nominate
+from .protection import protected
+from .reasons import Cause, Reason, WaitReason
+from .settle import held_amounts
+from .snapshot import Snapshot
+from .tree import Node
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+_OFF_QUOTA = (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX)
+_CREATES = {
+    Inactive.FLAVOR_NOT_FOUND: "ResourceFlavor",
+    Inactive.CHECK_NOT_FOUND: "AdmissionCheck",
+    Inactive.TOPOLOGY_NOT_FOUND: "Topology",
+    Inactive.QUEUE_MISSING: "ClusterQueue",
+}
+
+
+def explain(engine: Engine, key: Key, now: Instant) -> Explanation | None:
+    """Where the workload stands, what is in its way, and what would help; None if unknown."""
+    workload = engine.state.workloads.get(key)
+    if workload is None:
+        return None
+    base = _base(engine, workload)
+    if base.phase is Phase.RESERVED:
+        waiting = sorted(name for name, state in workload.checks.items() if state != "Ready")
+        return msgspec.structs.replace(
+            base,
+            checks=tuple(waiting),
+            suggestions=(Suggestion(advice=Advice.WAIT_FOR_CHECKS, detail=", ".join(waiting)),),
+        )
+    if base.phase is Phase.UNQUEUED:
+        return _unqueued(engine, workload, base)
+    return _waiting(engine, workload, base, now) if base.phase is Phase.WAITING else base
+
+
+def _base(engine: Engine, workload: Workload) -> Explanation:
+    pending = engine.queues.queue_of(workload.key)
+    order = [each.key for each in pending.ordered()] if pending is not None else []
+    last = engine.last.get(workload.key)
+    return Explanation(
+        workload=workload.key,
+        phase=_phase(engine, workload),
+        local_queue=workload.local_queue,
+        cluster_queue=engine.state.queue_of(workload),
+        priority=workload.priority,
+        position=order.index(workload.key) + 1 if workload.key in order else None,
+        waiting=len(order),
+        last=type(last).__name__ if last is not None else "",
+    )
+
+
+def _phase(engine: Engine, workload: Workload) -> Phase:
+    if workload.finished:
+        return Phase.FINISHED
+    if not workload.active:
+        return Phase.DEACTIVATED
+    if engine.state.running(workload.key) is not None or workload.reservation is not None:
+        return Phase.ADMITTED if workload.admitted else Phase.RESERVED
+    if engine.queues.queue_of(workload.key) is None:
+        return Phase.UNQUEUED
+    return Phase.WAITING
+
+
+def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:
+    """A workload that does not even wait: its LocalQueue leads nowhere, or it is held itself."""
+    found: tuple[Obstacle, ...] = ()
+    if workload.gated_by:
+        reason = WaitReason.ADMISSION_GATED
+        advice = [Suggestion(advice=Advice.CORRECT, detail=f"gated by {workload.gated_by}")]
+    elif workload.local_queue not in engine.state.local_queues:
+        reason = WaitReason.MISCONFIGURED
+        advice = [_create("LocalQueue", workload.queue, workload.key.namespace)]
+    else:
+        found = engine.state.local_obstacles(workload.local_queue)
+        missing = any(each.reason is Inactive.QUEUE_MISSING for each in found)
+        reason = WaitReason.MISCONFIGURED if missing else WaitReason.SUSPENDED
+        advice = list(_repairs(found, "LocalQueue", workload.queue))
+    return msgspec.structs.replace(base, reason=reason, obstacles=found, suggestions=tuple(advice))
+
+
+def _create(kind: str, name: str, detail: str = "") -> Suggestion:
+    return Suggestion(advice=Advice.CREATE, kind=kind, where=name, detail=detail)
+
+
+def _repairs(obstacles: Iterable[Obstacle], kind: str, name: str) -> Iterator[Suggestion]:
+    for each in obstacles:
+        if each.reason is Inactive.STOPPED:
+            yield Suggestion(advice=Advice.RESUME, kind=kind, where=name)
+        elif each.reason in _CREATES:
+            yield from (_create(_CREATES[each.reason], missing) for missing in each.names)
+        else:
+            yield Suggestion(advice=Advice.ACTIVATE, kind=kind, where=name, detail=str(each))
+
+
+def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant) -> Explanation:
+    snapshot = engine.snapshot(now)
+    head = Head(workload, base.cluster_queue)
+    with snapshot.trial():
+        found = nominate(head, snapshot, engine.state.namespaces)
+        if isinstance(found, Wait):
+            return _turned_away(engine, found, base)
+        if found is None:
+            return base
+        mode, targets = found.assignment.mode, found.targets
+        if mode is Mode.FIT or targets:
+            return _held_up(engine, found, base, snapshot)
+        return _short(found, base, snapshot)
+
+
+def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
+    name = wait.cluster_queue
+    obstacles = engine.state.obstacles.get(name, ())
+    namespace = wait.workload.key.namespace
+    match wait.why:
+        case Why.QUEUE_INACTIVE:
+            advice = list(_repairs(obstacles, "ClusterQueue", name))
+            if not obstacles:
+                circle = "its cohorts form a circle"
+                advice = [
+                    Suggestion(
+                        advice=Advice.ACTIVATE, kind="ClusterQueue", where=name, detail=circle
+                    )
+                ]
+        case Why.QUEUE_MISSING:
+            advice = [_create("ClusterQueue", name)]
+        case Why.NAMESPACE_MISSING:
+            advice = [_create("Namespace", namespace)]
+        case Why.NAMESPACE_MISMATCH:
+            advice = [
+                Suggestion(
+                    advice=Advice.ADMIT_NAMESPACE,
+                    kind="ClusterQueue",
+                    where=name,
+                    detail=namespace,
+                )
+            ]
+        case Why.CHECKS_FAILED:
+            advice = [Suggestion(advice=Advice.WAIT_FOR_CHECKS)]
+        case _:
+            advice = [Suggestion(advice=Advice.CORRECT, detail=each) for each in wait.details]
+    return msgspec.structs.replace(
+        base,
+        why=wait.why,
+        reason=wait.reason,
+        details=wait.details,
+        obstacles=obstacles,
+        suggestions=tuple(advice),
+    )
+
+
+def _held_up(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
+    """It could go now, by itself or once its victims left; so others have to be in the way."""
+    victims = tuple(target.running.key for target in entry.targets)
+    rivals = tuple(_rivals(engine, entry, base, snapshot))
+    advice = []
+    if victims:
+        advice.append(Suggestion(advice=Advice.WAIT_FOR_PREEMPTED, workloads=victims))
+    if rivals:
+        advice.append(Suggestion(advice=Advice.WAIT_FOR_OTHERS, workloads=rivals))
+    last = engine.last.get(entry.workload.key)
+    return msgspec.structs.replace(
+        base,
+        why=last.why if isinstance(last, Wait) else None,
+        reason=last.reason if isinstance(last, Wait) else None,
+        tried=_tried(entry.assignment, entry.queue.node),
+        rivals=rivals,
+        suggestions=tuple(advice),
+    )
+
+
+def _rivals(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot) -> Iterator[Key]:
+    """Heads of strict queues: the own one, or one that holds quota it cannot use yet."""
+    for leaf in entry.queue.node.root.leaves():
+        if leaf.name not in engine.queues or not engine.queues[leaf.name].strict:
+            continue
+        first = next(iter(engine.queues[leaf.name].ordered()), None)
+        if first is None or first.key == base.workload:
+            continue
+        if leaf is entry.queue.node:
+            yield first.key
+            continue
+        other = nominate(Head(first, leaf.name), snapshot, engine.state.namespaces)
+        if isinstance(other, Entry) and not other.targets and held_amounts(other, snapshot):
+            yield first.key
+
+
+def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
+    """No room, and nobody to make any."""
+    assignment = entry.assignment
+    tried = _tried(assignment, entry.queue.node)
+    no_fit = assignment.mode is Mode.NO_FIT
+    errors = tuple(each.error for each in assignment.pod_sets if each.error)
+    advice = suggestions(entry, tried, snapshot)
+    advice += [Suggestion(advice=Advice.CORRECT, detail=each) for each in errors]
+    return msgspec.structs.replace(
+        base,
+        why=Why.NO_FIT if no_fit else Why.NO_CANDIDATES,
+        reason=assignment.no_fit if no_fit else WaitReason.WAITING_FOR_QUOTA,
+        details=errors,
+        tried=tried,
+        protected=_protected(entry, tried, snapshot),
+        suggestions=tuple(advice),
+    )
+
+
+def _protected(entry: Entry, tried: tuple[Tried, ...], snapshot: Snapshot) -> tuple[Protected, ...]:
+    missing = {
+        FlavorResource(lack.reason.flavor, lack.reason.resource): add(
+            lack.reason.assumed, lack.reason.requested
+        )
+        for each in tried
+        for lack in each.lacks
+        if lack.reason.cause is Cause.INSUFFICIENT
+    }
+    return protected(entry, missing, snapshot) if missing else ()
+
+
+def _tried(assignment: Assignment, node: Node) -> tuple[Tried, ...]:
+    found = []
+    for pod_set in assignment.pod_sets:
+        for attempt in pod_set.attempts:
+            found.append(_attempt(pod_set.name, attempt, node))
+        loose = [each for each in pod_set.reasons if each.cause is Cause.UNDECLARED]
+        if loose:
+            lacks = tuple(Lack(reason=each) for each in loose)
+            found.append(Tried(pod_set=pod_set.name, flavor="", mode=Mode.NO_FIT, lacks=lacks))
+    return tuple(found)
+
+
+def _attempt(pod_set: str, attempt: Attempt, node: Node) -> Tried:
+    return Tried(
+        pod_set=pod_set,
+        flavor=attempt.flavor,
+        mode=attempt.mode,
+        lacks=tuple(_lack(reason, node) for reason in attempt.reasons),
+    )
+
+
+def _lack(reason: Reason, node: Node) -> Lack:
+    if reason.cause not in _OFF_QUOTA:
+        return Lack(reason=reason)
+    column = FlavorResource(reason.flavor, reason.resource)
+    short = reason.cause is Cause.INSUFFICIENT
+    bound = (binding if short else ceiling)(node, column)
+    root = bound.parent is None
+    kept = kept_back(node, column) if short and root else []
+    return Lack(
+        reason=reason,
+        kind=_kind(bound),
+        where=bound.name,
+        limit=Limit.NOMINAL if root else Limit.BORROWING,
+        kept=tuple(Kept(kind=_kind(each), name=each.name, amount=left) for each, left in kept),
+    )
+
+
+def _kind(node: Node) -> str:
+    return "ClusterQueue" if node.is_queue else "Cohort"

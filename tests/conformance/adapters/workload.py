@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Feeds the suites on what the engine reads off a workload: totals, order, class, placement."""
+
+from __future__ import annotations
+
+from msgspec import convert
+
+from conformance import world
+from conformance.case import Json, Run, same, seconds
+from conformance.registry import suite
+from kuota.api.priority import class_changed
+from kuota.api.transform import Transformation
+from kuota.api.workload import AdmissionCheckState, Workload
+from kuota.bridge.admission import used_nodes
+from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.bridge.nomination import may_nominate
+from kuota.engine import model
+from kuota.engine.assignment import Bookmark
+from kuota.engine.policy import Policy
+from kuota.engine.ranking import queue_timestamp
+from kuota.engine.second_pass import needs_second_pass
+from kuota.engine.topology import explicit
+
+
+def _read(run: Run, name: str) -> model.Workload:
+    return world.workload(run.inputs[name], world.gates_of(run))
+
+
+@suite("workload/workload-TestNewInfo")
+def counted(run: Run) -> None:
+    """Of what is counted the record keeps only the ClusterQueue; the amounts are unexported."""
+    options = run.inputs.get("infoOptions") or {}
+    intake = Intake(
+        gates=world.gates_of(run),
+        transformations=convert(
+            options.get("resourceTransformations") or {}, dict[str, Transformation]
+        ),
+        excluded_prefixes=tuple(options.get("excludedResourcePrefixes") or ()),
+    )
+    found = inbound_workload(convert(run.inputs["workload"], Workload), intake)
+    queue = found.reservation.cluster_queue if found.reservation else ""
+    same(run.expected["wantInfo"], {"clusterQueue": queue})
+
+
+@suite("workload/workload-TestUpdateWithRebuild")
+def counted_anew(run: Run) -> None:
+    same(run.expected["wantRequests"], _totals(_read(run, "updated")))
+
+
+def _totals(workload: model.Workload) -> list[Json]:
+    if workload.reservation is not None:
+        return [
+            {"name": each.name, "count": each.count, "requests": each.requests}
+            for each in workload.reservation.pod_sets
+        ]
+    return [
+        {"name": each.name, "count": each.pods, "requests": each.requests}
+        for each in workload.pod_sets
+    ]
+
+
+@suite("workload/workload-TestSchedulingHash")
+def same_class(run: Run) -> None:
+    same(run.expected["wantSame"], _read(run, "wl1").class_id == _read(run, "wl2").class_id)
+
+
+@suite("workload/workload-TestGetQueueOrderTimestamp")
+def order_timestamp(run: Run) -> None:
+    found = _read(run, "wl")
+    for option, wanted in run.expected["want"].items():
+        policy = Policy(gates=world.gates_of(run), by_eviction=option == "Eviction")
+        same(seconds(wanted), queue_timestamp(found, policy), option)
+
+
+@suite("workload/workload-TestIsOnHold")
+def on_hold(run: Run) -> None:
+    same(run.expected["want"], _read(run, "wl").on_hold)
+
+
+@suite("workload/workload-TestNeedsSecondPass")
+def second_pass(run: Run) -> None:
+    same(run.expected["want"], needs_second_pass(_read(run, "wl")))
+
+
+@suite("workload/workload-TestIsExplicitlyRequestingTAS")
+def asks_for_topology(run: Run) -> None:
+    found = world.workload({"spec": {"podSets": run.inputs.get("podSets")}})
+    same(run.expected["want"], any(explicit(each) for each in found.pod_sets))
+
+
+@suite("workload/workload-TestAssignmentClusterQueueState")
+def flavors_left(run: Run) -> None:
+    tried = (run.inputs.get("state") or {}).get("lastTriedFlavorIdx") or ()
+    bookmark = Bookmark(
+        tried=tuple(
+            {name: None if index == -1 else index for name, index in each.items()} for each in tried
+        )
+    )
+    same(run.expected["wantPendingFlavors"], bookmark.pending)
+
+
+@suite("workload/workload-TestUsedNodes")
+def nodes(run: Run) -> None:
+    found = used_nodes(convert(run.inputs["wl"], Workload))
+    same(sorted(run.expected["want"] or ()), sorted(found))
+
+
+@suite("workload/workload-TestWorkloadPriorityClassChanged")
+def priority_class(run: Run) -> None:
+    old, new = (convert(run.inputs[name], Workload) for name in ("oldWorkload", "newWorkload"))
+    same(run.expected["wantChanged"], class_changed(old, new))
+
+
+@suite("workload/workload-TestShouldSkipClusterNomination")
+def nomination(run: Run) -> None:
+    record = run.inputs.get("acs")
+    state = convert(record, AdmissionCheckState) if record else None
+    obj = convert(run.inputs["wl"], Workload)
+    allowed = may_nominate(obj, state, elastic=run.inputs["isElastic"])
+    same(run.expected["want"], not allowed)
