@@ -10,6 +10,7 @@ from time import process_time
 from kuota.api.base import Key
 from kuota.engine.decisions import Admit, Preempt
 from kuota.engine.model import Instant, Struct, Workload
+from kuota.memory import calm_collector
 from kuota.sim.world import World
 
 from .shapes import NAMESPACE, Kind, Shape, furnish, submissions, workload
@@ -43,6 +44,7 @@ def drive(shape: Shape) -> Cost:
         (at, number, work, runs) for number, (at, work, runs) in enumerate(submissions(shape))
     ]
     total = len(events)
+    calm_collector()
     begin = process_time()
     tally = _play(world, events)
     cpu_s = process_time() - begin

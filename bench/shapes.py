@@ -92,7 +92,7 @@ def more_queues(shape: Shape, times: int) -> Shape:
 
 
 def furnish(world: World, shape: Shape) -> None:
-    """Tell the world of every queue. Quota 20, borrowing up to 100, reclaim Any, as in the suite."""
+    """Tell the world of every queue: quota 20, borrowing up to 100, reclaim Any."""
     world.tell(Namespace(name=NAMESPACE))
     world.tell(ResourceFlavor(name=CPU.flavor))
     for cohort, queue in _names(shape):

@@ -37,8 +37,11 @@ def condition(
     }
 
 
-def pod_set(name: str = "main", count: int = 1, **requests: str) -> Json:
-    container = {"name": "c", "resources": {"requests": requests}}
+def pod_set(
+    name: str = "main", count: int = 1, requests: dict[str, str] | None = None, **more: str
+) -> Json:
+    """Pods of one container; its requests by name, or as a mapping where names have slashes."""
+    container = {"name": "c", "resources": {"requests": {**(requests or {}), **more}}}
     return {"name": name, "count": count, "template": {"spec": {"containers": [container]}}}
 
 

@@ -63,7 +63,7 @@ def test_limits_defaults_and_rules_shape_what_a_pod_asks_for() -> None:
         excluded_prefixes=("networking/",),
         limit_ranges={"ml": [convert(defaults, LimitRange)]},
     )
-    asked = pod_set(gpu="2", **{"networking/vf": "1"})
+    asked = pod_set(requests={"gpu": "2", "networking/vf": "1"})
     assert requests(inbound(workload("train", asked), intake)) == [{"credits": 20, "memory": 1024}]
 
 
@@ -115,7 +115,7 @@ def rule(input_: str, multiply_by: str = "", strategy: str = "Retain", **outputs
 def test_resources_may_count_as_others(
     intake: Intake, asked: dict[str, str], counted: dict[str, int]
 ) -> None:
-    assert requests(inbound(workload("train", pod_set(**asked)), intake)) == [counted]
+    assert requests(inbound(workload("train", pod_set(requests=asked)), intake)) == [counted]
 
 
 def test_quota_once_reserved_is_counted_from_the_record_of_it() -> None:
@@ -246,7 +246,7 @@ def test_variants_are_bound_to_their_flavors_only_with_concurrent_admission() ->
     obj = workload("train", annotations=note)
     assert inbound(obj).allowed_flavors is None
     found = inbound(obj, on(ConcurrentAdmission=True))
-    assert found.allowed_flavors == {"a100", "h100"}
+    assert found.allowed_flavors == frozenset({"a100", "h100"})
 
 
 @pytest.mark.parametrize(

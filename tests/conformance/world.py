@@ -106,7 +106,7 @@ def snapshot(run: Run, running: str = "workloads", now: float | None = None) -> 
         parent = cohort(obj)
         tree.put_cohort(parent.name, parent.parent, parent.groups, parent.weight)
     for queue in queues.values():
-        queue.active = not tree.cyclic(queue.node) and queue.spec.stop_policy == "None"
+        queue.active = not queue.node.cyclic and queue.spec.stop_policy == "None"
     for obj in each(run, running):
         admit(queues, workload(obj, gates_of(run)))
     return Snapshot(

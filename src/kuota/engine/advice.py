@@ -135,6 +135,7 @@ def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
                 where=spec.name,
                 field=field,
                 value=value,
+                detail=_value(spec.preemption, field),
                 workloads=victims,
             )
             return
@@ -157,6 +158,15 @@ def _looser(rules: Preemption, queue: Queue, snapshot: Snapshot) -> Iterator[_Lo
         return
     if snapshot.policy.fair_sharing is None:
         yield "borrowWithinCohort.policy", LOWER, replaced(rules, borrow_within_cohort=True)
+
+
+def _value(rules: Preemption, field: str) -> str:
+    """What the policy says now, in the words of the API."""
+    values = {
+        "withinClusterQueue": rules.within_cluster_queue,
+        "reclaimWithinCohort": rules.reclaim_within_cohort,
+    }
+    return values.get(field) or "Never"
 
 
 def _above(value: str, order: tuple[str, ...]) -> tuple[str, ...]:

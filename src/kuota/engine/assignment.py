@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
+from kuota.api.quantity import add
 from kuota.api.workload import TopologyAssignment
 
 from .amounts import Amounts, FlavorResource, Requests
@@ -150,6 +151,16 @@ class Assignment(Struct):
             {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
             for pod_set in self.pod_sets
         )
+
+    @property
+    def granted(self) -> Amounts:
+        """All that the pod sets get, whether or not a replaced slice holds some of it already."""
+        total: Amounts = {}
+        for pod_set in self.pod_sets:
+            for resource, choice in pod_set.flavors.items():
+                column = FlavorResource(choice.flavor, resource)
+                total[column] = add(total.get(column, 0), pod_set.requests.get(resource, 0))
+        return total
 
     def deferred(self) -> Assignment:
         """The same flavors, to be had only once others have left."""

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from .amounts import Amounts
 from .assignment import Assignment
 from .model import Struct, Workload
 from .reasons import EvictionReason, PreemptionReason, Requeue, WaitReason
@@ -58,6 +59,11 @@ class Admit(Struct):
     checks: tuple[str, ...] = ()
     second_pass: bool = False
     replaced: Workload | None = None
+
+    @property
+    def usage(self) -> Amounts:
+        """What the workload is charged from now on."""
+        return self.assignment.usage if self.replaced is None else self.assignment.granted
 
 
 class Preempt(Struct):

@@ -120,14 +120,11 @@ class Engine:
         elif kind is Namespace:
             state.namespaces.pop(key.name, None)
         elif kind is ResourceFlavor:
-            state.flavors.pop(key.name, None)
-            state.refresh()
+            state.drop_flavor(key.name)
         elif kind is Topology:
-            state.topologies.pop(key.name, None)
-            state.refresh()
+            state.drop_topology(key.name)
         elif kind is AdmissionCheck:
-            state.checks.pop(key.name, None)
-            state.refresh()
+            state.drop_check(key.name)
         return NOBODY
 
     def _workload(self, new: Workload, now: Instant) -> Woken:
@@ -252,7 +249,7 @@ class Engine:
         self.queues.drop_workload(workload.key)
         if decision.second_pass:
             return
-        self.state.assume(workload, decision.cluster_queue, decision.assignment.usage)
+        self.state.assume(workload, decision.cluster_queue, decision.usage)
         self._unready += not workload.pods_ready
         self.history.push(workload, decision.cluster_queue)
 

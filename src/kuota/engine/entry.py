@@ -40,16 +40,8 @@ class Entry:
 
     @property
     def usage(self) -> Amounts:
-        """What admission would add to the queue. A second pass adds nothing."""
+        """What admission would add; nothing on a second pass. A slice that grows adds the rest."""
         return {} if self.workload.reservation is not None else self.assignment.usage
-
-    @property
-    def outgoing(self) -> list[Running]:
-        """Who has to be gone for this entry to fit: its victims, and the slice it replaces."""
-        gone = [target.running for target in self.targets]
-        if self.replaced is not None:
-            gone.append(self.replaced)
-        return gone
 
     def __repr__(self) -> str:
         return f"Entry({self.workload.key} {self.assignment.mode} in {self.queue.name})"

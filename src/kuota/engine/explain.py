@@ -60,10 +60,10 @@ def explain(engine: Engine, key: Key, now: Instant) -> Explanation | None:
         return None
     base = _base(engine, workload)
     if base.phase is Phase.RESERVED:
-        waiting = sorted(name for name, state in workload.checks.items() if state != "Ready")
+        waiting = _open_checks(engine, workload, base.cluster_queue)
         return msgspec.structs.replace(
             base,
-            checks=tuple(waiting),
+            checks=waiting,
             suggestions=(Suggestion(advice=Advice.WAIT_FOR_CHECKS, detail=", ".join(waiting)),),
         )
     if base.phase is Phase.UNQUEUED:
@@ -97,6 +97,17 @@ def _phase(engine: Engine, workload: Workload) -> Phase:
     if engine.queues.queue_of(workload.key) is None:
         return Phase.UNQUEUED
     return Phase.WAITING
+
+
+def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ...]:
+    """The checks that its flavors require and that are not ready."""
+    queue = engine.state.queues.get(name)
+    reservation = workload.reservation
+    if queue is None or reservation is None:
+        return ()
+    used = {flavor for each in reservation.pod_sets for flavor in each.flavors.values()}
+    needed = [r.name for r in queue.spec.checks if not r.flavors or r.flavors & used]
+    return tuple(name for name in needed if workload.checks.get(name) != "Ready")
 
 
 def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:

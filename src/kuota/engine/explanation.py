@@ -117,7 +117,8 @@ class Suggestion(Struct):
 
     `kind` and `where` name the object to look at, `field` and `value` what to set there. `amount`
     is how much of `resource` is to be released, to be added to a limit, or to be asked for at most;
-    for RAISE_PRIORITY the priority that suffices. `workloads` are those who would have to go, or
+    for RAISE_PRIORITY the priority that suffices. `detail` is what a policy says now, the taint, or
+    what else there is to say. `workloads` are those who would have to go, or
     who have to be waited for.
     """
 

@@ -7,7 +7,7 @@ held in the snapshot until the cycle ends.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Set
 
 from kuota.api.base import Key
@@ -30,19 +30,23 @@ class Books:
     def __init__(self, snapshot: Snapshot, evicting: Set[Key] = frozenset()) -> None:
         self.snapshot = snapshot
         self.evicting = evicting
-        self.claimed: dict[Key, Running] = {}
         self.skipped: Counter[str] = Counter()
         self.recomputed: Counter[tuple[str, str]] = Counter()
+        self._claimed: defaultdict[str, dict[Key, Running]] = defaultdict(dict)
+
+    def claimed(self, entry: Entry) -> dict[Key, Running]:
+        """Victims so far in the entry's tree. No other tree has a say in what fits here."""
+        return self._claimed[entry.queue.node.root.name]
 
     def overlaps(self, entry: Entry) -> bool:
-        return any(target.running.key in self.claimed for target in entry.targets)
+        claimed = self.claimed(entry)
+        return any(target.running.key in claimed for target in entry.targets)
 
     def fits(self, entry: Entry) -> bool:
         """Whether there is room once every victim so far, and this entry's own, is gone."""
-        outgoing = entry.outgoing
-        if not self.claimed and not outgoing:
+        gone = self.claimed(entry) | {each.running.key: each.running for each in entry.targets}
+        if not gone:
             return entry.queue.node.fits(entry.usage)
-        gone = self.claimed | {running.key: running for running in outgoing}
         with self.snapshot.trial():
             for running in gone.values():
                 self.snapshot.remove(running)
@@ -87,7 +91,7 @@ def _claim(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
     if not books.fits(entry):
         books.skipped[entry.queue.name] += preempts
         return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.LOST_RACE, _LOST)
-    books.claimed.update({target.running.key: target.running for target in entry.targets})
+    books.claimed(entry).update({each.running.key: each.running for each in entry.targets})
     _hold(entry, entry.usage, books)
     if preempts:
         return _preempt(entry, books)
@@ -110,7 +114,7 @@ def _recompute_on_overlap(entry: Entry, books: Books) -> None:
         return
     snapshot = books.snapshot
     with snapshot.trial():
-        for running in books.claimed.values():
+        for running in books.claimed(entry).values():
             snapshot.remove(running)
         assignment, victims = plan(entry, snapshot, None, entry.assignment.pinned)
     result = "new_targets" if victims else "skipped"

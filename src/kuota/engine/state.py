@@ -20,6 +20,7 @@ from .model import (
     Cohort,
     LocalQueue,
     Namespace,
+    Reservation,
     ResourceFlavor,
     Topology,
     Workload,
@@ -58,7 +59,7 @@ class State:
             self._charge_latecomers(spec.name)
         else:
             known.spec = spec
-        self.refresh()
+        self.refresh([spec.name])
         return self.tree_of(spec.name)
 
     def drop_queue(self, name: str) -> None:
@@ -69,16 +70,15 @@ class State:
             self._uncharge(running, queue)
         self.tree.drop_queue(name)
         self.obstacles.pop(name, None)
-        self.refresh()
 
     def put_cohort(self, spec: Cohort) -> Woken:
         node = self.tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
-        self.refresh()
+        self.refresh(self.queues)
         return self._below_root(node)
 
     def drop_cohort(self, name: str) -> None:
         self.tree.drop_cohort(name)
-        self.refresh()
+        self.refresh(self.queues)
 
     def tree_of(self, queue: str) -> Woken:
         """The names of all ClusterQueues that share a root with this one."""
@@ -88,7 +88,7 @@ class State:
     def _below_root(self, node: Node) -> Woken:
         if node.cyclic:
             return NOBODY
-        return frozenset(leaf.name for leaf in node.root.leaves())
+        return node.root.leaf_names
 
     # Flavors, checks, topologies: what makes a ClusterQueue active
 
@@ -97,23 +97,45 @@ class State:
         self.flavors[flavor.name] = flavor
         if before == flavor:
             return NOBODY
-        self.refresh()
-        using = [n for n, q in self.queues.items() if flavor.name in flavor_names(q.spec)]
+        using = self._using_flavors({flavor.name})
+        self.refresh(using)
         return self._trees(using)
+
+    def drop_flavor(self, name: str) -> None:
+        self.flavors.pop(name, None)
+        self.refresh(self._using_flavors({name}))
 
     def put_check(self, check: AdmissionCheck) -> Woken:
         self.checks[check.name] = check
-        return self._trees(self.refresh())
+        return self._trees(self.refresh(self._using_check(check.name)))
+
+    def drop_check(self, name: str) -> None:
+        self.checks.pop(name, None)
+        self.refresh(self._using_check(name))
 
     def put_topology(self, topology: Topology) -> Woken:
         before = self.topologies.get(topology.name)
         self.topologies[topology.name] = topology
         if before == topology:
             return NOBODY
-        self.refresh()
-        flavors = {name for name, f in self.flavors.items() if f.topology == topology.name}
-        using = [n for n, q in self.queues.items() if flavors & flavor_names(q.spec)]
+        using = self._using_topology(topology.name)
+        self.refresh(using)
         return self._trees(using)
+
+    def drop_topology(self, name: str) -> None:
+        self.topologies.pop(name, None)
+        self.refresh(self._using_topology(name))
+
+    def _using_flavors(self, names: Set[str]) -> list[str]:
+        return [n for n, queue in self.queues.items() if names & flavor_names(queue.spec)]
+
+    def _using_check(self, name: str) -> list[str]:
+        return [
+            n for n, q in self.queues.items() if any(rule.name == name for rule in q.spec.checks)
+        ]
+
+    def _using_topology(self, name: str) -> list[str]:
+        return self._using_flavors({f.name for f in self.flavors.values() if f.topology == name})
 
     def put_namespace(self, namespace: Namespace) -> Woken:
         before = self.namespaces.get(namespace.name)
@@ -136,13 +158,11 @@ class State:
                 found |= self.tree_of(name)
         return found
 
-    def refresh(self) -> list[str]:
-        """Find out again which ClusterQueues are active; answers with those that became so.
-
-        Activity hangs on few objects that seldom change, so all queues are looked at.
-        """
+    def refresh(self, names: Iterable[str]) -> list[str]:
+        """Find out again whether these ClusterQueues are active; answers with the newly active."""
         woken = []
-        for name, queue in self.queues.items():
+        for name in names:
+            queue = self.queues[name]
             found = obstacles(queue.spec, self.flavors, self.checks, self.topologies)
             if self.obstacles.get(name) and not found:
                 woken.append(name)
@@ -181,10 +201,21 @@ class State:
 
     def record(self, workload: Workload) -> None:
         """Make the charge what the workload's own reservation says."""
+        reservation = workload.reservation if workload.charged else None
+        before = self._charged.get(workload.key)
+        if reservation is not None and before is not None and _same_charge(before, reservation):
+            self._replace(before, Running(workload, before.queue, before.usage))
+            return
         self.discharge(workload.key)
-        if workload.charged and workload.reservation is not None:
-            reservation = workload.reservation
+        if reservation is not None:
             self.assume(workload, reservation.cluster_queue, reservation.usage)
+
+    def _replace(self, before: Running, after: Running) -> None:
+        """Know a charged workload anew; the charge itself stays."""
+        queue = self.queues[before.queue]
+        del queue.running[before.key]
+        queue.running[after.key] = self._charged[after.key] = after
+        queue.node.generation += 1
 
     def assume(self, workload: Workload, queue: str, usage: Amounts) -> None:
         """Charge a workload, whether or not the API server has heard of it yet."""
@@ -218,3 +249,7 @@ class State:
             reservation = workload.reservation
             if workload.charged and reservation and reservation.cluster_queue == name:
                 self.record(workload)
+
+
+def _same_charge(running: Running, reservation: Reservation) -> bool:
+    return running.queue == reservation.cluster_queue and running.usage == reservation.usage

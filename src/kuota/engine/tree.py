@@ -132,6 +132,7 @@ class Node:
         "generation",
         "height",
         "is_queue",
+        "leaf_names",
         "lendable",
         "name",
         "parent",
@@ -153,6 +154,7 @@ class Node:
         self.height = 0
         self.generation = 0
         self.lendable: dict[str, int] | None = None
+        self.leaf_names: frozenset[str] = frozenset({name} if is_queue else ())
 
     def __repr__(self) -> str:
         return f"{'ClusterQueue' if self.is_queue else 'Cohort'}({self.name})"
@@ -389,6 +391,7 @@ def _gather(node: Node) -> None:
 def _link(node: Node) -> None:
     """Point every cell at its parent's and fix what it could reach, from the root down."""
     node.lendable = None
+    node.leaf_names = frozenset(leaf.name for leaf in node.leaves())
     for column, cell in node.cells.items():
         cell.parent = node.parent.cells[column] if node.parent is not None else None
         cell.reach()

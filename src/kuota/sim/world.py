@@ -65,13 +65,15 @@ class World:
             cycles += bool(outcome.decisions)
             decisions += outcome.decisions
             restless = tuple(k for k, n in self._evictions.items() if n >= MOST_PREEMPTIONS)
-            attempt = frozenset(_signature(each) for each in outcome.decisions)
+            waits = [each for each in outcome.decisions if isinstance(each, Wait)]
+            progress = len(waits) < len(outcome.decisions)
+            attempt = frozenset() if progress else frozenset(_signature(each) for each in waits)
             if not outcome.decisions or restless or attempt in tried:
                 return Story(decisions=tuple(decisions), cycles=cycles, restless=restless)
-            if all(isinstance(each, Wait) for each in outcome.decisions):
-                tried.add(attempt)
-            else:
+            if progress:
                 tried.clear()
+            else:
+                tried.add(attempt)
 
     def cycle(self) -> Outcome:
         """One cycle, and its decisions made true."""
@@ -113,7 +115,7 @@ class World:
 
 
 def admitted(decision: Admit, now: Instant) -> Workload:
-    """The workload as it is once the admission is written. Checks that it needs are still to pass."""
+    """The workload as it is once the admission is written; its checks may be still to pass."""
     assignment = decision.assignment
     reservation = Reservation(
         cluster_queue=decision.cluster_queue,
@@ -126,7 +128,7 @@ def admitted(decision: Admit, now: Instant) -> Workload:
             )
             for each in assignment.pod_sets
         ),
-        usage=assignment.usage,
+        usage=decision.usage,
         since=now,
     )
     ready = all(decision.workload.checks.get(name) == "Ready" for name in decision.checks)
@@ -135,10 +137,8 @@ def admitted(decision: Admit, now: Instant) -> Workload:
     )
 
 
-def _signature(decision: Decision) -> object:
-    """What tells a decision from one that leads anywhere else: who waits, why, and where its scan is."""
-    if not isinstance(decision, Wait):
-        return id(decision)
+def _signature(decision: Wait) -> object:
+    """Who waits, why, and where its scan stands: equal ones lead nowhere new."""
     assignment = decision.assignment
     tried = assignment.bookmark.tried if assignment is not None else ()
     scans = tuple(tuple(sorted(each.items(), key=str)) for each in tried)

@@ -174,7 +174,7 @@ def snapshots(run: Run) -> None:
     cohorts = {
         name: _node_json(node)
         for name, node in state.tree.cohorts.items()
-        if not state.tree.cyclic(node)
+        if not node.cyclic
     }
     want_cohorts = {
         name: {k: v for k, v in cohort.items() if k != "fairWeight" or v != "0"}

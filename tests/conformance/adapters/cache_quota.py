@@ -167,7 +167,7 @@ def cohort_tree(run: Run) -> Tree:
 
 def cyclic(run: Run, tree: Tree, node: Node) -> bool:
     """Whether the node hangs in a cycle, which is what the case must expect then."""
-    found = tree.cyclic(node)
+    found = node.cyclic
     same(bool(run.expected.get("wantErr")), found, ".wantErr")
     return found
 

@@ -255,7 +255,7 @@ def queue_inadmissible(run: Run) -> None:
             queues.requeue(head.key, Requeue.GENERIC, run.now)
     tree = world.snapshot(run, running="").tree
     nodes = [tree.queues[name] for name in run.inputs["cqNames"]]
-    names = {leaf.name for node in nodes if not tree.cyclic(node) for leaf in node.root.leaves()}
+    names = {leaf.name for node in nodes if not node.cyclic for leaf in node.root.leaves()}
     want = run.expected
     same(want.get("wantMovedCount"), queues.flush(sorted(names), run.now), ".wantMovedCount")
     names = {world.cluster_queue(obj).name for obj in run.inputs["clusterQueues"]}

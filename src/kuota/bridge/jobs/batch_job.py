@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""batch/v1 Job -> the Workload that waits for quota in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Struct
+from kuota.api.core import PriorityClass
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import V1BETA2, WorkloadPriorityClass
+from kuota.api.names import label_value
+from kuota.api.priority import DEFAULT_CLASS, ClassMissing, pod_priority, workload_priority
+from kuota.api.rules.job import MIN_PARALLELISM, pod_count
+from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, queue_name
+from kuota.api.rules.metadata import PREFIX, annotation, label
+from kuota.api.rules.report import child, text, whole
+from kuota.api.workload import PriorityClassRef
+
+from .names import workload_name
+from .placement import topology_request
+
+MAIN = "main"
+DEFAULT_QUEUE = "default"
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+JOB_UID = f"{PREFIX}job-uid"
+GATED_BY = f"{PREFIX}admission-gated-by"
+FINALIZER = f"{PREFIX}resource-in-use"
+_PROVISIONING = "provreq.kueue.x-k8s.io/"
+_IDENTITY = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid", "job-name"})
+
+__all__ = ["ClassMissing", "Classes", "pod_sets", "queue_of", "workload"]
+
+
+class Classes(Struct):
+    """The priority classes there are, by name."""
+
+    pods: Mapping[str, PriorityClass] = {}
+    workloads: Mapping[str, WorkloadPriorityClass] = {}
+
+
+def queue_of(job: Json, *, default_queue: bool = False) -> str:
+    """The LocalQueue the job goes to, "" for none.
+
+    `default_queue` says whether its namespace has a LocalQueue called default.
+    """
+    return queue_name(job) or (DEFAULT_QUEUE if default_queue else "")
+
+
+def workload(
+    job: Json,
+    classes: Classes | None = None,
+    gates: Gates | None = None,
+    *,
+    default_queue: bool = False,
+) -> Json:
+    """The Workload that Kueue makes for a Job, as v1beta2 JSON.
+
+    Raises ClassMissing when the job names a priority class that does not exist: then Kueue makes
+    none.
+    """
+    gates = gates or Gates()
+    meta = child(job, "metadata")
+    name, uid = text(meta.get("name")), text(meta.get("uid"))
+    ref, priority = _priority(job, classes or Classes(), gates)
+    seconds = whole(label(job, MAX_EXEC_TIME) or "")
+    spec: Json = {
+        "podSets": pod_sets(job, gates),
+        "queueName": queue_of(job, default_queue=default_queue),
+        "priority": priority,
+        "priorityClassRef": msgspec.to_builtins(ref) if ref is not None else None,
+        "maximumExecutionTimeSeconds": seconds,
+    }
+    return {
+        "apiVersion": V1BETA2,
+        "kind": "Workload",
+        "metadata": _metadata(job, meta, name, uid, gates),
+        "spec": _present(spec),
+    }
+
+
+def pod_sets(job: Json, gates: Gates | None = None) -> list[Json]:
+    """The one pod set of a Job: as many pods as run at once."""
+    gates = gates or Gates()
+    template = child(job, "spec", "template")
+    minimum = annotation(job, MIN_PARALLELISM) if gates.on(Gate.PartialAdmission) else None
+    topology = gates.on(Gate.TopologyAwareScheduling)
+    return [
+        _present(
+            {
+                "name": MAIN,
+                "count": pod_count(job),
+                "minCount": whole(minimum) if minimum else None,
+                "template": _without_identity(template),
+                "topologyRequest": topology_request(template, INDEX_LABEL) if topology else None,
+            }
+        )
+    ]
+
+
+def _without_identity(template: Json) -> Json:
+    """The template without labels that the job controller added for itself."""
+    labels = child(template, "metadata").get("labels")
+    if not isinstance(labels, dict) or _IDENTITY.isdisjoint(labels):
+        return template
+    kept = {key: value for key, value in labels.items() if key not in _IDENTITY}
+    return template | {"metadata": child(template, "metadata") | {"labels": kept}}
+
+
+def _metadata(job: Json, meta: Json, name: str, uid: str, gates: Gates) -> Json:
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": name,
+        "uid": uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    named = {JOB_UID: uid} if uid and not label_value(uid) else {}
+    return _present(
+        {
+            "name": workload_name(
+                "Job", "batch", name, uid, short=gates.on(Gate.ShortWorkloadNames)
+            ),
+            "namespace": text(meta.get("namespace")) or None,
+            "creationTimestamp": meta.get("creationTimestamp"),
+            "labels": named or None,
+            "annotations": _annotations(job) or None,
+            "ownerReferences": [owner],
+            "finalizers": [FINALIZER],
+        }
+    )
+
+
+def _annotations(job: Json) -> dict[str, str]:
+    given = child(job, "metadata", "annotations")
+    return {
+        key: value
+        for key, value in given.items()
+        if isinstance(value, str) and (key.startswith(_PROVISIONING) or key == GATED_BY)
+    }
+
+
+def _priority(job: Json, classes: Classes, gates: Gates) -> tuple[PriorityClassRef | None, int]:
+    name = label(job, PRIORITY_CLASS) or ""
+    defaulting = gates.on(Gate.WorkloadPriorityClassDefaulting)
+    if not name and defaulting and DEFAULT_CLASS in classes.workloads:
+        name = DEFAULT_CLASS
+    if name:
+        return workload_priority(name, classes.workloads)
+    spec = child(job, "spec", "template", "spec")
+    return pod_priority(text(spec.get("priorityClassName")), classes.pods)
+
+
+def _present(fields: dict[str, Any]) -> Json:
+    return {field: value for field, value in fields.items() if value is not None}

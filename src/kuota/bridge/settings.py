@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kueue's configuration -> how the engine decides, and how workloads are counted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kuota.api.config.shapes import Configuration
+from kuota.api.core import LimitRange, RuntimeClass
+from kuota.api.gates import Gates
+from kuota.api.transform import by_input
+from kuota.engine.policy import AdmissionFairSharing, Policy
+
+from .inbound_workload import Intake
+
+_IGNORE = "IgnoreUndeclared"
+_BY_CREATION = "Creation"
+
+
+def policy(cfg: Configuration | None, gates: Gates) -> Policy:
+    """The settings of an engine; Kueue's defaults without a configuration."""
+    if cfg is None:
+        return Policy(gates=gates)
+    fair, ready, resources = cfg.fair_sharing, cfg.wait_for_pods_ready, cfg.resources
+    requeuing = ready.requeuing_strategy if ready is not None else None
+    return Policy(
+        gates=gates,
+        fair_sharing=tuple(fair.preemption_strategies or ()) if fair is not None else None,
+        admission_fair_sharing=_history(cfg),
+        ignore_undeclared=resources is not None and resources.quota_check_strategy == _IGNORE,
+        block_until_ready=ready is not None and bool(ready.block_admission),
+        by_eviction=requeuing is None or requeuing.timestamp != _BY_CREATION,
+    )
+
+
+def _history(cfg: Configuration) -> AdmissionFairSharing | None:
+    given = cfg.admission_fair_sharing
+    if given is None:
+        return None
+    return AdmissionFairSharing(
+        half_life_s=given.usage_half_life_time.seconds,
+        sampling_s=given.usage_sampling_interval.seconds,
+        resource_weights=given.resource_weights or {},
+    )
+
+
+def intake(
+    cfg: Configuration | None,
+    gates: Gates,
+    limit_ranges: Iterable[LimitRange] = (),
+    runtime_classes: Iterable[RuntimeClass] = (),
+) -> Intake:
+    """How workloads are counted: by the configuration and by what their namespaces say."""
+    resources = cfg.resources if cfg is not None else None
+    ranges: dict[str, list[LimitRange]] = {}
+    for each in limit_ranges:
+        ranges.setdefault(each.metadata.namespace, []).append(each)
+    return Intake(
+        gates=gates,
+        transformations=by_input((resources.transformations if resources else None) or ()),
+        excluded_prefixes=tuple((resources.exclude_resource_prefixes if resources else None) or ()),
+        limit_ranges=ranges,
+        runtime_classes={each.metadata.name: each for each in runtime_classes},
+    )

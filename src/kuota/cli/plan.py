@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota plan`: what would be admitted, what would wait, and why, from manifests alone.
+
+Exit status: 0 when there is a plan, even if everything waits; 1 when the manifests have faults;
+2 when the command was used wrongly or a file could not be read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kuota.api.config.shapes import Configuration
+    from kuota.api.gates import Gates
+    from kuota.sim.scene import Scene
+    from kuota.view.plan import Plan, WorkloadRow
+
+    from .findings import Finding, Verdict
+    from .manifests import Manifest
+
+FAULTY = 1
+UNREADABLE = 2
+_FILE = click.Path(allow_dash=True)
+
+
+@click.command("plan")
+@click.argument("files", nargs=-1, type=_FILE)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    multiple=True,
+    type=_FILE,
+    metavar="FILE",
+    help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Kueue's own configuration file.",
+)
+@click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+)
+@click.option(
+    "--explain",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="Tell all about one job or workload: what was tried, who is in the way, what helps.",
+)
+def command(
+    files: tuple[str, ...],
+    filenames: tuple[str, ...],
+    config: str | None,
+    feature_gates: str,
+    output: str,
+    explain: str,
+) -> None:
+    """Show who would get quota, who would wait, and why. Asks no cluster, changes nothing.
+
+    Reads queues, cohorts, flavors, Workloads and Jobs, in either API version. What has quota in
+    its status counts as running; everything else is submitted in the order of the files.
+
+    \b
+    Two annotations on a Job or Workload tell a story in virtual time:
+      kuota.dev/submit-after: "30s"   it comes later
+      kuota.dev/runs-for: "2m"        it ends; without it, it runs for ever
+
+    \b
+    Examples:
+      kuota plan -f examples/three-teams
+      kuota plan -f queues.yaml -f job.yaml --explain team-a/train
+      kubectl get cq,lq,rf,cohorts,workloads -A -o yaml | kuota plan -f - -o json
+    """
+    paths = (*filenames, *files)
+    if not paths:
+        raise click.UsageError("nothing to plan: give a file with -f FILE, or - for standard input")
+    settings, gates = _settings(config, feature_gates)
+    scene, notes = _scene(paths, settings, gates, output)
+    plan = _plan(scene, notes, settings, gates)
+    _show(_row(plan, explain) if explain else plan, output)
+
+
+def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gates]:
+    """The configuration, if any, and the gates; ends the command when they have faults."""
+    from kuota.api.config.load import checked
+    from kuota.api.faults import Invalid
+    from kuota.api.gates import resolved
+
+    try:
+        if config is None:
+            return None, resolved(flag, None)
+        with click.open_file(config, encoding="utf-8") as file:
+            return checked(file.read(), flag)
+    except Invalid as error:
+        if config is None:
+            raise click.BadParameter(str(error), param_hint="--feature-gates") from None
+        for each in error.errors:
+            click.echo(f"{config}: {each}")
+        sys.exit(FAULTY)
+    except UnicodeDecodeError:
+        raise click.FileError(config or "", "is not UTF-8 text") from None
+
+
+def _scene(
+    paths: Sequence[str], settings: Configuration | None, gates: Gates, output: str
+) -> tuple[Scene, list[str]]:
+    """The scene and what `kuota check` would warn of; ends the command when there are faults."""
+    from kuota.sim.scene import staged
+
+    from .findings import inspected
+    from .manifests import load
+
+    manifests = load(paths)
+    verdict = inspected(manifests, gates)
+    if verdict.faults or verdict.unreadable:
+        _refuse(verdict, output)
+    scene = staged([each.object for each in manifests], settings, gates)
+    if scene.misfits:
+        misfits = [_finding(manifests[each.index], each.fault) for each in scene.misfits]
+        _refuse(_with(verdict, misfits), output)
+    return scene, [*scene.notes, *map(str, verdict.findings)]
+
+
+def _refuse(verdict: Verdict, output: str) -> None:
+    """Say what is wrong as `kuota check` does, and end the command."""
+    from .check import show
+
+    show(verdict, output if output in ("json", "yaml") else "text")
+    sys.exit(UNREADABLE if verdict.unreadable else FAULTY)

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a set of manifests says: objects that are there from the start, and who comes when.
+
+Objects are taken to be valid (`kuota.api.rules`); what cannot be counted with all the same comes
+back as faults. Undated objects are created in the order of the manifests, after all dated ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from kuota.api import kueue
+from kuota.api.base import Json, Key, Object, condition
+from kuota.api.batch import Job
+from kuota.api.config.shapes import Configuration
+from kuota.api.convert import convert
+from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
+from kuota.api.defaults import defaulted
+from kuota.api.faults import ErrorType, FieldError
+from kuota.api.gates import Gates
+from kuota.api.quantity import QuantityError
+from kuota.api.rules.references import name_of, namespace_of
+from kuota.api.rules.report import child, elements, text
+from kuota.api.workload import Workload
+from kuota.bridge import inbound, settings
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.bridge.jobs import batch_job
+from kuota.engine import model
+from kuota.engine.facts import Known
+from kuota.engine.model import Instant, Struct
+
+from .times import RUNS_FOR, SUBMIT_AFTER, duration_of, time_faults
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+_GROUPS = {
+    "Job": "batch",
+    "LimitRange": "",
+    "Namespace": "",
+    "PriorityClass": "scheduling.k8s.io",
+    "RuntimeClass": "node.k8s.io",
+}
+_NAMESPACED = frozenset({"LocalQueue", "Workload", "Job", "LimitRange"})
+_WHERE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
+_STEP_S = 1e-6
+T = TypeVar("T", bound=Object)
+R = TypeVar("R")
+
+
+class Arrival(Struct):
+    """A workload, and when it comes, in seconds from the start. Without `runs_for` it never ends.
+
+    `name` and `kind` are those of the manifest: a Job, or the Workload itself.
+    """
+
+    workload: model.Workload
+    name: str
+    kind: str
+    at: Instant = 0.0
+    runs_for: float | None = None
+
+
+class Stranded(Struct):
+    """A job that Kueue would make no workload for, and why."""
+
+    key: Key
+    queue: str
+    why: str
+
+
+class Misfit(Struct):
+    """A fault of the object at `index`."""
+
+    index: int
+    fault: FieldError
+
+
+class Scene(Struct):
+    """Everything a plan starts from. With misfits there is nothing to start."""
+
+    start: Instant = 0.0
+    known: tuple[Known, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    stranded: tuple[Stranded, ...] = ()
+    notes: tuple[str, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
+
+
+def staged(
+    objects: Sequence[Json], cfg: Configuration | None = None, gates: Gates | None = None
+) -> Scene:
+    """The scene that manifests, in either version, describe."""
+    return _Builder(objects, cfg, gates or Gates()).scene()
+
+
+class _Builder:
+    """Decodes the objects kind by kind, and keeps what is to be said about them."""
+
+    def __init__(self, objects: Sequence[Json], cfg: Configuration | None, gates: Gates) -> None:
+        self.cfg = cfg
+        self.gates = gates
+        self.misfits: list[Misfit] = []
+        self.notes: list[str] = []
+        self.stranded: list[Stranded] = []
+        self.objects = [_stored(each, gates) for each in objects]
+        self.intake = settings.intake(
+            cfg,
+            gates,
+            self._of("LimitRange", LimitRange),
+            self._of("RuntimeClass", RuntimeClass),
+        )
+        self.classes = batch_job.Classes(
+            pods={each.metadata.name: each for each in self._of("PriorityClass", PriorityClass)},
+            workloads={
+                each.metadata.name: each
+                for each in self._of("WorkloadPriorityClass", kueue.WorkloadPriorityClass)
+            },
+        )
+
+    def scene(self) -> Scene:
+        known = list(self._known())
+        arrivals = list(self._arrivals())
+        start = max((_latest(each.workload) for each in arrivals), default=0.0)
+        return Scene(
+            start=start,
+            known=(*self._namespaces(), *known),
+            arrivals=tuple(_dated(each, start, n) for n, each in enumerate(arrivals)),
+            stranded=tuple(self.stranded),
+            notes=tuple(self.notes),
+            misfits=tuple(sorted(self.misfits, key=lambda each: each.index)),
+        )
+
+    def _each(self, kind: str) -> Iterator[tuple[int, Json]]:
+        for index, obj in enumerate(self.objects):
+            if obj.get("kind") == kind:
+                yield index, obj
+
+    def _of(self, kind: str, type_: type[T]) -> list[T]:
+        found = [self._decoded(index, obj, type_) for index, obj in self._each(kind)]
+        return [each for each in found if each is not None]
+
+    def _decoded(self, index: int, obj: Json, type_: type[T]) -> T | None:
+        return self._tried(index, lambda: msgspec.convert(obj, type_))
+
+    def _tried(self, index: int, make: Callable[[], R]) -> R | None:
+        """What `make` makes; None, and a misfit, when the object does not allow it."""
+        try:
+            return make()
+        except (msgspec.ValidationError, QuantityError) as error:
+            self.misfits.append(Misfit(index=index, fault=_fault(str(error))))
+            return None
+
+    def _known(self) -> Iterator[Known]:
+        for kind, type_, inbound_of in _KNOWN:
+            for index, obj in self._each(kind):
+                value = self._tried(index, partial(_translated, obj, type_, inbound_of))
+                if value is not None:
+                    yield self._assumed_active(value, obj)
+
+    def _assumed_active(self, value: Known, obj: Json) -> Known:
+        """An AdmissionCheck nobody has reported on counts as active."""
+        reported = child(obj, "status").get("conditions")
+        if not isinstance(value, model.AdmissionCheck) or reported:
+            return value
+        self.notes.append(
+            f"AdmissionCheck {value.name} has no status; it is taken to be active. "
+            "Workloads that need it get no further than reserved quota."
+        )
+        return msgspec.structs.replace(value, active=True)
+
+    def _namespaces(self) -> Iterator[model.Namespace]:
+        """Those given, and those that are merely named."""
+        given = {each.metadata.name: each for each in self._of("Namespace", Namespace)}
+        for name, each in given.items():
+            labels = {NAME_LABEL: name} | (each.metadata.labels or {})
+            yield model.Namespace(name=name, labels=labels)
+        kinds = _NAMESPACED - {"LimitRange"}
+        named = {namespace_of(obj) for obj in self.objects if obj.get("kind") in kinds}
+        missing = sorted(named - given.keys())
+        if missing:
+            word, them = ("Namespace", "it is") if len(missing) == 1 else ("Namespaces", "they are")
+            self.notes.append(
+                f"{word} {', '.join(missing)}: not among the manifests; {them} taken to exist, "
+                f"with no label but {NAME_LABEL}."
+            )
+        for name in missing:
+            yield model.Namespace(name=name, labels={NAME_LABEL: name})
+
+    def _arrivals(self) -> Iterator[Arrival]:
+        queues = {Key(namespace_of(o), name_of(o)) for _, o in self._each("LocalQueue")}
+        owned = {owner for _, obj in self._each("Workload") for owner in _owners(obj)}
+        for index, obj in enumerate(self.objects):
+            if obj.get("kind") == "Workload":
+                yield from self._arrival(index, obj, obj)
+            elif obj.get("kind") == "Job":
+                workload = self._workload_of(index, obj, queues, owned)
+                if workload is not None:
+                    yield from self._arrival(index, obj, workload)
+
+    def _workload_of(self, index: int, obj: Json, queues: set[Key], owned: set[Key]) -> Json | None:
+        """The workload of a Job, unless it has one, needs none, or cannot get one."""
+        key = Key(namespace_of(obj), name_of(obj))
+        job = self._decoded(index, obj, Job)
+        if job is None or key in owned or _over(job):
+            return None
+        default = Key(key.namespace, batch_job.DEFAULT_QUEUE) in queues
+        queue = batch_job.queue_of(obj, default_queue=default)
+        everyone = self.cfg is not None and self.cfg.manage_jobs_without_queue_name
+        if not queue and not everyone:
+            self.notes.append(f"Job {key} names no queue, so it is none of Kueue's business.")
+            return None
+        try:
+            return batch_job.workload(obj, self.classes, self.gates, default_queue=default)
+        except batch_job.ClassMissing as error:
+            self.stranded.append(Stranded(key=key, queue=queue, why=str(error.args[0])))
+            return None
+
+    def _arrival(self, index: int, manifest: Json, obj: Json) -> Iterator[Arrival]:
+        faults = list(time_faults(manifest))
+        self.misfits += [Misfit(index=index, fault=each) for each in faults]
+        decoded = self._decoded(index, obj, Workload)
+        if decoded is None or faults:
+            return
+        workload = self._tried(index, lambda: inbound_workload(decoded, self.intake))
+        if workload is not None:
+            held = workload.reservation is not None
+            yield Arrival(
+                workload=workload,
+                name=name_of(manifest),
+                kind=text(manifest.get("kind")),
+                at=0.0 if held else duration_of(manifest, SUBMIT_AFTER) or 0.0,
+                runs_for=duration_of(manifest, RUNS_FOR),
+            )
+
+
+_KNOWN: tuple[tuple[str, type[Object], Callable[[Any], Known]], ...] = (
+    ("ResourceFlavor", kueue.ResourceFlavor, inbound.flavor),
+    ("Topology", kueue.Topology, inbound.topology),
+    ("AdmissionCheck", kueue.AdmissionCheck, inbound.admission_check),
+    ("Cohort", kueue.Cohort, inbound.cohort),
+    ("ClusterQueue", kueue.ClusterQueue, inbound.cluster_queue),
+    ("LocalQueue", kueue.LocalQueue, inbound.local_queue),
+)
+
+
+def _translated(obj: Json, type_: type[Object], inbound_of: Callable[[Any], Known]) -> Known:
+    return inbound_of(msgspec.convert(obj, type_))
+
+
+def _stored(obj: Json, gates: Gates) -> Json:
+    """The object as an API server would keep it, in the newer version; empty for other kinds."""
+    group, _, _ = text(obj.get("apiVersion")).rpartition("/")
+    if group != _GROUPS.get(text(obj.get("kind")), kueue.GROUP):
+        return {}
+    stored = defaulted(convert(obj, "v1beta2"), gates)
+    if stored.get("kind") in _NAMESPACED and isinstance(stored.get("metadata"), dict):
+        stored["metadata"].setdefault("namespace", namespace_of(stored))
+    return stored
+
+
+def _owners(workload: Json) -> Iterator[Key]:
+    for owner in elements(child(workload, "metadata").get("ownerReferences")):
+        if isinstance(owner, dict) and owner.get("kind") == "Job":
+            yield Key(namespace_of(workload), text(owner.get("name")))
+
+
+def _over(job: Job) -> bool:
+    found = (condition(job.status.conditions, each) for each in ("Complete", "Failed"))
+    return any(each is not None and each.status == "True" for each in found)
+
+
+def _latest(workload: model.Workload) -> Instant:
+    since = workload.reservation.since if workload.reservation is not None else None
+    return max(workload.created, since or 0.0)
+
+
+def _dated(arrival: Arrival, start: Instant, number: int) -> Arrival:
+    """The arrival with a creation time: that of the manifest, or by order."""
+    workload = arrival.workload
+    if workload.created:
+        return arrival
+    created = start + arrival.at + number * _STEP_S
+    return msgspec.structs.replace(
+        arrival, workload=msgspec.structs.replace(workload, created=created)
+    )
+
+
+def _fault(message: str) -> FieldError:
+    placed = _WHERE.match(message)
+    path, words = (placed[2], placed[1]) if placed else ("", message)
+    return FieldError(path=path.replace("[...]", ""), type=ErrorType.INVALID, message=words)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a scene in virtual time: workloads come, are admitted or wait, run, and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from kuota.api.base import Key
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt
+from kuota.engine.engine import Engine
+from kuota.engine.model import Instant, Struct
+from kuota.engine.policy import Policy
+from kuota.view.events import Event, Happening
+from kuota.view.loans import Loan, loans
+
+from .scene import Arrival, Scene
+from .world import Story, World
+
+
+class Played(Struct):
+    """The end of the story, and how it came about. Times of events are from the start.
+
+    `borrowed` are the loans of each instant, after everything of that instant had happened.
+    """
+
+    engine: Engine
+    now: Instant
+    events: tuple[Event, ...] = ()
+    borrowed: dict[Instant, list[Loan]] = {}
+    restless: tuple[Key, ...] = ()
+
+
+def played(scene: Scene, policy: Policy | None = None) -> Played:
+    """Play until nobody comes, ends or moves any more, or until policies chase each other."""
+    return _Play(scene, policy).run()
+
+
+class _Play:
+    def __init__(self, scene: Scene, policy: Policy | None) -> None:
+        self.scene = scene
+        self.world = World(policy, scene.start)
+        self.runs_for = {each.workload.key: each.runs_for for each in scene.arrivals}
+        self.ends: dict[Key, Instant] = {}
+        self.agenda: list[tuple[Instant, int, Key]] = []
+        self.coming: dict[Instant, list[Arrival]] = {}
+        self.events: list[Event] = []
+        self.borrowed: dict[Instant, list[Loan]] = {}
+
+    def run(self) -> Played:
+        for value in self.scene.known:
+            self.world.tell(value)
+        for number, each in enumerate(self.scene.arrivals):
+            self.coming.setdefault(each.at, []).append(each)
+            heappush(self.agenda, (each.at, number, each.workload.key))
+        restless: tuple[Key, ...] = ()
+        while self.agenda and not restless:
+            restless = self._instant(self.agenda[0][0])
+        if not self.borrowed:
+            self.world.settle()
+        return Played(
+            engine=self.world.engine,
+            now=self.world.now,
+            events=tuple(self.events),
+            borrowed=self.borrowed,
+            restless=restless,
+        )
+
+    def _instant(self, at: Instant) -> tuple[Key, ...]:
+        """Everything that happens at one instant; answers who cannot come to rest."""
+        world = self.world
+        world.advance(self.scene.start + at)
+        if world.engine.policy.admission_fair_sharing is not None:
+            world.engine.sample(world.now)
+        self._end(at)
+        for each in self.coming.pop(at, ()):
+            if each.workload.reservation is None:
+                self._note(at, Happening.ARRIVED, each.workload.key)
+            world.tell(each.workload)
+            if each.workload.admitted:
+                self._begin(each.workload.key, at)
+        story = world.settle()
+        self._tell(story, at)
+        self.borrowed[at] = loans(world.engine.state)
+        return story.restless
+
+    def _end(self, at: Instant) -> None:
+        """Let go whoever is done; drop what is on the agenda for this instant."""
+        while self.agenda and self.agenda[0][0] == at:
+            _, _, key = heappop(self.agenda)
+            if self.ends.get(key) == at:
+                del self.ends[key]
+                self._note(at, Happening.FINISHED, key)
+                self.world.finish(key)
+
+    def _tell(self, story: Story, at: Instant) -> None:
+        for decision in story.decisions:
+            for event in _events(decision, at):
+                self.events.append(event)
+                if event.what is Happening.ADMITTED:
+                    self._begin(event.workload, at)
+                elif event.what in (Happening.PREEMPTED, Happening.EVICTED):
+                    self.ends.pop(event.workload, None)
+
+    def _begin(self, key: Key, at: Instant) -> None:
+        runs_for = self.runs_for.get(key)
+        if runs_for is not None:
+            self.ends[key] = at + runs_for
+            heappush(self.agenda, (at + runs_for, len(self.events), key))
+
+    def _note(self, at: Instant, what: Happening, key: Key) -> None:
+        self.events.append(Event(at=at, what=what, workload=key))
+
+
+def _events(decision: Decision, at: Instant) -> Iterator[Event]:
+    """What a decision did, as seen from the workloads. Waiting is no event."""
+    match decision:
+        case Admit(workload=workload, checks=checks):
+            passed = all(workload.checks.get(name) == "Ready" for name in checks)
+            what = Happening.ADMITTED if passed else Happening.RESERVED
+            yield Event(at=at, what=what, workload=workload.key)
+        case Preempt(workload=workload, victims=victims):
+            for victim in victims:
+                yield Event(
+                    at=at,
+                    what=Happening.PREEMPTED,
+                    workload=victim.workload.key,
+                    by=workload.key,
+                    reason=victim.reason,
+                )
+        case Migrate(workload=workload, sibling=sibling):
+            yield Event(at=at, what=Happening.EVICTED, workload=sibling.key, by=workload.key)
+        case Evict(workload=workload):
+            yield Event(at=at, what=Happening.EVICTED, workload=workload.key)

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a plan's rows of what the engine believes, of what happened, and of loans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from kuota.api.base import Key
+from kuota.api.quantity import text
+from kuota.engine.amounts import FlavorResource
+from kuota.engine.engine import Engine
+from kuota.engine.model import Instant, Struct, Workload
+from kuota.engine.snapshot import Queue
+from kuota.engine.tree import Node
+
+from .events import Event, Happening
+from .loans import Loan, lent, loans
+from .plan import (
+    Borrowed,
+    CohortRow,
+    Given,
+    Plan,
+    QueueRow,
+    QuotaRow,
+    State,
+    WhyRow,
+    WorkloadRow,
+)
+from .timeline import timeline
+from .why import why_row
+
+
+class Subject(Struct):
+    """A workload as its manifest calls it. `stranded` says why there is no workload at all."""
+
+    key: Key
+    name: str
+    kind: str
+    workload: Workload | None = None
+    queue: str = ""
+    stranded: str = ""
+
+
+class Past(Struct):
+    """What happened, the loans at each instant, and who never came to rest.
+
+    Times are from the start.
+    """
+
+    events: tuple[Event, ...] = ()
+    borrowed: Mapping[Instant, list[Loan]] = {}
+    restless: tuple[Key, ...] = ()
+
+
+class Builder:
+    """Rows of one plan. The engine is only asked; `named` gives the names that people know."""
+
+    def __init__(
+        self, engine: Engine, now: Instant, subjects: Sequence[Subject], past: Past | None = None
+    ) -> None:
+        self.engine = engine
+        self.now = now
+        self.subjects = subjects
+        self.past = past or Past()
+        self._names = {each.key: f"{each.key.namespace}/{each.name}" for each in subjects}
+        self._loans = loans(engine.state)
+
+    def named(self, key: Key) -> str:
+        return self._names.get(key, str(key))
+
+    def plan(self, notes: Sequence[str] = ()) -> Plan:
+        """Everything, in the order of the manifests."""
+        rows = self.workloads()
+        counts = Counter(each.state for each in rows)
+        return Plan(
+            summary={state.value: counts[state] for state in State if counts[state]},
+            workloads=rows,
+            cluster_queues=self.queues(),
+            cohorts=self.cohorts(),
+            timeline=timeline(self.past.events, self.past.borrowed, self.named),
+            restless=[self.named(each) for each in self.past.restless],
+            notes=list(notes),
+        )
+
+    def workloads(self) -> list[WorkloadRow]:
+        return [self._workload(each) for each in self.subjects]
+
+    def queues(self) -> list[QueueRow]:
+        return [self._queue(queue) for _, queue in sorted(self.engine.state.queues.items())]
+
+    def cohorts(self) -> list[CohortRow]:
+        state = self.engine.state
+        return [
+            CohortRow(
+                name=name,
+                parent=node.parent.name if node.parent is not None else "",
+                quotas=quotas(node, self._loans),
+            )
+            for name, node in sorted(state.tree.cohorts.items())
+            if not node.cyclic
+        ]
+
+    def _workload(self, subject: Subject) -> WorkloadRow:
+        known = self.engine.state.workloads.get(subject.key)
+        shown = known or subject.workload
+        why = self._why(subject)
+        return WorkloadRow(
+            name=self.named(subject.key),
+            kind=subject.kind,
+            workload=subject.key.name if shown is not None else "",
+            state=self._state(subject, known),
+            queue=shown.queue if shown is not None else subject.queue,
+            cluster_queue=self.engine.state.queue_of(shown) if shown is not None else "",
+            priority=shown.priority if shown is not None else 0,
+            pods=_pods(shown),
+            gets=_gets(known),
+            borrows=[borrowed_row(each) for each in self._loans if each.workload == subject.key],
+            preempts=self._others(subject.key, by=True),
+            preempted_by=self._others(subject.key, by=False),
+            why=why,
+        )
+
+    def _why(self, subject: Subject) -> WhyRow | None:
+        if subject.stranded:
+            return WhyRow(text=subject.stranded)
+        found = self.engine.explain(subject.key, self.now)
+        return why_row(found, self.named) if found is not None else None
+
+    def _state(self, subject: Subject, known: Workload | None) -> State:
+        if subject.stranded:
+            return State.NOT_QUEUED
+        if known is None or known.finished:
+            return State.FINISHED
+        if not known.active:
+            return State.DEACTIVATED
+        if known.reservation is not None:
+            return State.ADMITTED if known.admitted else State.RESERVED
+        if self.engine.queues.queue_of(known.key) is None:
+            return State.NOT_QUEUED
+        return State.PREEMPTED if self._others(known.key, by=False) else State.WAITING
+
+    def _others(self, key: Key, *, by: bool) -> list[str]:
+        """Whom the workload preempted, or who preempted it."""
+        found = [
+            each.workload if by else each.by
+            for each in self.past.events
+            if each.what is Happening.PREEMPTED and (each.by if by else each.workload) == key
+        ]
+        return list(dict.fromkeys(self.named(each) for each in found if each is not None))
+
+    def _queue(self, queue: Queue) -> QueueRow:
+        reasons = [str(each) for each in self.engine.state.obstacles.get(queue.name, ())]
+        if queue.node.cyclic:
+            reasons.append("its cohorts form a circle")
+        return QueueRow(
+            name=queue.name,
+            cohort=queue.spec.cohort,
+            active=queue.active,
+            pending=self.engine.queues.pending(queue.name),
+            holding=len(queue.running),
+            quotas=quotas(queue.node, self._loans),
+            inactive=reasons,
+        )
+
+
+def quotas(node: Node, given: Sequence[Loan]) -> list[QuotaRow]:
+    """The columns of a node that have quota or are used, in the order of its spec."""
+    columns = [*node.quotas, *(c for c, cell in node.cells.items() if cell.used)]
+    return [_quota(node, column, given) for column in dict.fromkeys(columns)]
+
+
+def _quota(node: Node, column: FlavorResource, given: Sequence[Loan]) -> QuotaRow:
+    cell, name = node.cell(column), column.resource
+    kind = "ClusterQueue" if node.is_queue else "Cohort"
+    over = max(0, cell.used - (cell.nominal if node.is_queue else cell.subtree))
+    return QuotaRow(
+        flavor=column.flavor,
+        resource=name,
+        nominal=text(cell.nominal, name),
+        used=text(cell.used, name),
+        borrowed=text(over, name),
+        lent=text(lent(given, node.name, kind, column), name),
+        borrowing_limit=_limit(cell.borrowing_limit, name),
+        lending_limit=_limit(cell.lending_limit, name),
+    )
+
+
+def _limit(amount: int | None, resource: str) -> str | None:
+    return None if amount is None else text(amount, resource)
+
+
+def borrowed_row(loan: Loan) -> Borrowed:
+    return Borrowed(
+        resource=loan.column.resource,
+        flavor=loan.column.flavor,
+        amount=text(loan.amount, loan.column.resource),
+        lender_kind=loan.lender_kind,
+        lender=loan.lender,
+    )
+
+
+def _pods(workload: Workload | None) -> int:
+    """Pods as admitted, or else as asked for."""
+    if workload is None:
+        return 0
+    if workload.reservation is not None:
+        return sum(each.count for each in workload.reservation.pod_sets)
+    return sum(each.count for each in workload.pod_sets)
+
+
+def _gets(workload: Workload | None) -> list[Given]:
+    reservation = workload.reservation if workload is not None else None
+    return [
+        Given(
+            pod_set=each.name,
+            count=each.count,
+            resource=resource,
+            flavor=flavor,
+            amount=text(each.requests.get(resource, 0), resource),
+        )
+        for each in (reservation.pod_sets if reservation is not None else ())
+        for resource, flavor in each.flavors.items()
+    ]

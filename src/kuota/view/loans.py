@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who borrows what from whom.
+
+Quota has no owner's name on it, so this is a matter of rule, and the rule is: in each ClusterQueue
+the workloads that were reserved first use its nominal quota, the later ones borrow. Whoever
+borrowed first is served first, and takes from the nearest: in its own cohort before the cohorts
+above, there from the cohort's own quota before its members', and of the members from the one with
+most to spare (by name if equal). No node is said to lend more than its lending limit allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kuota.api.base import Key
+from kuota.engine.amounts import FlavorResource
+from kuota.engine.model import Struct
+from kuota.engine.snapshot import Queue, Running
+from kuota.engine.state import State
+from kuota.engine.tree import Node
+
+
+class Loan(Struct):
+    """A workload uses quota of another node. A nameless lender: there is more use than quota."""
+
+    workload: Key
+    borrower: str
+    column: FlavorResource
+    amount: int
+    lender_kind: str = ""
+    lender: str = ""
+
+
+def loans(state: State) -> list[Loan]:
+    """Every loan there is, in the order in which they were made. Trees with a cycle have none."""
+    queues = state.queues
+    sound = [queue for queue in queues.values() if not queue.node.cyclic]
+    borrowed = [each for queue in sound for each in _borrowed(queue)]
+    borrowed.sort(key=lambda each: _reserved(each[0]))
+    purse = _Purse()
+    found: list[Loan] = []
+    for running, column, amount in borrowed:
+        found += purse.lend(running, queues[running.queue].node, column, amount)
+    return found
+
+
+def _reserved(running: Running) -> tuple[float, str, Key]:
+    since = running.reserved_at
+    return (float("inf") if since is None else since, running.queue, running.key)
+
+
+def _borrowed(queue: Queue) -> Iterator[tuple[Running, FlavorResource, int]]:
+    """What each workload of a queue uses beyond the nominal quota."""
+    left: dict[FlavorResource, int] = {}
+    for running in sorted(queue.running.values(), key=_reserved):
+        for column, amount in running.usage.items():
+            room = left.get(column, queue.node.cell(column).nominal)
+            left[column] = room - amount
+            over = min(amount, amount - room)
+            if over > 0:
+                yield running, column, over
+
+
+class _Purse:
+    """What nodes still have to lend, by column, while loans are handed out one by one."""
+
+    def __init__(self) -> None:
+        self._own: dict[tuple[int, FlavorResource], int] = {}
+        self._through: dict[tuple[int, FlavorResource], int] = {}
+
+    def lend(
+        self, running: Running, node: Node, column: FlavorResource, amount: int
+    ) -> Iterator[Loan]:
+        while amount > 0:
+            offers = self._offers(node, column)
+            lender, most = next((each for each in offers if each[1] > 0), (None, amount))
+            part = min(amount, most)
+            amount -= part
+            if lender is not None:
+                self._take(lender, node, column, part)
+            yield _loan(running, column, part, lender)
+
+    def _offers(self, node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
+        below = node
+        for cohort in node.ancestors():
+            yield cohort, self._left(cohort, column)
+            members = [
+                (lender, most)
+                for child in (*cohort.cohorts.values(), *cohort.queues.values())
+                if child is not below
+                for lender, most in self._below(child, column)
+            ]
+            yield from sorted(members, key=lambda each: (-each[1], each[0].name))
+            below = cohort
+
+    def _below(self, node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
+        """Lenders at and under a node, each with the most that gets out of the node."""
+        cell = node.cells.get(column)
+        if cell is None:
+            return
+        out = self._through.get((id(node), column), max(0, cell.lent - cell.spilled))
+        own = self._left(node, column)
+        yield node, min(out, own)
+        for child in (*node.cohorts.values(), *node.queues.values()):
+            for lender, most in self._below(child, column):
+                yield lender, min(out, most)
+
+    def _left(self, node: Node, column: FlavorResource) -> int:
+        cell = node.cells.get(column)
+        if cell is None:
+            return 0
+        used = cell.used if node.is_queue else 0
+        return self._own.get((id(node), column), max(0, cell.nominal - used))
+
+    def _take(self, lender: Node, borrower: Node, column: FlavorResource, part: int) -> None:
+        self._own[id(lender), column] = self._left(lender, column) - part
+        around = set(map(id, borrower.ancestors()))
+        at: Node | None = lender
+        while at is not None and id(at) not in around:
+            cell = at.cell(column)
+            out = self._through.get((id(at), column), max(0, cell.lent - cell.spilled))
+            self._through[id(at), column] = out - part
+            at = at.parent
+
+
+def _loan(running: Running, column: FlavorResource, amount: int, lender: Node | None) -> Loan:
+    kind = "" if lender is None else "ClusterQueue" if lender.is_queue else "Cohort"
+    return Loan(
+        workload=running.key,
+        borrower=running.queue,
+        column=column,
+        amount=amount,
+        lender_kind=kind,
+        lender=lender.name if lender is not None else "",
+    )
+
+
+def lent(given: Iterable[Loan], name: str, kind: str, column: FlavorResource) -> int:
+    """How much of a node's own quota others use."""
+    return sum(
+        each.amount
+        for each in given
+        if (each.lender, each.lender_kind, each.column) == (name, kind, column)
+    )

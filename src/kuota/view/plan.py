@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as people and programs read it: workloads, queues, what happened, what is to be said.
+
+This is the structure of `kuota plan -o json`; names are in camelCase there. Amounts are Kubernetes
+quantities as text, workloads are "namespace/name" as their manifests call them. Fields are added
+over time, never renamed or removed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import dataclass_transform
+
+import msgspec
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of every part of a plan."""
+
+
+class State(StrEnum):
+    """Where a workload stands at the end of the plan."""
+
+    ADMITTED = "admitted"
+    RESERVED = "reserved"
+    WAITING = "waiting"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+    DEACTIVATED = "deactivated"
+    NOT_QUEUED = "not queued"
+
+
+class Given(Row):
+    """What a pod set was given of one resource."""
+
+    pod_set: str
+    count: int
+    resource: str
+    flavor: str
+    amount: str
+
+
+class Borrowed(Row):
+    """Quota of somebody else that a workload uses. No lender: there is more use than quota.
+
+    Who lends is a matter of rule; see `kuota.view.loans`.
+    """
+
+    resource: str
+    flavor: str
+    amount: str
+    lender_kind: str = ""
+    lender: str = ""
+
+
+class LackRow(Row):
+    """An obstacle. For quota: how much was asked for, is available, and is missing.
+
+    `kind` and `where` name the node that leaves no more, `limit` the field that says so.
+    """
+
+    cause: str
+    text: str
+    flavor: str = ""
+    resource: str = ""
+    requested: str = ""
+    available: str = ""
+    missing: str = ""
+    kind: str = ""
+    where: str = ""
+    limit: str = ""
+
+
+class TriedRow(Row):
+    """A flavor that was considered for a pod set, and how it fared ("Fit", "Preempt", "NoFit")."""
+
+    pod_set: str
+    flavor: str
+    mode: str
+    lacks: list[LackRow] = []
+
+
+class ProtectedRow(Row):
+    """A running workload that holds what is missing, and why it is not preempted."""
+
+    workload: str
+    cluster_queue: str
+    priority: int
+    shield: str
+    text: str
+
+
+class HelpRow(Row):
+    """Something that would help. Which fields are set follows from the advice."""
+
+    advice: str
+    text: str
+    kind: str = ""
+    where: str = ""
+    field: str = ""
+    value: str = ""
+    flavor: str = ""
+    resource: str = ""
+    amount: str = ""
+    workloads: list[str] = []
+
+
+class WhyRow(Row):
+    """Why a workload is not further. `reason` is that of its condition QuotaReserved."""
+
+    text: str
+    reason: str = ""
+    why: str = ""
+    position: int | None = None
+    waiting: int = 0
+    tried: list[TriedRow] = []
+    protected: list[ProtectedRow] = []
+    rivals: list[str] = []
+    checks: list[str] = []
+    help: list[HelpRow] = []
+
+
+class WorkloadRow(Row):
+    """A workload at the end of the plan.
+
+    `kind` and `name` are those of the manifest, `workload` is the Workload's name. `preempts` and
+    `preempted_by` tell what happened at any time of the plan.
+    """
+
+    name: str
+    kind: str
+    workload: str
+    state: State
+    queue: str
+    cluster_queue: str
+    priority: int
+    pods: int
+    gets: list[Given] = []
+    borrows: list[Borrowed] = []
+    preempts: list[str] = []
+    preempted_by: list[str] = []
+    why: WhyRow | None = None
+
+
+class QuotaRow(Row):
+    """One flavor-resource of a queue or cohort. `lent` is what others use of its own quota."""
+
+    flavor: str
+    resource: str
+    nominal: str
+    used: str
+    borrowed: str
+    lent: str
+    borrowing_limit: str | None = None
+    lending_limit: str | None = None
+
+
+class QueueRow(Row):
+    """A ClusterQueue at the end of the plan. `inactive` has every reason why it takes no part."""
+
+    name: str
+    cohort: str
+    active: bool
+    pending: int
+    holding: int
+    quotas: list[QuotaRow]
+    inactive: list[str] = []
+
+
+class CohortRow(Row):
+    """A Cohort with quota of its own, or one that others belong to."""
+
+    name: str
+    parent: str
+    quotas: list[QuotaRow]
+
+
+class TimelineRow(Row):
+    """What happened to one workload at one instant, `at_s` seconds after the start."""
+
+    at_s: float
+    time: str
+    workload: str
+    events: list[str]
+    text: str
+
+
+class Plan(Row):
+    """Everything `kuota plan` shows. `restless` workloads displace each other for ever."""
+
+    summary: dict[str, int]
+    workloads: list[WorkloadRow]
+    cluster_queues: list[QueueRow]
+    cohorts: list[CohortRow]
+    timeline: list[TimelineRow] = []
+    restless: list[str] = []
+    notes: list[str] = []

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened, told instant by instant: one line for each workload that something happened to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kuota.api.base import Key
+from kuota.api.config.duration import SECOND, Duration
+from kuota.engine.model import Instant
+
+from .events import Event, Happening
+from .loans import Loan
+from .plan import TimelineRow
+from .words import TAKES, Naming, loans_text, several
+
+
+def timeline(
+    events: Sequence[Event], borrowed: Mapping[Instant, list[Loan]], named: Naming = str
+) -> list[TimelineRow]:
+    """The lines, in order; none when everything happened at once and nobody had to go."""
+    later = any(each.at > 0 for each in events)
+    if not later and not any(each.what is Happening.PREEMPTED for each in events):
+        return []
+    rows = []
+    for at in dict.fromkeys(each.at for each in events):
+        here = [each for each in events if each.at == at]
+        for key in dict.fromkeys(each.workload for each in here):
+            rows.append(_row(at, key, here, borrowed.get(at, []), named))
+    return rows
+
+
+def _row(
+    at: Instant, key: Key, here: Sequence[Event], borrowed: Sequence[Loan], named: Naming
+) -> TimelineRow:
+    own = [each for each in here if each.workload == key]
+    own_loans = [each for each in borrowed if each.workload == key]
+    clauses = list(dict.fromkeys(_clauses(key, here, own_loans, named)))
+    return TimelineRow(
+        at_s=at,
+        time=clock(at),
+        workload=named(key),
+        events=[each.what for each in own],
+        text=several(clauses, most=len(clauses)),
+    )
+
+
+def _clauses(
+    key: Key, here: Sequence[Event], borrowed: Sequence[Loan], named: Naming
+) -> Iterator[str]:
+    victims = [each for each in here if each.by == key and each.what is Happening.PREEMPTED]
+    own = [each for each in here if each.workload == key]
+    whats = {each.what for each in own}
+    if Happening.FINISHED in whats:
+        yield "finishes"
+    if Happening.ARRIVED in whats:
+        yield "arrives"
+    if victims:
+        names = dict.fromkeys(named(each.workload) for each in victims)
+        yield f"preempts {several(names)}"
+    if Happening.ADMITTED in whats:
+        yield f"is admitted{loans_text(borrowed)}"
+    if Happening.RESERVED in whats:
+        yield f"gets its quota reserved{loans_text(borrowed)}"
+    for each in own:
+        if each.what is Happening.PREEMPTED and each.by is not None:
+            reason = f", {TAKES[each.reason]}" if each.reason is not None else ""
+            yield f"is preempted by {named(each.by)}{reason}"
+        elif each.what is Happening.EVICTED:
+            yield f"is evicted{f' for {named(each.by)}' if each.by is not None else ''}"
+    if own[-1].what is Happening.ARRIVED:
+        yield "waits"
+
+
+def clock(at: Instant) -> str:
+    """Seconds as people write a duration: "0s", "90s" as "1m30s"."""
+    whole = str(Duration(round(at * SECOND)))
+    return whole.removesuffix("0s") if whole.endswith("m0s") else whole

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanations in words: why a workload waits, what protects others, what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kuota.api.base import Key
+from kuota.api.quantity import add, text
+from kuota.bridge.messages import reason_text
+from kuota.engine.decisions import Why
+from kuota.engine.explanation import (
+    Advice,
+    Explanation,
+    Lack,
+    Limit,
+    Phase,
+    Protected,
+    Shield,
+    Suggestion,
+    Tried,
+)
+from kuota.engine.reasons import Cause, PreemptionReason
+
+from .loans import Loan
+
+Naming = Callable[[Key], str]
+"""How people call a workload."""
+
+_SHOWN = 3
+
+TAKES = {
+    PreemptionReason.IN_CLUSTER_QUEUE: "which has priority in the same queue",
+    PreemptionReason.RECLAMATION: "whose queue takes its own quota back",
+    PreemptionReason.FAIR_SHARING: "whose queue has the smaller share",
+    PreemptionReason.RECLAIM_WHILE_BORROWING: "which has priority, both borrowing",
+}
+
+
+def object_text(kind: str, name: str) -> str:
+    return f"{'cohort' if kind == 'Cohort' else kind} {name}"
+
+
+def several(names: Iterable[str], most: int = _SHOWN) -> str:
+    """Names in a row: "a, b and c", or "a, b, c and 4 more"."""
+    everyone = list(names)
+    if len(everyone) > most:
+        return f"{', '.join(everyone[:most])} and {len(everyone) - most} more"
+    return " and ".join([", ".join(everyone[:-1]), everyone[-1]] if everyone[1:] else everyone)
+
+
+def loans_text(given: Sequence[Loan]) -> str:
+    """What is borrowed from whom, to follow on other words; "" when nothing is."""
+    parts = [
+        f"{text(each.amount, each.column.resource)} {each.column.resource} from "
+        f"{each.lender or 'nobody: there is more use than quota'}"
+        for each in given
+    ]
+    return f", borrowing {several(parts)}" if parts else ""
+
+
+def why_text(why: Explanation, named: Naming = str) -> str:
+    """Why a workload is not admitted; "" if it is."""
+    if why.phase is Phase.RESERVED:
+        checks = f" {several(why.checks)}" if why.checks else ""
+        return f"quota is reserved; waiting for admission checks{checks}"
+    if why.phase in (Phase.DEACTIVATED, Phase.FINISHED, Phase.ADMITTED):
+        return ""
+    if why.phase is Phase.UNQUEUED:
+        return _unqueued_text(why)
+    fixed = _WHYS.get(why.why) if why.why is not None else None
+    if fixed is not None:
+        return fixed(why)
+    if any(each.lacks for each in why.tried) and not why.rivals:
+        return "; ".join(_tried_texts(why.tried))
+    if why.details:
+        return "; ".join(why.details)
+    if why.rivals:
+        return f"has to wait behind {several(map(named, why.rivals))}"
+    return "its turn has not come yet"
+
+
+def _unqueued_text(why: Explanation) -> str:
+    if why.obstacles:
+        return f"LocalQueue {why.local_queue.name}: {'; '.join(map(str, why.obstacles))}"
+    if any(each.advice is Advice.CREATE for each in why.suggestions):
+        name, space = why.local_queue.name, why.local_queue.namespace
+        return f"there is no LocalQueue {name or '(none named)'} in namespace {space}"
+    return "; ".join(each.detail for each in why.suggestions) or "it is held back"
+
+
+def _inactive(why: Explanation) -> str:
+    because = "; ".join(map(str, why.obstacles)) or "its cohorts form a circle"
+    return f"ClusterQueue {why.cluster_queue} is inactive: {because}"
+
+
+_WHYS: dict[Why, Callable[[Explanation], str]] = {
+    Why.QUEUE_INACTIVE: _inactive,
+    Why.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
+    Why.NAMESPACE_MISSING: lambda w: f"namespace {w.workload.namespace} does not exist",
+    Why.NAMESPACE_MISMATCH: lambda w: (
+        f"ClusterQueue {w.cluster_queue} does not take namespace {w.workload.namespace}"
+    ),
+    Why.CHECKS_FAILED: lambda w: "some of its admission checks have failed",
+    Why.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
+    Why.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
+}
+
+
+def _tried_texts(tried: Sequence[Tried]) -> list[str]:
+    """A clause a flavor; the pod set is named when there are several."""
+    several_sets = len({each.pod_set for each in tried}) > 1
+    lines = []
+    for each in tried:
+        words = ", ".join(lack_text(lack) for lack in each.lacks)
+        if words:
+            lines.append(f"{each.pod_set}: {words}" if several_sets else words)
+    return list(dict.fromkeys(lines))
+
+
+def lack_text(lack: Lack) -> str:
+    """One obstacle, with the place in the tree where it arises."""
+    reason = lack.reason
+    if reason.cause not in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX):
+        return reason_text(reason)
+    name = reason.resource
+    asked = text(add(reason.assumed, reason.requested), name)
+    wanted = f"needs {asked} {name} on {reason.flavor}"
+    room = text(reason.limit, name)
+    where = object_text(lack.kind, lack.where)
+    if reason.cause is Cause.EXCEEDS_MAX:
+        if lack.limit is Limit.BORROWING:
+            return f"{wanted}, but {where} can never have more than {room}: borrowingLimit"
+        return f"{wanted}, but {where} can never give more than {room}"
+    if lack.limit is Limit.BORROWING:
+        return f"{wanted}, but {where} may use only {room} more: borrowingLimit"
+    left = f"only {room} left" if reason.limit else "none left"
+    return f"{wanted}, {left} in {where}{_kept_text(lack)}"
+
+
+def _kept_text(lack: Lack) -> str:
+    if not lack.kept:
+        return ""
+    name = lack.reason.resource
+    kept = several(f"{text(each.amount, name)} kept by {each.name}" for each in lack.kept)
+    return f" ({kept}: lendingLimit)"
+
+
+def protected_text(each: Protected) -> str:
+    """Why a running workload stays."""
+    return _SHIELDS[each.shield](each)
+
+
+_SHIELDS: dict[Shield, Callable[[Protected], str]] = {
+    Shield.WITHIN_POLICY: lambda p: f"withinClusterQueue is Never in ClusterQueue {p.by}",
+    Shield.RECLAIM_POLICY: lambda p: f"reclaimWithinCohort is Never in ClusterQueue {p.by}",
+    Shield.BORROW_POLICY: lambda p: (
+        f"ClusterQueue {p.by} would have to borrow, and its borrowWithinCohort is Never"
+    ),
+    Shield.PRIORITY: lambda p: f"its priority {p.priority} is too high for {p.value}",
+    Shield.WITHIN_QUOTA: lambda p: f"{p.by} uses no more than its own quota",
+    Shield.INACTIVE_QUEUE: lambda p: f"ClusterQueue {p.by} is inactive, so nothing is preempted",
+    Shield.FAIR_SHARE: lambda p: f"preempting it would not make the shares fairer for {p.by}",
+    Shield.NOT_ENOUGH: lambda p: "preempting it would not make enough room",
+}
+
+
+def help_texts(suggestions: Sequence[Suggestion], named: Naming = str) -> list[str]:
+    """What would help, a line each; suggestions that go together share one."""
+    lines: list[str] = []
+    for each in suggestions:
+        if each.advice is not Advice.WAIT_FOR_RELEASE:
+            lines.append(_HELP[each.advice](each, named))
+            continue
+        together = [
+            f"{text(one.amount, one.resource)} {one.resource}"
+            for one in suggestions
+            if (one.advice, one.flavor, one.where) == (each.advice, each.flavor, each.where)
+        ]
+        where = object_text(each.kind, each.where)
+        lines.append(f"wait until {several(together)} on {each.flavor} are released in {where}")
+    return list(dict.fromkeys(lines))
+
+
+def _raise_limit(one: Suggestion, named: Naming) -> str:
+    amount = f"{text(one.amount, one.resource)} {one.resource}"
+    return f"raise {one.field} of {object_text(one.kind, one.where)} by {amount}"
+
+
+def _set_policy(one: Suggestion, named: Naming) -> str:
+    return (
+        f"set preemption.{one.field} of ClusterQueue {one.where} to {one.value} "
+        f"(it is {one.detail}): this would preempt {several(map(named, one.workloads))}"
+    )
+
+
+def _create(one: Suggestion, named: Naming) -> str:
+    space = f" in namespace {one.detail}" if one.detail else ""
+    return f"create {one.kind} {one.where}{space}"
+
+
+_HELP: dict[Advice, Callable[[Suggestion, Naming], str]] = {
+    Advice.ASK_LESS: lambda s, _: (
+        f"ask for at most {text(s.amount, s.resource)} {s.resource} in total"
+    ),
+    Advice.RAISE_LIMIT: _raise_limit,
+    Advice.SET_POLICY: _set_policy,
+    Advice.RAISE_PRIORITY: lambda s, named: (
+        f"with priority {s.amount} or more it would preempt {several(map(named, s.workloads))}"
+    ),
+    Advice.TOLERATE: lambda s, _: f"tolerate the taint {s.detail} of flavor {s.flavor}",
+    Advice.MATCH_NODES: lambda s, _: (
+        f"change nodeSelector or affinity so that the nodes of flavor {s.flavor} match"
+    ),
+    Advice.OFFER_RESOURCE: lambda s, _: (
+        f"cover {s.resource} in ClusterQueue {s.where}, or do not request it"
+    ),
+    Advice.CREATE: _create,
+    Advice.RESUME: lambda s, _: f"set stopPolicy of {object_text(s.kind, s.where)} to None",
+    Advice.ACTIVATE: lambda s, _: f"repair {object_text(s.kind, s.where)}: {s.detail}",
+    Advice.ADMIT_NAMESPACE: lambda s, _: (
+        f"let namespaceSelector of ClusterQueue {s.where} match namespace {s.detail}"
+    ),
+    Advice.CORRECT: lambda s, _: f"correct it: {s.detail}",
+    Advice.WAIT_FOR_OTHERS: lambda s, named: f"wait for {several(map(named, s.workloads))}",
+    Advice.WAIT_FOR_PREEMPTED: lambda s, named: (
+        f"wait until {several(map(named, s.workloads))} left"
+    ),
+    Advice.WAIT_FOR_CHECKS: lambda s, _: (
+        f"wait for admission checks{f' {s.detail}' if s.detail else ''}"
+    ),
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that are done: equal lists, sizes as bounds, and writing them once."""
+
+from __future__ import annotations
+
+from bridge.objects import pod_set, workload
+from kuota.api.workload import AdmissionCheckState, ReclaimablePod
+from kuota.bridge.nomination import may_nominate
+from kuota.bridge.reclaimable import limited, reclaimable_status, same_pods
+
+
+def done(**counts: int) -> list[ReclaimablePod]:
+    return [ReclaimablePod(name=name, count=count) for name, count in counts.items()]
+
+
+def test_order_does_not_matter_but_counts_and_names_do() -> None:
+    assert same_pods(done(a=1, b=2), done(b=2, a=1))
+    assert same_pods(None, [])
+    assert not same_pods(done(a=1, b=2), done(a=1, b=1))
+    assert not same_pods(done(a=1, b=2), done(a=1))
+    assert not same_pods(None, done(a=1))
+
+
+def test_no_more_pods_are_done_than_there_are() -> None:
+    obj = workload("train", pod_set("a", 3), pod_set("b", 5))
+    assert limited(done(a=4, b=2, unknown=9), obj) == done(a=3, b=2, unknown=9)
+
+
+def test_the_list_is_written_only_when_it_changes_and_zeros_are_spelled_out() -> None:
+    obj = workload("train", status={"reclaimablePods": [{"name": "a", "count": 1}]})
+    assert reclaimable_status(obj, done(a=1)) == {}
+    assert reclaimable_status(obj, done(a=0)) == {"reclaimablePods": [{"name": "a", "count": 0}]}
+
+
+def test_clusters_are_proposed_while_the_check_is_pending_and_none_has_the_workload() -> None:
+    pending, ready = (AdmissionCheckState(name="mk", state=state) for state in ("Pending", "Ready"))
+    placed = workload(status={"clusterName": "east"})
+    assert may_nominate(workload(), pending, elastic=False)
+    assert not may_nominate(workload(), ready, elastic=False)
+    assert not may_nominate(workload(), None, elastic=False)
+    assert not may_nominate(placed, pending, elastic=False)
+    assert may_nominate(placed, pending, elastic=True)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A world, and beside it a plain list of what it was told, to judge the one by the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.properties.definition import Definition, numbers
+from kuota.api.base import Key
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.engine.model import ClusterQueue, Cohort, LocalQueue, Workload
+from kuota.engine.pending import Place, backoff_over
+from kuota.engine.policy import Policy
+from kuota.sim.world import World
+
+
+class Witness:
+    def __init__(self, policy: Policy, told: Iterable[Known] = ()) -> None:
+        self.world = World(policy)
+        self.queues: dict[str, ClusterQueue] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.local_queues: dict[Key, LocalQueue] = {}
+        for value in told:
+            self.apply(Stored(value=value))
+
+    @property
+    def engine(self) -> Engine:
+        return self.world.engine
+
+    def apply(self, fact: Fact) -> None:
+        match fact:
+            case Stored(value=ClusterQueue() as queue):
+                self.queues[queue.name] = queue
+            case Stored(value=Cohort() as cohort):
+                self.cohorts[cohort.name] = cohort
+            case Stored(value=LocalQueue() as local):
+                self.local_queues[local.key] = local
+            case Gone(kind=kind, key=key):
+                if kind is ClusterQueue:
+                    self.queues.pop(key.name, None)
+                elif kind is Cohort:
+                    self.cohorts.pop(key.name, None)
+                elif kind is LocalQueue:
+                    self.local_queues.pop(key, None)
+        self.engine.apply(fact, self.world.now)
+
+    def definition(self) -> Definition:
+        """Quota and usage as they ought to be, by what the workloads say they hold."""
+        charged = [
+            (each.reservation.cluster_queue, each.reservation.usage)
+            for each in self.engine.state.workloads.values()
+            if each.reservation is not None and each.charged
+        ]
+        return Definition(self.queues, self.cohorts, charged)
+
+    def check_numbers(self) -> None:
+        assert self.definition().numbers() == numbers(self.engine.state.tree)
+
+    def check_nobody_is_lost(self) -> None:
+        """Everyone is charged, or pending in the one right queue, or held out for a reason."""
+        for workload in self.engine.state.workloads.values():
+            holder, queue = self._holder(workload), self._queue(workload)
+            running = self.engine.state.running(workload.key)
+            assert (holder or None) == (running.queue if running else None)
+            assert ([queue] if queue else []) == self._pending_in(workload.key)
+
+    def check_who_waits_knows_why(self) -> None:
+        """To be asked when the world is at rest."""
+        for workload in self.engine.state.workloads.values():
+            if self._queue(workload):
+                assert self.why(workload), workload
+
+    def why(self, workload: Workload) -> str:
+        """Why it waits: it was told, its class was, its queue is shut, or it is not its turn."""
+        queue = self.engine.queues[self._queue(workload)]
+        if workload.key in self.engine.last:
+            return "decided"
+        if queue.place(workload.key) is Place.PARKED:
+            if not backoff_over(workload, self.world.now):
+                return "back-off"
+            return "class" if queue.parked_reason(workload.key) else ""
+        if not self.engine.state.pops(queue.name):
+            return "queue"
+        ahead = next(each for each in queue.ordered() if queue.place(each.key) is Place.HEAP)
+        return "turn" if ahead.key in self.engine.last else ""
+
+    def _holder(self, workload: Workload) -> str:
+        """The queue that has to be charged, if any."""
+        if not workload.charged or workload.reservation is None:
+            return ""
+        name = workload.reservation.cluster_queue
+        return name if name in self.queues else ""
+
+    def _queue(self, workload: Workload) -> str:
+        """The queue that the workload has to wait in, if any."""
+        local = self.local_queues.get(workload.local_queue)
+        if not workload.queueable or local is None or local.stop_policy != "None":
+            return ""
+        return local.cluster_queue if local.cluster_queue in self.queues else ""
+
+    def _pending_in(self, key: Key) -> list[str]:
+        return [name for name in self.queues if key in self.engine.queues[name]]
