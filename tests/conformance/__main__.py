@@ -22,7 +22,8 @@ def judge(case: Case, suites: dict[str, Adapter], skips: Skips) -> tuple[str, st
         return "SKIP", reason
     adapter = suites.get(case.suite)
     if adapter is None:
-        return "FAIL", f"no adapter for suite {case.suite}"
+        reason = skips.not_yet(case.suite)
+        return ("SKIP", reason) if reason else ("FAIL", f"no adapter for suite {case.suite}")
     for run in case.runs():
         difference = _difference(adapter, run)
         if difference:

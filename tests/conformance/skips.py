@@ -17,6 +17,7 @@ class Skips:
         self.suites: dict[str, str] = table.get("suites", {})
         self.inputs: dict[str, dict[str, str]] = table.get("inputs", {})
         self.cases: dict[str, str] = table.get("cases", {})
+        self.later: dict[str, str] = table.get("later", {})
 
     def reason(self, suite: str, case: str, inputs: Collection[str] = ()) -> str | None:
         """Why a case with these inputs is not run; None when it must be."""
@@ -27,5 +28,12 @@ class Skips:
                 return reason
         for name, reason in self.inputs.get(suite, {}).items():
             if name in inputs:
+                return reason
+        return None
+
+    def not_yet(self, suite: str) -> str | None:
+        """Why nothing runs the suite so far; None when something should."""
+        for pattern, reason in self.later.items():
+            if fnmatch.fnmatchcase(suite, pattern):
                 return reason
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for victims read off `spec/decisions.md` 5 word by word, for comparison only."""
+"""The search for victims written down rule by rule, for comparison only."""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ WORKLOADS = tuple(f"w{number}" for number in range(10))
 
 _ODD = (-(2**70), -1, 2**63 - 1, 2**63, 2**70)
 _TAINT = Taint(key="spot", value="", effect="NoSchedule")
-_RULES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
+_WITHIN = ("LowerPriority", "LowerOrNewerEqualPriority", "Never")
+_RECLAIM = ("Any", "LowerPriority", "Never")
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,23 @@ class Kinds:
     wild: bool = False
 
     @property
-    def amounts(self) -> st.SearchStrategy[int]:
-        small = st.integers(0, 6)
-        return st.one_of(small, small, small, st.sampled_from(_ODD)) if self.wild else small
+    def nominal(self) -> st.SearchStrategy[int]:
+        return self._mostly((2, 3, 4, 1, 0))
+
+    @property
+    def limits(self) -> st.SearchStrategy[int]:
+        return self._mostly((2, 1, 4, 0))
+
+    @property
+    def requests(self) -> st.SearchStrategy[int]:
+        return self._mostly((2, 1, 3, 1, 2, 4, 0))
+
+    def _mostly(self, usual: tuple[int, ...]) -> st.SearchStrategy[int]:
+        return st.sampled_from((*usual * 3, *_ODD) if self.wild else usual)
 
     @property
     def counts(self) -> st.SearchStrategy[int]:
-        one = st.just(1)
-        return st.one_of(one, one, st.integers(-1, 4) if self.wild else st.integers(1, 3))
+        return st.sampled_from((1, 1, 1, 2, 3, -1, 0) if self.wild else (1, 1, 1, 1, 2))
 
     def names(self, known: tuple[str, ...], *missing: str) -> st.SearchStrategy[str]:
         """One of the known names; in the wild, at times one that nobody has."""
@@ -113,10 +123,10 @@ def policies(draw: st.DrawFn, *, extras: bool = True) -> Policy:
 
 @st.composite
 def quotas(draw: st.DrawFn, kinds: Kinds, *, limited: bool) -> Quota:
-    nominal = draw(kinds.amounts)
+    nominal = draw(kinds.nominal)
     if not limited:
         return Quota(nominal)
-    limits = st.none() | st.none() | kinds.amounts
+    limits = st.none() | st.none() | kinds.limits
     borrowing, lending = draw(limits), draw(limits)
     if lending is not None and not kinds.wild:
         lending = min(lending, nominal)
@@ -126,8 +136,9 @@ def quotas(draw: st.DrawFn, kinds: Kinds, *, limited: bool) -> Quota:
 @st.composite
 def tables(draw: st.DrawFn, kinds: Kinds, *, limited: bool) -> dict[str, int | Quota]:
     """Quotas by flavor and resource, for `build.groups`."""
-    flavors = draw(st.lists(kinds.names(FLAVORS, "gone"), min_size=1, max_size=2, unique=True))
-    known = (RESOURCES, RESOURCES, RESOURCES, RESOURCES[:1])
+    pairs = (FLAVORS[:1], FLAVORS[:1], FLAVORS, FLAVORS[::-1])
+    flavors = draw(st.sampled_from((*pairs * 3, (*FLAVORS, "gone")) if kinds.wild else pairs))
+    known = (*[RESOURCES] * 9, RESOURCES[:1])
     resources = draw(st.sampled_from((*known, (*RESOURCES, "pods")) if kinds.wild else known))
     return {
         f"{flavor}/{resource}": draw(quotas(kinds, limited=limited))
@@ -154,8 +165,8 @@ def cohorts(draw: st.DrawFn, kinds: Kinds) -> Cohort:
 
 @st.composite
 def cluster_queues(draw: st.DrawFn, kinds: Kinds, names: tuple[str, ...] = QUEUES) -> ClusterQueue:
-    cohort = draw(st.sampled_from(("", *COHORTS)))
-    reclaim = draw(st.sampled_from(("Never", "LowerPriority", "Any")))
+    cohort = draw(st.sampled_from((*COHORTS[:2] * 2, *COHORTS, "")))
+    reclaim = draw(st.sampled_from(_RECLAIM))
     odd = st.integers(0, 19)
     return ClusterQueue(
         name=draw(st.sampled_from(names)),
@@ -170,7 +181,7 @@ def cluster_queues(draw: st.DrawFn, kinds: Kinds, names: tuple[str, ...] = QUEUE
             preference=draw(st.sampled_from(("", "PreemptionOverBorrowing"))),
         ),
         preemption=Preemption(
-            within_cluster_queue=draw(st.sampled_from(_RULES[:3])),
+            within_cluster_queue=draw(st.sampled_from(_WITHIN)),
             reclaim_within_cohort=reclaim,
             borrow_within_cohort=draw(st.booleans()) and (kinds.wild or reclaim != "Never"),
             borrow_max_priority=draw(st.none() | st.integers(-1, 1)),
@@ -208,7 +219,7 @@ def pod_sets(draw: st.DrawFn, kinds: Kinds, name: str) -> PodSet:
     spec = PodSpec(tolerations=[Toleration(operator="Exists")] if tolerant else None)
     few = 0 if kinds.wild and draw(st.integers(0, 9)) == 0 else 1
     wanted = kinds.names(RESOURCES, "other") if few == 0 else st.sampled_from(RESOURCES)
-    requests = draw(st.dictionaries(wanted, kinds.amounts, min_size=few, max_size=2))
+    requests = draw(st.dictionaries(wanted, kinds.requests, min_size=few, max_size=2))
     fewer = st.integers(0, max(0, count)) if kinds.wild else st.integers(1, count)
     return PodSet(
         name=name,
@@ -227,7 +238,7 @@ def workloads(
 ) -> Workload:
     """A workload that waits; unless `fresh`, perhaps with a past, and in the wild with quota."""
     name = draw(st.sampled_from(names))
-    sizes = st.sampled_from((1, 1, 1, 1, 2, 3, 0) if kinds.wild else (1, 1, 1, 2))
+    sizes = st.sampled_from((1, 1, 1, 1, 2, 3, 0) if kinds.wild else (1, 1, 1, 1, 2))
     doubled = kinds.wild and draw(st.integers(0, 9)) == 0
     sets = tuple(
         draw(pod_sets(kinds, "same" if doubled else f"p{number}")) for number in range(draw(sizes))
@@ -322,7 +333,8 @@ _NAMES: dict[type[Known], tuple[str, ...]] = {
 
 @st.composite
 def departures(draw: st.DrawFn) -> Gone:
-    kind = draw(st.sampled_from(list(_NAMES)))
+    seldom = draw(st.integers(0, 3)) == 0
+    kind = draw(st.sampled_from(list(_NAMES) if seldom else list(_NAMES)[:4]))
     name = draw(st.sampled_from(_NAMES[kind]))
     namespaced = kind in (Workload, LocalQueue)
     return Gone(kind=kind, key=key(name) if namespaced else Key("", name))
@@ -344,13 +356,18 @@ def _cohort_trees(kinds: Kinds) -> st.SearchStrategy[list[Cohort]]:
 @st.composite
 def clusters(draw: st.DrawFn, kinds: Kinds) -> list[Known]:
     """Everything but workloads, in an order in which all that is named exists when it is needed."""
-    names = draw(st.integers(1, len(QUEUES)))
     made: list[Known] = [Namespace(name="default"), AdmissionCheck(name="check", active=True)]
     made += [ResourceFlavor(name=name) for name in FLAVORS]
     made += draw(_cohort_trees(kinds))
-    made += [draw(cluster_queues(kinds, (name,))) for name in QUEUES[:names]]
+    made += [draw(cluster_queues(kinds, (name,))) for name in QUEUES]
     made += [
         LocalQueue(key=key(local), cluster_queue=name)
         for local, name in zip(LOCAL_QUEUES, QUEUES, strict=True)
     ]
     return made
+
+
+def crowds(kinds: Kinds, most: int = 10) -> st.SearchStrategy[list[Workload]]:
+    """Several workloads that were just submitted."""
+    fresh = workloads(kinds, fresh=True)
+    return st.lists(fresh, min_size=most // 2, max_size=most, unique_by=lambda each: each.key)

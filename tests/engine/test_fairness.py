@@ -19,7 +19,7 @@ SPOT = FlavorResource("spot", "gpu")
 
 
 def two_levels() -> Stage:
-    """The tree of `spec/decisions.md` 2.10 with two levels."""
+    """A tree of two levels."""
     stage = Stage()
     stage.cohort("R", quota=2)
     stage.cohort("M", "R", quota=Quota(0, borrowing_limit=4, lending_limit=5))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flavor is taken when several would do: the table of `spec/decisions.md` 4.8."""
+"""Which flavor is taken when several would do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Victims without fair sharing: stories of `spec/decisions.md` 5.6, 5.7 and 10."""
+"""Victims without fair sharing, told as stories."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Victims under fair sharing: stories of `spec/decisions.md` 5.10 and 10."""
+"""Victims under fair sharing, told as stories."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def command(
     except Invalid as error:
         raise click.BadParameter(str(error), param_hint="--feature-gates") from None
     verdict = inspected(load(paths), gates)
-    _show(verdict, output)
+    show(verdict, output)
     sys.exit(_status(verdict))
 
 
@@ -73,31 +73,23 @@ def _status(verdict: Verdict) -> int:
     return FAULTY if verdict.faults else 0
 
 
-def _show(verdict: Verdict, output: str) -> None:
+def show(verdict: Verdict, output: str) -> None:
+    """Print a verdict as "text", "json" or "yaml"."""
     if output == "text":
         for finding in verdict.findings:
             click.echo(str(finding))
         click.echo(_summary(verdict))
         return
-    import msgspec
+    from . import output as printed
 
-    document = msgspec.to_builtins(
-        {
-            "objects": verdict.objects,
-            "skipped": verdict.skipped,
-            "faults": verdict.faults,
-            "warnings": verdict.warnings,
-            "findings": verdict.findings,
-        }
-    )
-    if output == "json":
-        import json
-
-        click.echo(json.dumps(document, indent=2))
-    else:
-        import yaml
-
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    document = {
+        "objects": verdict.objects,
+        "skipped": verdict.skipped,
+        "faults": verdict.faults,
+        "warnings": verdict.warnings,
+        "findings": verdict.findings,
+    }
+    printed.show(document, output)
 
 
 def _summary(verdict: Verdict) -> str:

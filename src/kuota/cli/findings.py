@@ -115,9 +115,9 @@ def _ours(obj: Json) -> bool:
 def _own_findings(manifests: Sequence[Manifest], gates: Gates) -> Iterator[Finding]:
     for manifest in manifests:
         for fault in (*manifest.faults, *_faults(manifest.object, gates)):
-            yield _finding(manifest, fault)
+            yield finding(manifest, fault)
         for warning in webhook_warnings(_current(manifest.object)):
-            yield _finding(manifest, warning, Severity.WARNING)
+            yield finding(manifest, warning, Severity.WARNING)
 
 
 def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
@@ -195,15 +195,15 @@ def _repeats(manifests: Sequence[Manifest]) -> Iterator[Finding]:
                 message=message,
                 fix="remove one of them, or rename it",
             )
-            yield _finding(manifest, fault)
+            yield finding(manifest, fault)
 
 
 def _remarks(manifests: Sequence[Manifest]) -> Iterator[Finding]:
     for remark in reference_findings([_current(each.object) for each in manifests]):
-        yield _finding(manifests[remark.index], remark.fault, Severity.WARNING)
+        yield finding(manifests[remark.index], remark.fault, Severity.WARNING)
 
 
-def _finding(manifest: Manifest, fault: FieldError, severity: Severity = Severity.ERROR) -> Finding:
+def finding(manifest: Manifest, fault: FieldError, severity: Severity = Severity.ERROR) -> Finding:
     kind = text(manifest.object.get("kind"))
     return Finding(
         file=manifest.source,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kuota.view.plan import Plan, WorkloadRow
 
     from .findings import Finding, Verdict
-    from .manifests import Manifest
 
 FAULTY = 1
 UNREADABLE = 2
@@ -118,7 +117,7 @@ def _scene(
     """The scene and what `kuota check` would warn of; ends the command when there are faults."""
     from kuota.sim.scene import staged
 
-    from .findings import inspected
+    from .findings import finding, inspected
     from .manifests import load
 
     manifests = load(paths)
@@ -127,14 +126,75 @@ def _scene(
         _refuse(verdict, output)
     scene = staged([each.object for each in manifests], settings, gates)
     if scene.misfits:
-        misfits = [_finding(manifests[each.index], each.fault) for each in scene.misfits]
+        misfits = [finding(manifests[each.index], each.fault) for each in scene.misfits]
         _refuse(_with(verdict, misfits), output)
     return scene, [*scene.notes, *map(str, verdict.findings)]
 
 
-def _refuse(verdict: Verdict, output: str) -> None:
+def _refuse(verdict: Verdict, output: str) -> NoReturn:
     """Say what is wrong as `kuota check` does, and end the command."""
     from .check import show
 
     show(verdict, output if output in ("json", "yaml") else "text")
     sys.exit(UNREADABLE if verdict.unreadable else FAULTY)
+
+
+def _with(verdict: Verdict, more: list[Finding]) -> Verdict:
+    import msgspec
+
+    return msgspec.structs.replace(verdict, findings=[*verdict.findings, *more])
+
+
+def _plan(scene: Scene, notes: list[str], settings: Configuration | None, gates: Gates) -> Plan:
+    import msgspec
+
+    from kuota.bridge.settings import policy
+    from kuota.sim.timeline import played
+    from kuota.view.build import Builder, Past, Subject
+
+    rules = policy(settings, gates)
+    if rules.block_until_ready:
+        notes.append("Pods are taken to be ready as soon as they are admitted.")
+        rules = msgspec.structs.replace(rules, block_until_ready=False)
+    end = played(scene, rules)
+    subjects = [
+        Subject(key=each.workload.key, name=each.name, kind=each.kind, workload=each.workload)
+        for each in scene.arrivals
+    ]
+    subjects += [
+        Subject(key=each.key, name=each.key.name, kind="Job", queue=each.queue, stranded=each.why)
+        for each in scene.stranded
+    ]
+    past = Past(events=end.events, borrowed=end.borrowed, restless=end.restless)
+    return Builder(end.engine, end.now, subjects, past).plan(notes)
+
+
+def _row(plan: Plan, wanted: str) -> WorkloadRow:
+    """The workload that the user means, by the name of its job or by its own."""
+    for row in plan.workloads:
+        namespace = row.name.partition("/")[0]
+        if wanted in (row.name, f"{namespace}/{row.workload}"):
+            return row
+    import difflib
+
+    names = [row.name for row in plan.workloads]
+    close = difflib.get_close_matches(wanted, names, n=1)
+    bare = [name for name in names if name.partition("/")[2] == wanted]
+    hint = f"did you mean {(bare or close)[0]}?" if bare or close else f"there are: {names}"
+    raise click.BadParameter(f"no workload {wanted}; {hint}", param_hint="--explain")
+
+
+def _show(shown: Plan | WorkloadRow, output: str) -> None:
+    from kuota.view.plan import Plan as PlanRow
+
+    from . import output as printed
+
+    if output in printed.FORMATS:
+        printed.show(shown, output)
+        return
+    from . import tables
+
+    if isinstance(shown, PlanRow):
+        tables.print_plan(shown, wide=output == "wide")
+    else:
+        tables.print_explanation(shown)

@@ -11,13 +11,13 @@ from kuota.api.base import Key
 from kuota.api.quantity import UNLIMITED, add, sub
 
 from .amounts import FlavorResource
-from .assignment import Mode
 from .candidates import ANY, LOWER, LOWER_OR_NEWER
 from .entry import Entry, Head
 from .explanation import Advice, Lack, Limit, Suggestion, Tried
 from .model import ClusterQueue, Preemption, Workload
 from .nominate import plan
-from .reasons import Cause, Reason
+from .preempt import targets
+from .reasons import Cause
 from .snapshot import Queue, Snapshot
 from .tree import Node
 
@@ -29,7 +29,8 @@ def suggestions(entry: Entry, tried: Sequence[Tried], snapshot: Snapshot) -> lis
     short = [each for each in tried if each.lacks]
     short.sort(key=lambda each: _hopes(each.lacks))
     found = [one for each in short for one in _waits(each.lacks)]
-    if any(each.mode is Mode.PREEMPT or _only_short(each.lacks) for each in short):
+    found += [one for each in short for one in _smaller(each.lacks, entry, snapshot)]
+    if any(_only_short(each.lacks) for each in short):
         found += _preemptions(entry, snapshot)
     found += [one for each in short for one in _changes(each.lacks, entry)]
     return list(dict.fromkeys(found))
@@ -67,10 +68,8 @@ def _changes(lacks: Sequence[Lack], entry: Entry) -> Iterator[Suggestion]:
         reason = each.reason
         match reason.cause:
             case Cause.INSUFFICIENT:
-                yield from _less(reason, reason.limit, lacks)
                 yield from _raised(each, entry.queue.node, reason.missing)
             case Cause.EXCEEDS_MAX:
-                yield from _less(reason, reason.limit, lacks)
                 asked = add(reason.assumed, reason.requested)
                 yield from _raised(each, entry.queue.node, sub(asked, reason.limit))
             case Cause.UNDECLARED:
@@ -88,13 +87,30 @@ def _changes(lacks: Sequence[Lack], entry: Entry) -> Iterator[Suggestion]:
                 yield Suggestion(advice=Advice.CREATE, kind="ResourceFlavor", where=reason.flavor)
 
 
-def _less(reason: Reason, room: int, lacks: Sequence[Lack]) -> Iterator[Suggestion]:
-    """Asking for less helps only if this is all that stands in the way."""
-    room = sub(room, reason.assumed)
-    if room > 0 and len(lacks) == 1:
+def _smaller(lacks: Sequence[Lack], entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
+    """How much less to ask for. It helps only if this is all that stands in the way."""
+    reason = lacks[0].reason
+    if len(lacks) > 1 or reason.cause not in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX):
+        return
+    column = FlavorResource(reason.flavor, reason.resource)
+    room = sub(reason.limit, reason.assumed)
+    if room > 0:
         yield Suggestion(
             advice=Advice.ASK_LESS, flavor=reason.flavor, resource=reason.resource, amount=room
         )
+    cell = entry.queue.node.cell(column)
+    own = sub(sub(cell.nominal, cell.used), reason.assumed)
+    if room < own < reason.requested and not reason.assumed:
+        wanted = frozenset((column,))
+        victims = targets(entry.workload, entry.queue, wanted, {column: own}, snapshot)
+        if victims:
+            yield Suggestion(
+                advice=Advice.ASK_LESS,
+                flavor=reason.flavor,
+                resource=reason.resource,
+                amount=own,
+                workloads=tuple(sorted(each.running.key for each in victims)),
+            )
 
 
 def _raised(lack: Lack, node: Node, missing: int) -> Iterator[Suggestion]:
@@ -208,5 +224,5 @@ def _victims(
     head = Head(workload or entry.workload, queue.name)
     tried = Entry(head, queue, snapshot.policy)
     with snapshot.trial():
-        _, targets = plan(tried, snapshot, None)
-    return tuple(sorted(target.running.key for target in targets))
+        _, found = plan(tried, snapshot, None)
+    return tuple(sorted(each.running.key for each in found))

@@ -45,7 +45,7 @@ def kept_back(node: Node, column: FlavorResource) -> list[tuple[Node, int]]:
 
     Only nodes beside the way to the root count: what is kept on the way is the node's own to use.
     """
-    found = []
+    found: list[tuple[Node, int]] = []
     at = node
     for cohort in node.ancestors():
         for child in (*cohort.cohorts.values(), *cohort.queues.values()):

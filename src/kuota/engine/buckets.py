@@ -3,8 +3,9 @@
 
 Everything is a ladder: a heap whose rungs are pending workloads, or ladders themselves. A bucket
 is a ladder of workloads of one scheduling class, a side is a ladder of buckets, and a lane holds
-two sides: what may be tried (active) and what waits for room (parked). Parking a class moves one
-bucket from side to side; a flush of a lane swaps its sides. Neither looks at single workloads.
+three sides: what may be tried (active), what waits for a flush (parked), and what waits for more
+room than a flush would find (stuck). Parking a class moves one bucket from side to side; a flush of
+a lane swaps the first two. Neither looks at single workloads.
 
 Heaps are lazy. What leaves, or gets worse, keeps its old entry until that comes to the top; what
 gets better is entered again. An entry counts only while its rung says it is `listed` there, so
@@ -239,29 +240,29 @@ class Side(Ladder[Bucket]):
 class Lane(Rung):
     """Workloads that are flushed together: those of one namespace, or of one LocalQueue."""
 
-    __slots__ = ("active", "key", "parked")
+    __slots__ = ("active", "key", "parked", "stuck")
 
     def __init__(self, key: Key) -> None:
         super().__init__()
         self.key = key
         self.active = Side(self)
         self.parked = Side(self)
+        self.stuck = Side(self)
 
     @property
     def empty(self) -> bool:
-        return not self.active.count and not self.parked.count
+        return not (self.active.count or self.parked.count or self.stuck.count)
 
     def best(self) -> Pending | None:
         return self.active.best()
 
-    def park(self, name: ClassKey) -> int:
+    def park(self, name: ClassKey, *, stuck: bool = False) -> int:
         """Park what is active of a class; answers how many."""
-        bucket = self.active.take(name)
-        if bucket is None:
-            return 0
-        moved = bucket.count
-        self.parked.give(bucket)
-        return moved
+        return _move(name, self.active, self.stuck if stuck else self.parked)
+
+    def unstick(self, name: ClassKey) -> None:
+        """Let the next flush find what is stuck of a class."""
+        _move(name, self.stuck, self.parked)
 
     def release(self) -> int:
         """Make everything parked active; answers how many."""
@@ -278,4 +279,13 @@ class Lane(Rung):
         return moved
 
     def holds(self, name: ClassKey) -> bool:
-        return name in self.active.buckets or name in self.parked.buckets
+        return any(name in side.buckets for side in (self.active, self.parked, self.stuck))
+
+
+def _move(name: ClassKey, source: Side, target: Side) -> int:
+    bucket = source.take(name)
+    if bucket is None:
+        return 0
+    moved = bucket.count
+    target.give(bucket)
+    return moved

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a preemptor may displace, and in which order they are considered (`spec/decisions.md` 5.2).
+"""Whom a preemptor may displace, and in which order they are considered.
 
 What both ways of searching share: the demand itself, the eligibility test, the order of candidates
 and the return of victims that were not needed. Candidates are found as they are asked for, because

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Victims without fair sharing: own queue by priority, the cohort by who is over its quota.
 
-`spec/decisions.md` 5.3 to 5.5. Once some subtree around the preemptor could hold its request within
+Once some subtree around the preemptor could hold its request within
 that subtree's own quota, whoever outside it is over quota uses what belongs to the preemptor: these
 are the *hierarchy* candidates. The rest of the cohort are *priority* candidates.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scheduling cycle: heads in, decisions out (`spec/decisions.md` 3).
+"""One scheduling cycle: heads in, decisions out.
 
     heads -> nominate each on the untouched snapshot -> order -> settle one by one -> decisions
 

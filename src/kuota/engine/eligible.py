@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the pods could run on a flavor's nodes, quota aside (`spec/decisions.md` 4.5)."""
+"""Whether the pods could run on a flavor's nodes, quota aside."""
 
 from __future__ import annotations
 

@@ -32,6 +32,7 @@ from .model import (
     Topology,
     Workload,
 )
+from .need import Horizon, needs_of
 from .policy import Policy
 from .queues import Queues
 from .reasons import Requeue
@@ -55,18 +56,21 @@ class Engine:
         self.cycles = 0
         self.last: dict[Key, Decision] = {}
         self._evicting: set[Key] = set()
-        self._flush: set[str] = set()
-        self._unready = 0
+        self._unready: set[Key] = set()
+        self._changed: set[str] = set()
+        self._released: set[str] = set()
 
     # Facts
 
     def apply(self, fact: Fact, now: Instant) -> None:
         """Take note of something that happened. Decides nothing."""
         match fact:
+            case Stored(value=Workload() as workload):
+                self._workload(workload, now)
             case Stored(value=value):
-                self._wake(self._stored(value, now))
+                self._changed |= self._stored(value, now)
             case Gone(kind=kind, key=key):
-                self._wake(self._gone(kind, key, now))
+                self._gone(kind, key)
             case AdmissionFailed(key=key):
                 self._admission_failed(key, now)
             case EvictionFailed(key=key):
@@ -74,14 +78,11 @@ class Engine:
             case _:
                 assert_never(fact)
 
-    def _wake(self, names: Woken) -> None:
-        """Remember to try again, in the next cycle, what is parked in these ClusterQueues."""
-        self._flush |= names
-
     def _stored(self, value: Known, now: Instant) -> Woken:
+        """Take note of an object other than a Workload; answers with the queues it may help."""
         match value:
             case Workload():
-                return self._workload(value, now)
+                return NOBODY
             case LocalQueue():
                 self.state.local_queues[value.key] = value
                 self.history.weigh(value)
@@ -104,11 +105,11 @@ class Engine:
             case _:
                 assert_never(value)
 
-    def _gone(self, kind: type[Known], key: Key, now: Instant) -> Woken:
+    def _gone(self, kind: type[Known], key: Key) -> None:
         state = self.state
         if kind is Workload:
-            return self._workload_gone(key)
-        if kind is LocalQueue:
+            self._workload_gone(key)
+        elif kind is LocalQueue:
             state.local_queues.pop(key, None)
             self.queues.drop_local_queue(key)
             self.history.forget(key)
@@ -125,41 +126,42 @@ class Engine:
             state.drop_topology(key.name)
         elif kind is AdmissionCheck:
             state.drop_check(key.name)
-        return NOBODY
 
-    def _workload(self, new: Workload, now: Instant) -> Woken:
+    def _workload(self, new: Workload, now: Instant) -> None:
         state = self.state
         old = state.workloads.get(new.key)
-        woken = state.tree_of(state.queue_of(old)) if _frees(old, new) and old else NOBODY
-        self._count_unready(old, new)
+        if old is not None and _frees(old, new):
+            self._released |= state.tree_of(state.queue_of(old))
         state.workloads[new.key] = new
         state.record(new)
+        self._note_readiness(new.key, new.charged and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
             self._evicting.discard(new.key)
         self.history.follow(old, new, now)
         self.queues.put_workload(new, now)
         if not new.queueable or new.reservation is not None:
             self.last.pop(new.key, None)
-        return woken
 
-    def _workload_gone(self, key: Key) -> Woken:
+    def _workload_gone(self, key: Key) -> None:
         old = self.state.workloads.pop(key, None)
         if old is None:
-            return NOBODY
-        self._count_unready(old, None)
+            return
+        self._note_readiness(key, False)
         self.state.discharge(key)
         self.queues.drop_workload(key)
         self.history.drop(old)
         self._evicting.discard(key)
         self.last.pop(key, None)
-        return self.state.tree_of(self.state.queue_of(old))
+        self._released |= self.state.tree_of(self.state.queue_of(old))
 
-    def _count_unready(self, old: Workload | None, new: Workload | None) -> None:
-        """Keep count of charged workloads whose pods are not ready; none left wakes everybody."""
-        before = self._unready
-        self._unready += _unready(new) - _unready(old)
-        if self.policy.block_until_ready and before and not self._unready:
-            self._wake(frozenset(self.state.queues))
+    def _note_readiness(self, key: Key, unready: bool) -> None:
+        """Keep who is charged and not ready; when nobody is left, blocked admission goes on."""
+        if unready:
+            self._unready.add(key)
+        elif key in self._unready:
+            self._unready.discard(key)
+            if self.policy.block_until_ready and not self._unready:
+                self._changed |= self.state.queues.keys()
 
     def _admission_failed(self, key: Key, now: Instant) -> None:
         """Take the assumed charge back. The workload waits again, if it is still there."""
@@ -169,6 +171,7 @@ class Engine:
             return
         self.history.drop(workload)
         self.state.record(workload)
+        self._note_readiness(key, workload.charged and not workload.pods_ready)
         if workload.queueable:
             self.queues.put_workload(workload, now)
 
@@ -186,7 +189,7 @@ class Engine:
             self.snapshot(now),
             self.state.namespaces,
             evicting=self._evicting,
-            not_ready=lambda: self.policy.block_until_ready and self._unready > 0,
+            not_ready=lambda: self.policy.block_until_ready and bool(self._unready),
         )
         decided = {decision.workload.key: decision for decision in outcome.decisions}
         for pending in heads:
@@ -217,9 +220,13 @@ class Engine:
         return explain(self, key, now)
 
     def _flush_parked(self, now: Instant) -> None:
-        if self._flush:
-            names, self._flush = self._flush, set()
-            self.queues.flush(sorted(names), now)
+        """Wake what is parked where queues changed, and where quota was released all that helps."""
+        released, self._released = self._released - self._changed, set()
+        changed, self._changed = self._changed, set()
+        if changed:
+            self.queues.flush(sorted(changed), now)
+        if released:
+            self.queues.flush(sorted(released), now, Horizon(self.state.queues).reach)
 
     def believe(self, pending: Pending, decision: Decision | None, now: Instant) -> None:
         """Believe one decision: charge what is admitted, put back what waits."""
@@ -232,15 +239,14 @@ class Engine:
                 self._admitted(decision, now)
             case Preempt():
                 self._evicting |= {v.workload.key for v in decision.victims if not v.leaving}
-                self._requeue(pending, Requeue.PENDING_PREEMPTION, None, decision, now)
+                self._put_back(pending, Requeue.PENDING_PREEMPTION, now)
             case Migrate():
                 self._evicting.add(decision.sibling.key)
-                self._requeue(pending, Requeue.PENDING_MIGRATION, None, decision, now)
+                self._put_back(pending, Requeue.PENDING_MIGRATION, now)
             case Evict():
                 self._evicting.add(decision.workload.key)
             case Wait():
-                bookmark = self._bookmark(pending, decision)
-                self._requeue(pending, decision.requeue, bookmark, decision, now)
+                self._waits(pending, decision, now)
             case _:
                 assert_never(decision)
 
@@ -250,22 +256,24 @@ class Engine:
         if decision.second_pass:
             return
         self.state.assume(workload, decision.cluster_queue, decision.usage)
-        self._unready += not workload.pods_ready
+        self._note_readiness(workload.key, not workload.pods_ready)
         self.history.push(workload, decision.cluster_queue)
 
-    def _requeue(
-        self,
-        pending: Pending,
-        reason: Requeue,
-        bookmark: Bookmark | None,
-        decision: Decision,
-        now: Instant,
-    ) -> None:
+    def _put_back(self, pending: Pending, reason: Requeue, now: Instant) -> None:
+        """A head whose victims are told to go: it comes again at once, and scans from the start."""
         if pending.second_pass:
             self.queues.requeue_second_pass(pending.key, now)
         else:
-            wait_reason = decision.reason if isinstance(decision, Wait) else None
-            self.queues.requeue(pending.key, reason, now, bookmark, wait_reason)
+            self.queues.requeue(pending.key, reason, now)
+
+    def _waits(self, pending: Pending, wait: Wait, now: Instant) -> None:
+        queue = self.state.queues.get(wait.cluster_queue)
+        if pending.second_pass or queue is None:
+            self._put_back(pending, wait.requeue, now)
+            return
+        bookmark = self._bookmark(pending, wait)
+        needs = needs_of(wait, queue.spec)
+        self.queues.requeue(pending.key, wait.requeue, now, bookmark, wait.reason, needs)
 
     def _bookmark(self, pending: Pending, wait: Wait) -> Bookmark | None:
         """Where the next flavor scan starts, by what became of this one."""
@@ -289,14 +297,8 @@ def _head(pending: Pending) -> Head:
     )
 
 
-def _unready(workload: Workload | None) -> int:
-    return int(workload is not None and workload.charged and not workload.pods_ready)
-
-
-def _frees(old: Workload | None, new: Workload) -> bool:
+def _frees(old: Workload, new: Workload) -> bool:
     """Whether the change may have made room for others."""
-    if old is None:
-        return False
     if new.finished > old.finished or new.active < old.active:
         return True
     if old.reservation is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Victims under fair sharing: from whoever borrows most, as long as that evens things out.
 
-`spec/decisions.md` 5.10. The request is counted as if granted; then the most loaded branch of the
+The request is counted as if granted; then the most loaded branch of the
 tree gives up one workload at a time, if the strategy approves of the shares before and after.
 """
 

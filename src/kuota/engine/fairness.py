@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dominant resource shares: who holds most of what belongs to others (`spec/decisions.md` 6.1).
+"""Dominant resource shares: who holds most of what belongs to others.
 
 A share is the node's usage beyond its own quota, as a fraction of what its parent could lend, in
 the resource where that fraction is largest, times 1000 and divided by the node's weight. What a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flavor every pod set gets for every resource (`spec/decisions.md` 4).
+"""Which flavor every pod set gets for every resource.
 
 Pod sets are taken in order, those of a named group together; each sees what earlier ones were
 given. The first that gets nothing ends the search. Nothing is changed: the answer is a value.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of two flavors is better, and when a flavor is good enough (`spec/decisions.md` 4.8)."""
+"""Which of two flavors is better, and when a flavor is good enough."""
 
 from __future__ import annotations
 

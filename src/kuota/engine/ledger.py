@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each LocalQueue has used, forgotten by half-life: admission fair sharing.
 
-`spec/decisions.md` 6.3 and 6.4. Amounts are exact nano-units, cut toward zero after every product,
+Amounts are exact nano-units, cut toward zero after every product,
 so that what decays reaches zero. The lower its usage, the sooner a LocalQueue's workloads go.
 """
 

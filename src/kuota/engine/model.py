@@ -223,12 +223,12 @@ class Workload(Struct):
 
     @property
     def charged(self) -> bool:
-        """Whether its reservation counts as usage (`spec/decisions.md` 2.7)."""
+        """Whether its reservation counts as usage."""
         return self.reservation is not None and self.active and not self.finished
 
     @property
     def queueable(self) -> bool:
-        """Whether it may wait in a queue at all (`spec/decisions.md` 7.1)."""
+        """Whether it may wait in a queue at all."""
         return (
             self.active
             and not self.finished

@@ -89,7 +89,7 @@ def replaced_slice(workload: Workload, queue: Queue) -> Running | None:
 
 
 def outdated(bookmark: Bookmark, head: Head, generation: int, cycle: int, policy: Policy) -> bool:
-    """Whether the scan has to start over (`spec/decisions.md` 4.7)."""
+    """Whether the scan has to start over."""
     if policy.on(Gate.FlavorFungibilityPreserveScanProgress):
         before, after = bookmark.class_id, head.workload.class_id
         if before and after and before != after:

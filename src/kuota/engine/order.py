@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order nominated entries are settled (`spec/decisions.md` 3.5 and 3.6).
+"""In which order nominated entries are settled.
 
 Ties that Kueue leaves to chance are broken by uid, then by name.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many pods a workload that may shrink should start with (`spec/decisions.md` 4.9)."""
+"""How many pods a workload that may shrink should start with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pending workloads of one ClusterQueue: who goes next, who is parked, who is in flight.
 
-`spec/decisions.md` 3.11, 3.12 and 7. Whether the queue is active, and which LocalQueues feed it,
+Whether the queue is active, and which LocalQueues feed it,
 is left to `kuota.engine.queues`. No operation costs more because more workloads wait: classes are
 parked and flushed as a whole (`kuota.engine.buckets`), and only workloads that may not come back
 with the next flush, because of back-off, are kept one by one.
@@ -18,6 +18,7 @@ from kuota.api.base import Key
 from .assignment import Bookmark
 from .buckets import Ladder, Lane, Pending, Rank
 from .model import Instant, Workload
+from .need import Needs, Reach, Stuck
 from .policy import Policy
 from .ranking import queue_timestamp
 from .reasons import Requeue, WaitReason
@@ -96,6 +97,7 @@ class PendingQueue:
         self._set_back: dict[Key, Pending] = {}
         self._due: list[tuple[Instant, Key]] = []
         self._failed: dict[str, WaitReason] = {}
+        self._stuck = Stuck()
         self._flushes = 0
         self._slot: tuple[Key, int] | None = None
         self._waiting = 0
@@ -143,7 +145,7 @@ class PendingQueue:
 
     def class_reason(self, class_id: str) -> WaitReason | None:
         """Why workloads of the class were last found not to fit; None once that may be outdated."""
-        return self._failed.get(class_id)
+        return self._failed.get(class_id) or self._stuck.reason(class_id)
 
     def parked_reason(self, key: Key) -> WaitReason | None:
         """Why a parked workload need not be tried: another of its class did not fit."""
@@ -199,6 +201,7 @@ class PendingQueue:
         now: Instant,
         bookmark: Bookmark | None = None,
         wait_reason: WaitReason | None = None,
+        needs: Needs | None = None,
     ) -> bool:
         """Put back a workload that was not admitted; False if it is in its place already.
 
@@ -225,14 +228,22 @@ class PendingQueue:
             self._to_heap(pending, now)
             return True
         if reason in _CLASS_FAILED:
-            self._fail(tried.class_id, wait_reason, now)
+            self._fail(tried.class_id, wait_reason or WaitReason.PENDING_EVALUATION, needs, now)
         (self._enter if changed else self._park)(pending, now)
         return not parked
 
-    def flush(self, now: Instant, namespace_matches: Callable[[str], bool]) -> int:
-        """Bring back what is parked and may be tried again; answers how many came back."""
+    def flush(
+        self, now: Instant, namespace_matches: Callable[[str], bool], reach: Reach | None = None
+    ) -> int:
+        """Bring back what is parked and may be tried again; answers how many came back.
+
+        With `reach`, when only quota was released, those stay that need more than can be had.
+        """
         self._flushes += 1
         self._failed.clear()
+        for class_id in self._stuck.clear() if reach is None else self._stuck.freed(reach):
+            for lane in self._by_class.get(class_id, {}).values():
+                lane.unstick(class_id)
         self._unhold(now)
         moved = 0
         for lane in self._lanes.values():
@@ -291,7 +302,7 @@ class PendingQueue:
 
     def _enter(self, pending: Pending, now: Instant) -> None:
         """Give a workload its first place, or a new one after it changed."""
-        failed = not self.strict and pending.workload.class_id in self._failed
+        failed = self.class_reason(pending.workload.class_id) is not None
         if failed or not backoff_over(pending.workload, now):
             self._park(pending, now)
         else:
@@ -313,7 +324,8 @@ class PendingQueue:
         workload = pending.workload
         if backoff_over(workload, now):
             lane = self._lane(workload)
-            lane.parked.add(pending)
+            side = lane.stuck if workload.class_id in self._stuck else lane.parked
+            side.add(pending)
             self._index(lane, workload)
             return
         self._held[workload.key] = pending
@@ -351,13 +363,16 @@ class PendingQueue:
         if lane.empty:
             del self._lanes[lane.key]
 
-    def _fail(self, class_id: str, reason: WaitReason | None, now: Instant) -> None:
+    def _fail(self, class_id: str, reason: WaitReason, needs: Needs | None, now: Instant) -> None:
         """Remember that a class does not fit, and park whoever is of it."""
         if self.strict or not class_id:
             return
-        self._failed[class_id] = reason or WaitReason.PENDING_EVALUATION
+        if needs is None:
+            self._failed[class_id] = reason
+        else:
+            self._stuck.put(class_id, needs, reason)
         for lane in self._by_class.get(class_id, {}).values():
-            self._waiting -= lane.park(class_id)
+            self._waiting -= lane.park(class_id, stuck=needs is not None)
         for pending in list(self._set_back.values()):
             if pending.workload.class_id == class_id:
                 self._detach(pending)

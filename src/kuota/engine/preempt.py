@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom to displace so that a workload fits, and whether anybody could be (`spec/decisions.md` 5).
+"""Whom to displace so that a workload fits, and whether anybody could be.
 
 Two ways of searching, `classical` and `fair_preempt`; the settings of the engine choose. What is
 decided here is only who would have to go: evicting them is a decision of the cycle.

@@ -13,9 +13,11 @@ from functools import partial
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 
+from .amounts import FlavorResource
 from .assignment import Bookmark
 from .buckets import Pending
 from .model import ClusterQueue, Instant, LocalQueue, Workload
+from .need import Needs
 from .pending import LocalUse, PendingQueue
 from .policy import Policy
 from .reasons import Requeue, WaitReason
@@ -162,6 +164,7 @@ class Queues:
         now: Instant,
         bookmark: Bookmark | None = None,
         wait_reason: WaitReason | None = None,
+        needs: Needs | None = None,
     ) -> bool:
         """Put back a head that was not admitted, as it is by now; False if there is no need to.
 
@@ -170,17 +173,26 @@ class Queues:
         workload, queue = self._workloads.get(key), self._in.get(key)
         if workload is None or queue is None:
             return False
-        done = queue.requeue(workload, reason, now, bookmark, wait_reason)
+        done = queue.requeue(workload, reason, now, bookmark, wait_reason, needs)
         self._note(queue)
         return done
 
-    def flush(self, cluster_queues: Iterable[str], now: Instant) -> int:
-        """Bring parked workloads of these ClusterQueues back; answers how many came back."""
+    def flush(
+        self,
+        cluster_queues: Iterable[str],
+        now: Instant,
+        reach: Callable[[str, int, FlavorResource], int] | None = None,
+    ) -> int:
+        """Bring parked workloads of these ClusterQueues back; answers how many came back.
+
+        `reach`, by ClusterQueue, is for releases of quota. See `PendingQueue.flush`.
+        """
         moved = 0
         for name in cluster_queues:
             queue = self._cluster_queues.get(name)
             if queue is not None:
-                moved += queue.flush(now, partial(self._namespace_matches, name))
+                within = partial(reach, name) if reach is not None else None
+                moved += queue.flush(now, partial(self._namespace_matches, name), within)
                 self._note(queue)
         return moved
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who comes first by time: the queue timestamp of a workload (`spec/decisions.md` 7.3)."""
+"""Who comes first by time: the queue timestamp of a workload."""
 
 from __future__ import annotations
 

@@ -62,11 +62,20 @@ by_rank = attrgetter("rank")
 class Roster(dict[Key, Running]):
     """The workloads of one queue by key. Changed by assigning and deleting items only."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_by_priority", "_lines")
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: tuple[list[Running], list[Running]] | None = None
+        self._by_priority: dict[int, Amounts] = {}
+
+    def use_up_to(self, priority: int, column: FlavorResource) -> int:
+        """What the workloads of that priority and below use of a column."""
+        return sum(
+            amounts.get(column, 0)
+            for each, amounts in self._by_priority.items()
+            if each <= priority
+        )
 
     def line(self, leaving: bool) -> list[Running]:
         """Those that are leaving, or those that stay, by rank. Not to be changed."""
@@ -80,8 +89,9 @@ class Roster(dict[Key, Running]):
         return lines[leaving]
 
     def __setitem__(self, key: Key, running: Running) -> None:
+        self._strike(key)
+        self._count(running, 1)
         if self._lines is not None:
-            self._strike(key)
             insort(self._lines[running.leaving], running, key=by_rank)
         super().__setitem__(key, running)
 
@@ -91,6 +101,20 @@ class Roster(dict[Key, Running]):
 
     def _strike(self, key: Key) -> None:
         running = self.get(key)
-        if running is not None and self._lines is not None:
+        if running is None:
+            return
+        self._count(running, -1)
+        if self._lines is not None:
             line = self._lines[running.leaving]
             del line[bisect_left(line, running.rank, key=by_rank)]
+
+    def _count(self, running: Running, sign: int) -> None:
+        used = self._by_priority.setdefault(running.workload.priority, {})
+        for column, amount in running.usage.items():
+            left = used.get(column, 0) + sign * amount
+            if left:
+                used[column] = left
+            else:
+                used.pop(column, None)
+        if not used:
+            del self._by_priority[running.workload.priority]

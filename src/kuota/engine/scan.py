@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scan over the flavors of one resource group (`spec/decisions.md` 4.4 and 4.6).
+"""The scan over the flavors of one resource group.
 
 A flavor is looked at as a whole: whether the pods could run on it, then every resource against
 quota. Where the scan stops is fungibility's to say, where it starts is the bookmark's.
@@ -33,7 +33,7 @@ from .snapshot import Queue, Snapshot
 from .tree import available, lowest_fit
 
 Oracle = Callable[[Workload, Queue, FlavorResource, int, Snapshot], Verdict]
-"""What preemption could do for one column and amount (`spec/decisions.md` 5.8)."""
+"""What preemption could do for one column and amount."""
 
 Pinned = Sequence[Mapping[str, str]]
 """Per pod set, the flavor that each resource has to keep."""

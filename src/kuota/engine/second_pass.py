@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that keep their quota but need another visit, and when (`spec/decisions.md` 3.13)."""
+"""Workloads that keep their quota but need another visit, and when."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where placement of pods on nodes enters the decision (`spec/decisions.md` 4.11).
+"""Where placement of pods on nodes enters the decision.
 
 `Snapshot.placement` answers whether and where pods of a topology flavor can be placed; this module
 says which pods need an answer and what it does to an assignment. `NoPlacement` stands in while

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quota tree: what every node has, uses, may borrow and lends (`spec/decisions.md` 2).
+"""The quota tree: what every node has, uses, may borrow and lends.
 
 Leaves are ClusterQueues, inner nodes cohorts. Each column (a FlavorResource) is a tree of its own
 made of `Cell`s linked upward, so every question about one column walks one path of cells to the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent admission: variants of one workload, each bound to a flavor (`spec/decisions.md` 8.1).
+"""Concurrent admission: variants of one workload, each bound to a flavor.
 
 The order of flavors in the ClusterQueue is the order of preference.
 """

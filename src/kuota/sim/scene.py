@@ -34,7 +34,8 @@ from kuota.engine import model
 from kuota.engine.facts import Known
 from kuota.engine.model import Instant, Struct
 
-from .times import RUNS_FOR, SUBMIT_AFTER, duration_of, time_faults
+from .faults import manifest_faults
+from .times import RUNS_FOR, SUBMIT_AFTER, duration_of
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _GROUPS = {
@@ -220,10 +221,10 @@ class _Builder:
             return None
 
     def _arrival(self, index: int, manifest: Json, obj: Json) -> Iterator[Arrival]:
-        faults = list(time_faults(manifest))
+        faults = list(manifest_faults(manifest))
         self.misfits += [Misfit(index=index, fault=each) for each in faults]
-        decoded = self._decoded(index, obj, Workload)
-        if decoded is None or faults:
+        decoded = None if faults else self._decoded(index, obj, Workload)
+        if decoded is None:
             return
         workload = self._tried(index, lambda: inbound_workload(decoded, self.intake))
         if workload is not None:

@@ -73,13 +73,15 @@ class _Play:
         if world.engine.policy.admission_fair_sharing is not None:
             world.engine.sample(world.now)
         self._end(at)
-        for each in self.coming.pop(at, ()):
-            if each.workload.reservation is None:
-                self._note(at, Happening.ARRIVED, each.workload.key)
-            world.tell(each.workload)
-            if each.workload.admitted:
-                self._begin(each.workload.key, at)
+        arrived = [each.workload for each in self.coming.pop(at, ())]
+        for workload in arrived:
+            world.tell(workload)
+            if workload.admitted:
+                self._begin(workload.key, at)
         story = world.settle()
+        for workload in arrived:
+            if workload.reservation is None:
+                self._arrived(at, workload.key)
         self._tell(story, at)
         self.borrowed[at] = loans(world.engine.state)
         return story.restless
@@ -90,7 +92,7 @@ class _Play:
             _, _, key = heappop(self.agenda)
             if self.ends.get(key) == at:
                 del self.ends[key]
-                self._note(at, Happening.FINISHED, key)
+                self.events.append(Event(at=at, what=Happening.FINISHED, workload=key))
                 self.world.finish(key)
 
     def _tell(self, story: Story, at: Instant) -> None:
@@ -108,8 +110,10 @@ class _Play:
             self.ends[key] = at + runs_for
             heappush(self.agenda, (at + runs_for, len(self.events), key))
 
-    def _note(self, at: Instant, what: Happening, key: Key) -> None:
-        self.events.append(Event(at=at, what=what, workload=key))
+    def _arrived(self, at: Instant, key: Key) -> None:
+        why = self.world.engine.explain(key, self.world.now)
+        what = Happening.ARRIVED
+        self.events.append(Event(at=at, what=what, workload=key, why=why))
 
 
 def _events(decision: Decision, at: Instant) -> Iterator[Event]:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
 from kuota.api.base import Key
-from kuota.api.quantity import text
+from kuota.api.quantity import add, text
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.model import Instant, Struct, Workload
@@ -166,8 +167,14 @@ class Builder:
 
 def quotas(node: Node, given: Sequence[Loan]) -> list[QuotaRow]:
     """The columns of a node that have quota or are used, in the order of its spec."""
-    columns = [*node.quotas, *(c for c, cell in node.cells.items() if cell.used)]
-    return [_quota(node, column, given) for column in dict.fromkeys(columns)]
+    below = [column for each in _at_and_below(node) for column in each.quotas]
+    used = [column for column, cell in node.cells.items() if cell.used]
+    return [_quota(node, column, given) for column in dict.fromkeys([*below, *used])]
+
+
+def _at_and_below(node: Node) -> list[Node]:
+    children = [*node.cohorts.values(), *node.queues.values()]
+    return [node, *(each for child in children for each in _at_and_below(child))]
 
 
 def _quota(node: Node, column: FlavorResource, given: Sequence[Loan]) -> QuotaRow:
@@ -178,12 +185,17 @@ def _quota(node: Node, column: FlavorResource, given: Sequence[Loan]) -> QuotaRo
         flavor=column.flavor,
         resource=name,
         nominal=text(cell.nominal, name),
-        used=text(cell.used, name),
+        total=text(_sum(each.cell(column).nominal for each in _at_and_below(node)), name),
+        used=text(_sum(leaf.cell(column).used for leaf in node.leaves()), name),
         borrowed=text(over, name),
         lent=text(lent(given, node.name, kind, column), name),
         borrowing_limit=_limit(cell.borrowing_limit, name),
         lending_limit=_limit(cell.lending_limit, name),
     )
+
+
+def _sum(amounts: Iterable[int]) -> int:
+    return reduce(add, amounts, 0)
 
 
 def _limit(amount: int | None, resource: str) -> str | None:

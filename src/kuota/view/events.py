@@ -6,6 +6,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from kuota.api.base import Key
+from kuota.engine.explanation import Explanation
 from kuota.engine.model import Instant, Struct
 from kuota.engine.reasons import PreemptionReason
 
@@ -20,10 +21,14 @@ class Happening(StrEnum):
 
 
 class Event(Struct):
-    """One happening. `by` and `reason` tell for whom a workload was preempted, and why."""
+    """One happening. `by` and `reason` tell for whom a workload was preempted, and why.
+
+    `why` is said of one that arrived and had to wait.
+    """
 
     at: Instant
     what: Happening
     workload: Key
     by: Key | None = None
     reason: PreemptionReason | None = None
+    why: Explanation | None = None

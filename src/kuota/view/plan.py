@@ -144,11 +144,15 @@ class WorkloadRow(Row):
 
 
 class QuotaRow(Row):
-    """One flavor-resource of a queue or cohort. `lent` is what others use of its own quota."""
+    """One flavor-resource of a queue or cohort. `lent` is what others use of its own quota.
+
+    `total` is the nominal quota of the node and of everything below it; `used` counts the same.
+    """
 
     flavor: str
     resource: str
     nominal: str
+    total: str
     used: str
     borrowed: str
     lent: str

@@ -12,7 +12,7 @@ from kuota.engine.model import Instant
 from .events import Event, Happening
 from .loans import Loan
 from .plan import TimelineRow
-from .words import TAKES, Naming, loans_text, several
+from .words import TAKES, Naming, loans_text, several, why_text
 
 
 def timeline(
@@ -69,10 +69,12 @@ def _clauses(
         elif each.what is Happening.EVICTED:
             yield f"is evicted{f' for {named(each.by)}' if each.by is not None else ''}"
     if own[-1].what is Happening.ARRIVED:
-        yield "waits"
+        why = why_text(own[-1].why, named) if own[-1].why is not None else ""
+        yield f"waits: {why}" if why else "waits"
 
 
 def clock(at: Instant) -> str:
-    """Seconds as people write a duration: "0s", "90s" as "1m30s"."""
+    """Seconds as people write a duration: "0s", "1m30s", "2h"."""
     whole = str(Duration(round(at * SECOND)))
-    return whole.removesuffix("0s") if whole.endswith("m0s") else whole
+    whole = whole.removesuffix("0s") if whole.endswith("m0s") else whole
+    return whole.removesuffix("0m") if whole.endswith("h0m") else whole

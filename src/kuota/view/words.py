@@ -130,10 +130,10 @@ def lack_text(lack: Lack) -> str:
     where = object_text(lack.kind, lack.where)
     if reason.cause is Cause.EXCEEDS_MAX:
         if lack.limit is Limit.BORROWING:
-            return f"{wanted}, but {where} can never have more than {room}: borrowingLimit"
+            return f"{wanted}, but the borrowingLimit of {where} allows no more than {room}"
         return f"{wanted}, but {where} can never give more than {room}"
     if lack.limit is Limit.BORROWING:
-        return f"{wanted}, but {where} may use only {room} more: borrowingLimit"
+        return f"{wanted}, but the borrowingLimit of {where} leaves only {room}"
     left = f"only {room} left" if reason.limit else "none left"
     return f"{wanted}, {left} in {where}{_kept_text(lack)}"
 
@@ -182,6 +182,13 @@ def help_texts(suggestions: Sequence[Suggestion], named: Naming = str) -> list[s
     return list(dict.fromkeys(lines))
 
 
+def _ask_less(one: Suggestion, named: Naming) -> str:
+    words = f"ask for at most {text(one.amount, one.resource)} {one.resource} in total"
+    if one.workloads:
+        words += f", to take them back from {several(map(named, one.workloads))}"
+    return words
+
+
 def _raise_limit(one: Suggestion, named: Naming) -> str:
     amount = f"{text(one.amount, one.resource)} {one.resource}"
     return f"raise {one.field} of {object_text(one.kind, one.where)} by {amount}"
@@ -200,9 +207,7 @@ def _create(one: Suggestion, named: Naming) -> str:
 
 
 _HELP: dict[Advice, Callable[[Suggestion, Naming], str]] = {
-    Advice.ASK_LESS: lambda s, _: (
-        f"ask for at most {text(s.amount, s.resource)} {s.resource} in total"
-    ),
+    Advice.ASK_LESS: _ask_less,
     Advice.RAISE_LIMIT: _raise_limit,
     Advice.SET_POLICY: _set_policy,
     Advice.RAISE_PRIORITY: lambda s, named: (

@@ -125,7 +125,7 @@ def penalties(run: Run) -> None:
 
 @suite("scheduler/TestRequeueAndUpdate")
 def requeueing(run: Run) -> None:
-    """A head comes back with a given outcome; what was assumed or nominated failed to be written."""
+    """A head comes back with an outcome; what was assumed or nominated failed to be written."""
     cluster = Cluster(run)
     engine, given = cluster.engine, run.inputs["entry"]
     (pending,) = engine.queues.heads(run.now, lambda name: True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quota and usage of every node, worked out from scratch by the static formulas.
 
-`spec/decisions.md` 2.2 to 2.4, written down as they stand there: recursion over names, no cells, no
+The definitions written down as they stand: recursion over names, no cells, no
 increments. What the engine keeps must come to the same.
 """
 
@@ -17,8 +17,11 @@ from kuota.engine.tree import Node, Tree, quotas_of
 Place = tuple[bool, str]
 """A node: whether it is a ClusterQueue, and its name."""
 
-Numbers = dict[Place, dict[FlavorResource, tuple[int, int, int, int]]]
-"""Of each node and column: subtree quota, local quota, usage, potential. Without all-zero ones."""
+Row = tuple[int, int, int, int]
+"""Subtree quota, local quota, usage, potential."""
+
+Numbers = dict[Place, dict[FlavorResource, Row]]
+"""What each node has in each column, where that is not nothing at all."""
 
 
 class Definition:
@@ -37,8 +40,8 @@ class Definition:
             self._quotas[False, name] = quotas_of(cohort.groups)
             self._parents[False, name] = cohort.parent
         self._charged = [each for each in charged if each[0] in queues]
-        self._columns = {c for table in self._quotas.values() for c in table}
-        self._columns |= {c for _, usage in self._charged for c in usage}
+        self.columns = {c for table in self._quotas.values() for c in table}
+        self.columns |= {c for _, usage in self._charged for c in usage}
         for method in ("sub", "local", "used", "potential"):
             setattr(self, method, cache(getattr(self, method)))
 
@@ -89,11 +92,7 @@ class Definition:
 
     def numbers(self) -> Numbers:
         return {
-            place: {
-                column: found
-                for column in self._columns
-                if any(found := self._numbers(place, column))
-            }
+            place: {column: row for column in self.columns if any(row := self._row(place, column))}
             for place in self.places
         }
 
@@ -101,13 +100,13 @@ class Definition:
         """Where usage grew past what is allowed."""
         found = []
         for place in self.places:
-            for column in self._columns:
+            for column in self.columns:
                 limit, used = self.limit(place, column), self.used(place, column)
                 if limit is not None and used > max(limit, before.used(place, column)):
                     found.append((place, column))
         return found
 
-    def _numbers(self, place: Place, column: FlavorResource) -> tuple[int, int, int, int]:
+    def _row(self, place: Place, column: FlavorResource) -> Row:
         return (
             self.sub(place, column),
             self.local(place, column),
@@ -124,15 +123,16 @@ class Definition:
         return at is not None
 
 
-def numbers(tree: Tree) -> Numbers:
+def kept(tree: Tree, columns: Iterable[FlavorResource]) -> Numbers:
     """The same, as the engine keeps them."""
     nodes = [*tree.queues.values(), *tree.cohorts.values()]
-    return {(node.is_queue, node.name): _kept(node) for node in nodes if not node.cyclic}
+    return {(node.is_queue, node.name): _of(node, columns) for node in nodes if not node.cyclic}
 
 
-def _kept(node: Node) -> dict[FlavorResource, tuple[int, int, int, int]]:
+def _of(node: Node, columns: Iterable[FlavorResource]) -> dict[FlavorResource, Row]:
+    cells = {column: node.cell(column) for column in columns}
     return {
-        column: found
-        for column, cell in node.cells.items()
-        if any(found := (cell.subtree, cell.local, cell.used, cell.potential))
+        column: row
+        for column, cell in cells.items()
+        if any(row := (cell.subtree, cell.local, cell.used, cell.potential))
     }

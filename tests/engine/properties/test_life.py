@@ -6,9 +6,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from engine.properties.witness import Witness
-from engine.strategies import CALM, SOUND, WORKLOADS, clusters, facts, policies, workloads
 from build import key
+from engine.properties.witness import Witness
+from engine.strategies import CALM, SOUND, WORKLOADS, clusters, crowds, facts, policies
 from kuota.engine.facts import Fact, Known, Stored
 from kuota.engine.model import Workload
 from kuota.engine.policy import Policy
@@ -19,11 +19,11 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.witness = Witness(Policy())
 
-    @initialize(policy=policies(), cluster=clusters(SOUND))
-    def begin(self, policy: Policy, cluster: list[Known]) -> None:
-        self.witness = Witness(policy, cluster)
+    @initialize(policy=policies(), cluster=clusters(SOUND), crowd=crowds(SOUND))
+    def begin(self, policy: Policy, cluster: list[Known], crowd: list[Workload]) -> None:
+        self.witness = Witness(policy, [*cluster, *crowd])
 
-    @rule(several=st.lists(workloads(SOUND, fresh=True), min_size=1, max_size=4))
+    @rule(several=crowds(SOUND, 4))
     def submit(self, several: list[Workload]) -> None:
         for each in several:
             if each.key not in self.witness.engine.state.workloads:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.properties.definition import Definition, numbers
+from engine.properties.definition import Definition, kept
 from kuota.api.base import Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, Gone, Known, Stored
 from kuota.engine.model import ClusterQueue, Cohort, LocalQueue, Workload
-from kuota.engine.pending import Place, backoff_over
+from kuota.engine.pending import Place
 from kuota.engine.policy import Policy
 from kuota.sim.world import World
 
@@ -55,7 +55,8 @@ class Witness:
         return Definition(self.queues, self.cohorts, charged)
 
     def check_numbers(self) -> None:
-        assert self.definition().numbers() == numbers(self.engine.state.tree)
+        expected = self.definition()
+        assert expected.numbers() == kept(self.engine.state.tree, expected.columns)
 
     def check_nobody_is_lost(self) -> None:
         """Everyone is charged, or pending in the one right queue, or held out for a reason."""
@@ -77,7 +78,7 @@ class Witness:
         if workload.key in self.engine.last:
             return "decided"
         if queue.place(workload.key) is Place.PARKED:
-            if not backoff_over(workload, self.world.now):
+            if workload.requeued is False or workload.requeue_at is not None:
                 return "back-off"
             return "class" if queue.parked_reason(workload.key) else ""
         if not self.engine.state.pops(queue.name):

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plan as tables for a terminal, or for a file: plain text of 100 columns then, and no colour."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+import click
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from kuota.view.plan import Plan, QueueRow, QuotaRow, State, WhyRow, WorkloadRow
+from kuota.view.words import several
+
+WIDTH = 100
+WIDE = 160
+_HELP_LINES = 2
+_STYLES = {
+    State.ADMITTED: "green",
+    State.RESERVED: "cyan",
+    State.WAITING: "yellow",
+    State.PREEMPTED: "magenta",
+    State.NOT_QUEUED: "red",
+    State.DEACTIVATED: "dim",
+    State.FINISHED: "dim",
+}
+
+
+def print_plan(plan: Plan, *, wide: bool) -> None:
+    parts: list[RenderableType] = [Text(_headline(plan), style="bold")]
+    if plan.timeline:
+        parts += ["", _timeline(plan)]
+    if plan.workloads:
+        parts += ["", _workloads(plan, wide)]
+    if plan.cluster_queues:
+        parts += ["", _queues(plan, wide)]
+    lines = _closing(plan)
+    _print([*parts, *(["", *lines] if lines else [])], WIDE if wide else WIDTH)
+
+
+def print_explanation(row: WorkloadRow) -> None:
+    title = Text.assemble((row.name, "bold"), f" ({row.kind}, priority {row.priority})")
+    _print([title, *_explained(row)], WIDTH)
+
+
+def _print(parts: Iterable[RenderableType], width: int) -> None:
+    """Print to the terminal as it is, and to anything else without padding at the right."""
+    tty = sys.stdout.isatty()
+    console = Console(
+        width=None if tty else width,
+        color_system="auto" if tty else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    lines = captured.get().splitlines()
+    click.echo("\n".join(line if tty else line.rstrip() for line in lines))
+
+
+def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        header_style="dim",
+        show_edge=False,
+    )
+    for column in columns:
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            no_wrap=column in ("TIME", "STATE"),
+        )
+    return table
+
+
+def _headline(plan: Plan) -> str:
+    count, queues = len(plan.workloads), len(plan.cluster_queues)
+    if not count:
+        return f"No workloads to plan for in {_counted(queues, 'ClusterQueue')}."
+    states = ", ".join(f"{number} {state}" for state, number in plan.summary.items())
+    return f"{_counted(count, 'workload')} in {_counted(queues, 'ClusterQueue')}: {states}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _timeline(plan: Plan) -> Table:
+    table = _table("What happens", "TIME", "WORKLOAD", "EVENT", right=("TIME",))
+    last = ""
+    for row in plan.timeline:
+        table.add_row("" if row.time == last else row.time, row.workload, row.text)
+        last = row.time
+    return table
+
+
+def _workloads(plan: Plan, wide: bool) -> Table:
+    late = plan.timeline[-1].time if plan.timeline else ""
+    title = f"Workloads after {late}" if late else "Workloads"
+    more = ("LOCALQUEUE", "PRIORITY") if wide else ()
+    table = _table(
+        title,
+        "WORKLOAD",
+        "STATE",
+        "QUEUE",
+        *more,
+        "PODS",
+        "GETS, OR WHY NOT",
+        right=("PODS", "PRIORITY"),
+    )
+    for row in plan.workloads:
+        extra = (row.queue, str(row.priority)) if wide else ()
+        table.add_row(
+            row.name,
+            Text(row.state, style=_STYLES[row.state]),
+            row.cluster_queue or f"({row.queue or 'none'})",
+            *extra,
+            str(row.pods),
+            _outcome(row, None if wide else _HELP_LINES),
+        )
+    return table
+
+
+def _outcome(row: WorkloadRow, most: int | None) -> RenderableType:
+    """What a workload gets, or why it gets nothing and what would help."""
+    lines: list[RenderableType] = [_gets(row)] if row.gets else []
+    if row.state is State.ADMITTED and not row.gets:
+        lines.append("asks for nothing that its queue covers")
+    if row.preempted_by and row.state is State.PREEMPTED:
+        lines.append(f"preempted by {several(row.preempted_by)}")
+    if row.why is not None and row.why.text:
+        lines.append(row.why.text)
+        lines += [_item(each) for each in _helps(row.why)[:most]]
+    return Group(*lines)
+
+
+def _item(line: str, mark: str = ">") -> RenderableType:
+    """A line of a list, hanging under its mark when it is wrapped."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(mark, line)
+    return grid
+
+
+def _helps(why: WhyRow) -> list[str]:
+    return list(dict.fromkeys(each.text for each in why.help))
+
+
+def _gets(row: WorkloadRow) -> str:
+    sets = len({each.pod_set for each in row.gets}) > 1
+    parts = [
+        f"{f'{each.pod_set}: ' if sets else ''}{each.amount} {each.resource} on {each.flavor}"
+        for each in row.gets
+    ]
+    words = ", ".join(parts)
+    if row.borrows:
+        loans = [
+            f"{each.amount} {each.resource} from {each.lender or 'nobody (over quota)'}"
+            for each in row.borrows
+        ]
+        words += f"; borrows {several(loans)}"
+    if row.preempts:
+        words += f"; preempted {several(row.preempts)}"
+    return words
+
+
+def _queues(plan: Plan, wide: bool) -> Table:
+    numbers = ("NOMINAL", "USED", "BORROWED", "LENT", "WAITING")
+    limits = ("MAY BORROW", "MAY LEND") if wide else ()
+    table = _table(
+        "Quota",
+        *("COHORT", "QUEUE", "FLAVOR", "RESOURCE", *numbers[:-1], *limits, "WAITING", ""),
+        right=(*numbers, *limits),
+    )
+    groups = sorted({(each.cohort == "", each.cohort) for each in plan.cluster_queues})
+    for _, cohort in groups:
+        members = [each for each in plan.cluster_queues if each.cohort == cohort]
+        for number, queue in enumerate(members):
+            for index, quota in enumerate(queue.quotas or [None]):
+                first = cohort if not number and not index else ""
+                table.add_row(first, *_queue_cells(queue, quota, index == 0, wide))
+        if len(members) > 1:
+            for cells in _totals(plan, cohort, wide):
+                table.add_row("", *cells, style="dim")
+    return table
+
+
+def _totals(plan: Plan, cohort: str, wide: bool) -> Iterator[list[str]]:
+    """What a cohort has in all, with everything below it."""
+    found = next((each for each in plan.cohorts if each.name == cohort), None)
+    for quota in found.quotas if found is not None else ():
+        limits = ["", ""] if wide else []
+        numbers = [quota.total, quota.used, "", ""]
+        yield ["in all", quota.flavor, quota.resource, *numbers, *limits, "", ""]
+
+
+def _queue_cells(queue: QueueRow, quota: QuotaRow | None, first: bool, wide: bool) -> list[str]:
+    name = queue.name if first else ""
+    waiting = str(queue.pending) if first else ""
+    if quota is None:
+        return [name, "", "", "", "", "", "", *(["", ""] if wide else []), waiting, "no quota"]
+    limits = [quota.borrowing_limit or "-", quota.lending_limit or "-"] if wide else []
+    return [
+        name,
+        quota.flavor,
+        quota.resource,
+        quota.nominal,
+        quota.used,
+        _nonzero(quota.borrowed),
+        _nonzero(quota.lent),
+        *limits,
+        waiting,
+        "" if queue.active else "inactive",
+    ]
+
+
+def _nonzero(amount: str) -> str:
+    return "" if amount == "0" else amount
+
+
+def _closing(plan: Plan) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for queue in plan.cluster_queues:
+        if not queue.active:
+            lines.append(f"ClusterQueue {queue.name} is inactive: {'; '.join(queue.inactive)}.")
+    if plan.restless:
+        lines.append(
+            f"This never comes to rest: {several(plan.restless, 6)} keep displacing each other. "
+            "The plan stops there; look at their priorities and at the preemption policies."
+        )
+    lines += [_item(each, "Note:") for each in plan.notes]
+    waiting = [each.name for each in plan.workloads if each.why is not None]
+    if waiting:
+        lines.append(f"More about one of them: --explain {waiting[0]}")
+    return lines
+
+
+def _explained(row: WorkloadRow) -> list[RenderableType]:
+    where = f"ClusterQueue {row.cluster_queue}" if row.cluster_queue else "no ClusterQueue"
+    facts = [("state", f"{row.state}; LocalQueue {row.queue or '(none)'}, {where}")]
+    if row.gets:
+        facts.append(("gets", _gets(row)))
+    if row.preempted_by:
+        facts.append(("preempted by", several(row.preempted_by)))
+    why = row.why
+    if why is not None and why.position is not None:
+        facts.append(("place", f"{why.position} of {why.waiting} in ClusterQueue"))
+    if why is not None and why.text:
+        facts.append(("why", why.text))
+    lines: list[RenderableType] = [_item(value, f"  {name}:") for name, value in facts]
+    return lines + (_details(why) if why is not None else [])
+
+
+def _details(why: WhyRow) -> list[RenderableType]:
+    tried = [
+        f"{each.flavor or 'any flavor'} for {each.pod_set}: "
+        f"{'; '.join(lack.text for lack in each.lacks) or 'fits'}"
+        for each in why.tried
+    ]
+    stay = [
+        f"{each.workload} (queue {each.cluster_queue}, priority {each.priority}): {each.text}"
+        for each in why.protected
+    ]
+    return [
+        *_section("flavors tried", tried),
+        *_section("who stays, and why", stay),
+        *_section("what would help", _helps(why)),
+    ]
+
+
+def _section(title: str, lines: list[str]) -> list[RenderableType]:
+    items = [Padding(_item(each, "-"), (0, 0, 0, 4)) for each in lines]
+    return [f"  {title}:", *items] if items else []
