@@ -48,7 +48,7 @@ RESOURCES = ("gpu", "cpu")
 COHORTS = ("c0", "c1", "c2", "c3")
 QUEUES = ("q0", "q1", "q2", "q3")
 LOCAL_QUEUES = ("l0", "l1", "l2", "l3")
-WORKLOADS = tuple(f"w{number}" for number in range(10))
+WORKLOADS = tuple(f"w{number}" for number in range(16))
 
 _ODD = (-(2**70), -1, 2**63 - 1, 2**63, 2**70)
 _TAINT = Taint(key="spot", value="", effect="NoSchedule")

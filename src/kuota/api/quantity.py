@@ -191,19 +191,21 @@ def _decimal(nano: int, form: Format) -> str:
 
 def add(a: int, b: int) -> int:
     """a + b, saturating. UNLIMITED plus anything is UNLIMITED."""
-    if a == UNLIMITED or b == UNLIMITED:
+    if a >= UNLIMITED or b >= UNLIMITED:
         return UNLIMITED
-    return _clamped(a + b)
+    value = a + b
+    return value if MINIMUM <= value <= UNLIMITED else _clamped(value)
 
 
 def sub(a: int, b: int) -> int:
     """a - b, saturating. UNLIMITED less anything is UNLIMITED, but UNLIMITED less itself is 0;
-    anything less UNLIMITED is MINIMUM."""
-    if a == UNLIMITED:
-        return 0 if b == UNLIMITED else UNLIMITED
-    if b == UNLIMITED:
+    anything less UNLIMITED is MINIMUM. More than UNLIMITED, a sum kept exact, is UNLIMITED."""
+    if a >= UNLIMITED:
+        return 0 if b >= UNLIMITED else UNLIMITED
+    if b >= UNLIMITED:
         return MINIMUM
-    return _clamped(a - b)
+    value = a - b
+    return value if MINIMUM <= value <= UNLIMITED else _clamped(value)
 
 
 def mul(a: int, n: int) -> int:

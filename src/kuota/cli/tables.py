@@ -137,7 +137,7 @@ def _outcome(row: WorkloadRow, most: int | None) -> RenderableType:
     """What a workload gets, or why it gets nothing and what would help."""
     lines: list[RenderableType] = [_gets(row)] if row.gets else []
     if row.state is State.ADMITTED and not row.gets:
-        lines.append("asks for nothing that its queue covers")
+        lines.append("asks for nothing that its queue covers; check resources of its containers")
     if row.preempted_by and row.state is State.PREEMPTED:
         lines.append(f"preempted by {several(row.preempted_by)}")
     if row.why is not None and row.why.text:

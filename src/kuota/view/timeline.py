@@ -69,8 +69,8 @@ def _clauses(
         elif each.what is Happening.EVICTED:
             yield f"is evicted{f' for {named(each.by)}' if each.by is not None else ''}"
     if own[-1].what is Happening.ARRIVED:
-        why = why_text(own[-1].why, named) if own[-1].why is not None else ""
-        yield f"waits: {why}" if why else "waits"
+        why = own[-1].why
+        yield f"waits: {why_text(why, named)}" if why is not None and why.tried else "waits"
 
 
 def clock(at: Instant) -> str:

@@ -19,7 +19,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.witness = Witness(Policy())
 
-    @initialize(policy=policies(), cluster=clusters(SOUND), crowd=crowds(SOUND))
+    @initialize(policy=policies(), cluster=clusters(SOUND), crowd=crowds(SOUND, 6))
     def begin(self, policy: Policy, cluster: list[Known], crowd: list[Workload]) -> None:
         self.witness = Witness(policy, [*cluster, *crowd])
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Workload that stands for a batch/v1 Job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kuota.api.base import Json, ObjectMeta
+from kuota.api.core import PriorityClass
+from kuota.api.gates import Gates
+from kuota.api.kueue import WorkloadPriorityClass
+from kuota.bridge.jobs.batch_job import Classes, ClassMissing, pod_sets, queue_of, workload
+from kuota.bridge.jobs.names import workload_name
+
+PREFIX = "kueue.x-k8s.io/"
+TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
+NO_TOPOLOGY = Gates.of({"TopologyAwareScheduling": False}, check=False)
+
+
+def job(
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    template: Json | None = None,
+    **spec: Any,
+) -> Json:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": "train",
+            "namespace": "ns",
+            "labels": labels or {},
+            "annotations": annotations or {},
+        },
+        "spec": {"suspend": True, "template": template or TEMPLATE, **spec},
+    }
+
+
+def classes() -> Classes:
+    return Classes(
+        pods={
+            "usual": PriorityClass(metadata=ObjectMeta(name="usual"), value=5, global_default=True),
+            "high": PriorityClass(metadata=ObjectMeta(name="high"), value=50),
+        },
+        workloads={"rush": WorkloadPriorityClass(metadata=ObjectMeta(name="rush"), value=9)},
+    )
+
+
+def priority(of: Json, known: Classes | None = None) -> tuple[int, str]:
+    spec = workload(of, known or classes())["spec"]
+    return spec["priority"], spec.get("priorityClassRef", {}).get("name", "")
+
+
+def test_the_name_is_the_one_kueue_gives() -> None:
+    # Recorded: a Job called "job" without a UID has the workload job-job-15f7f.
+    assert "job-job-15f7f" == workload_name("Job", "batch", "job", "")
+
+
+def test_long_names_are_cut_but_stay_apart() -> None:
+    names = [workload_name("Job", "batch", "x" * 300 + end, "") for end in "ab"]
+    assert [253, 253] == [len(name) for name in names]
+    assert names[0] != names[1]
+    assert 63 == len(workload_name("Job", "batch", "x" * 300, "", short=True))
+
+
+def test_an_extra_part_makes_another_name() -> None:
+    plain = workload_name("Job", "batch", "train", "u")
+    assert plain != workload_name("Job", "batch", "train", "u", "2")
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({}, 1),
+        ({"parallelism": 4}, 4),
+        ({"parallelism": 4, "completions": 3}, 3),
+        ({"parallelism": 2, "completions": 9}, 2),
+        ({"completions": 9}, 1),
+    ],
+)
+def test_as_many_pods_as_run_at_once(spec: Json, pods: int) -> None:
+    (main,) = pod_sets(job(**spec))
+    assert ("main", pods) == (main["name"], main["count"])
+
+
+def test_the_smallest_parallelism_becomes_the_minimum() -> None:
+    given = job(annotations={PREFIX + "job-min-parallelism": "2"}, parallelism=4)
+    assert 2 == pod_sets(given)[0]["minCount"]
+    gates = Gates.of({"PartialAdmission": False}, check=False)
+    assert "minCount" not in pod_sets(given, gates)[0]
+
+
+def test_labels_of_the_job_controller_are_left_behind() -> None:
+    labels = {"controller-uid": "u", "batch.kubernetes.io/job-name": "train", "team": "a"}
+    template = TEMPLATE | {"metadata": {"labels": labels}}
+    kept = pod_sets(job(template=template))[0]["template"]["metadata"]["labels"]
+    assert {"batch.kubernetes.io/job-name": "train", "team": "a"} == kept
+
+
+def test_placement_is_asked_for_by_annotations() -> None:
+    wanted = {PREFIX + "podset-required-topology": "rack"}
+    template = TEMPLATE | {"metadata": {"annotations": wanted}}
+    assert {
+        "required": "rack",
+        "podIndexLabel": "batch.kubernetes.io/job-completion-index",
+    } == pod_sets(job(template=template))[0]["topologyRequest"]
+    assert "topologyRequest" not in pod_sets(job(template=template), NO_TOPOLOGY)[0]
+
+
+def test_the_queue_is_named_by_a_label_or_is_the_default_one() -> None:
+    assert "gpus" == queue_of(job({PREFIX + "queue-name": "gpus"}), default_queue=True)
+    assert "default" == queue_of(job(), default_queue=True)
+    assert "" == queue_of(job())
+
+
+def test_a_workload_priority_class_comes_before_everything() -> None:
+    template = {"spec": {"priorityClassName": "high"}}
+    given = job({PREFIX + "priority-class": "rush"}, template=template)
+    assert (9, "rush") == priority(given)
+
+
+def test_then_the_class_of_the_pods_and_then_the_global_default() -> None:
+    assert (50, "high") == priority(job(template={"spec": {"priorityClassName": "high"}}))
+    assert (5, "usual") == priority(job())
+    assert (0, "") == priority(job(), Classes())
+
+
+def test_a_workload_priority_class_called_default_is_the_default() -> None:
+    default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=3)
+    assert (3, "default") == priority(job(), Classes(workloads={"default": default}))
+
+
+def test_without_its_class_there_is_no_workload() -> None:
+    with pytest.raises(ClassMissing, match="rash"):
+        workload(job({PREFIX + "priority-class": "rash"}), classes())
+
+
+def test_time_owner_and_gate_are_handed_on() -> None:
+    given = job(
+        {PREFIX + "max-exec-time-seconds": "60"}, {PREFIX + "admission-gated-by": "x", "y": "z"}
+    )
+    given["metadata"]["uid"] = "u-1"
+    made = workload(given)
+    assert 60 == made["spec"]["maximumExecutionTimeSeconds"]
+    assert {PREFIX + "admission-gated-by": "x"} == made["metadata"]["annotations"]
+    assert {PREFIX + "job-uid": "u-1"} == made["metadata"]["labels"]
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert ("Job", "train", "u-1", True) == tuple(
+        owner[field] for field in ("kind", "name", "uid", "controller")
+    )

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stays parked when quota is released: those who could not have enough, and only those."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from build import column, flavor, job, local_queue, namespace, queue
+from kuota.engine.assignment import Mode
+from kuota.engine.decisions import Admit, Wait
+from kuota.engine.entry import Entry, Head
+from kuota.engine.model import ClusterQueue, Quota
+from kuota.engine.need import Horizon
+from kuota.engine.nominate import nominate
+from kuota.engine.pending import Place
+from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
+from kuota.sim.world import World
+
+
+def world_of(*queues: ClusterQueue, policy: Policy | None = None) -> World:
+    world = World(policy)
+    world.tell(namespace())
+    world.tell(flavor())
+    for each in queues:
+        world.tell(each)
+        world.tell(local_queue(each.name))
+    return world
+
+
+def tried(world: World) -> list[str]:
+    """Who is looked at in the next cycle, by name."""
+    return [each.workload.key.name for each in world.cycle().decisions]
+
+
+def test_a_release_that_is_too_small_wakes_nobody() -> None:
+    world = world_of(queue("q", gpu=8, reclaim="Any"))
+    for name in ("one", "two", "six"):
+        world.tell(job(name, queue="q", gpu=6 if name == "six" else 1))
+    world.settle()
+    world.tell(job("four", queue="q", gpu=4))
+    world.settle()
+    world.finish(job("one").key)
+    assert tried(world) == []
+    world.finish(job("two").key)
+    assert tried(world) == []
+    world.finish(job("six").key)
+    assert [type(each) for each in world.cycle().decisions] == [Admit]
+
+
+def test_a_change_of_quota_wakes_everybody() -> None:
+    world = world_of(queue("q", gpu=2))
+    world.tell(job("three", queue="q", gpu=3))
+    world.tell(job("nine", queue="q", gpu=9))
+    world.settle()
+    world.tell(queue("q", gpu=4))
+    story = world.settle()
+    assert {each.workload.key.name: type(each) for each in story.decisions} == {
+        "three": Admit,
+        "nine": Wait,
+    }
+
+
+def test_a_victim_to_be_counts_as_room() -> None:
+    world = world_of(queue("q", gpu=4, within="LowerPriority", reclaim="Any"))
+    world.tell(job("held", queue="q", gpu=3, priority=9))
+    world.settle()
+    world.tell(job("wants", queue="q", gpu=4, priority=5))
+    world.tell(job("low", queue="q", gpu=1, priority=1))
+    world.settle()
+    world.tell(job("held", queue="q", gpu=3, priority=9, finished=True))
+    assert world.engine.state.running(job("low").key) is not None
+    world.settle()
+    assert world.engine.state.running(job("wants").key) is not None
+
+
+def test_a_newcomer_of_a_stuck_class_is_parked_with_it() -> None:
+    world = world_of(queue("q", gpu=8, reclaim="Any"))
+    world.tell(job("first", queue="q", gpu=9))
+    world.settle()
+    world.tell(job("second", queue="q", gpu=9))
+    assert tried(world) == []
+    pending = world.engine.queues["q"]
+    assert pending.place(job("second").key) is Place.PARKED
+    assert pending.parked_reason(job("second").key) is not None
+
+
+amounts = st.integers(min_value=0, max_value=9)
+priorities = st.integers(min_value=0, max_value=3)
+queues = st.builds(
+    lambda nominal, limit, lend, within, reclaim, name: queue(
+        name,
+        cohort="all",
+        gpu=Quota(nominal, limit, min(lend, nominal) if lend is not None else None),
+        within=within,
+        reclaim=reclaim,
+    ),
+    amounts,
+    st.none() | amounts,
+    st.none() | amounts,
+    st.sampled_from(("Never", "LowerPriority", "LowerOrNewerEqualPriority", "")),
+    st.sampled_from(("Never", "LowerPriority", "Any", "")),
+    st.sampled_from(("a", "b", "c")),
+)
+crowd = st.lists(st.tuples(st.sampled_from(("a", "b", "c")), amounts, priorities), max_size=10)
+sharing = st.sampled_from((None, (FINAL_SHARE, INITIAL_SHARE)))
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(st.lists(queues, min_size=1, max_size=4), crowd, crowd, sharing)
+def test_nobody_gets_what_is_said_to_be_out_of_reach(
+    given_queues: list[ClusterQueue],
+    residents: list[tuple[str, int, int]],
+    probes: list[tuple[str, int, int]],
+    strategies: tuple[str, ...] | None,
+) -> None:
+    world = world_of(*given_queues, policy=Policy(fair_sharing=strategies))
+    for number, (name, gpu, priority) in enumerate(residents):
+        world.tell(job(f"r{number}", queue=name, gpu=gpu, priority=priority, created=number))
+    world.settle()
+    state = world.engine.state
+    horizon = Horizon(state.queues)
+    for number, (name, gpu, priority) in enumerate(probes):
+        if name not in state.queues or gpu <= horizon.reach(name, priority, column("gpu")):
+            continue
+        probe = job(f"p{number}", queue=name, gpu=gpu, priority=priority, created=-1.0)
+        head = Head(workload=probe, cluster_queue=name)
+        entry = nominate(head, world.engine.snapshot(0.0), state.namespaces)
+        assert isinstance(entry, Entry)
+        assert entry.assignment.mode in (Mode.NO_FIT, Mode.PREEMPT)
+        assert entry.targets == ()
