@@ -2,13 +2,16 @@
 """Hypothesis strategies for everything an engine can be told.
 
 Names come from small pools, so that objects meet: a queue names a cohort that exists, is missing,
-or hangs in a loop. `Kinds` says how odd things may get. `SOUND` values pass validation; `WILD` ones
-are whatever the types allow, as a broken webhook would let through.
+or hangs in a loop. `SOUND` values pass validation; `WILD` ones are whatever the types allow, as if
+a broken webhook let them through. Whole rules and quotas are drawn from lists of all combinations,
+because one draw of many is much faster than many draws of few.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import product
+from typing import TypeVar
 
 import msgspec
 from hypothesis import settings
@@ -40,8 +43,13 @@ from kuota.engine.model import (
 )
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, AdmissionFairSharing, Policy
 
-CALM = settings(max_examples=60, stateful_step_count=25, deadline=None, derandomize=True)
-"""Every run tries the same examples: what fails in CI fails at home."""
+T = TypeVar("T")
+
+
+def calm(examples: int) -> settings:
+    """Every run tries the same examples: what fails in CI fails at home."""
+    return settings(max_examples=examples, deadline=None, derandomize=True)
+
 
 FLAVORS = ("f0", "f1")
 RESOURCES = ("gpu", "cpu")
@@ -50,101 +58,103 @@ QUEUES = ("q0", "q1", "q2", "q3")
 LOCAL_QUEUES = ("l0", "l1", "l2", "l3")
 WORKLOADS = tuple(f"w{number}" for number in range(16))
 
+NAMESPACE = Namespace(name="default")
+CHECK = AdmissionCheck(name="check", active=True)
+
 _ODD = (-(2**70), -1, 2**63 - 1, 2**63, 2**70)
+_WEIGHTS = (1.0, 2.5, 0.0)
 _TAINT = Taint(key="spot", value="", effect="NoSchedule")
-_WITHIN = ("LowerPriority", "LowerOrNewerEqualPriority", "Never")
-_RECLAIM = ("Any", "LowerPriority", "Never")
+_TOLERANT = PodTemplateSpec(spec=PodSpec(tolerations=[Toleration(operator="Exists")]))
+
+_PREEMPTION = [
+    Preemption(
+        within_cluster_queue=within,
+        reclaim_within_cohort=reclaim,
+        borrow_within_cohort=borrow,
+        borrow_max_priority=threshold,
+    )
+    for within in ("LowerPriority", "LowerOrNewerEqualPriority", "Never")
+    for reclaim in ("Any", "LowerPriority", "Never")
+    for borrow, threshold in ((False, None), (True, None), (True, 0))
+]
+_SOUND_PREEMPTION = [
+    each
+    for each in _PREEMPTION
+    if each.reclaim_within_cohort != "Never" or not each.borrow_within_cohort
+]
+_FUNGIBILITY = [
+    Fungibility(when_can_borrow=borrow, when_can_preempt=preempt, preference=preference)
+    for borrow, preempt in product(("MayStopSearch", "TryNextFlavor"), repeat=2)
+    for preference in ("", "PreemptionOverBorrowing")
+]
+_QUOTAS = [
+    Quota(nominal, borrowing, None if lending is None else min(lending, nominal))
+    for nominal in (2, 3, 4, 1, 0)
+    for borrowing in (None, None, 2, 0)
+    for lending in (None, None, 1, 0)
+]
+_PLAIN_QUOTAS = [Quota(nominal) for nominal in (3, 2, 4, 6, 0)]
+_WILD_QUOTAS = [Quota(a, b, c) for a in _ODD for b in (None, *_ODD) for c in (None, *_ODD)]
 
 
-@dataclass(frozen=True)
-class Kinds:
+class Kinds(msgspec.Struct, frozen=True):
     """How odd the values may be."""
 
     wild: bool = False
 
-    @property
-    def nominal(self) -> st.SearchStrategy[int]:
-        return self._mostly((2, 3, 4, 1, 0))
+    def of(self, usual: Sequence[T], odd: Sequence[T]) -> st.SearchStrategy[T]:
+        """One of the usual values; in the wild, at times one of the odd ones."""
+        if not self.wild:
+            return st.sampled_from(usual)
+        often = st.sampled_from(usual)
+        return st.one_of(often, often, often, st.sampled_from(odd))
 
-    @property
-    def limits(self) -> st.SearchStrategy[int]:
-        return self._mostly((2, 1, 4, 0))
-
-    @property
-    def requests(self) -> st.SearchStrategy[int]:
-        return self._mostly((2, 1, 3, 1, 2, 4, 0))
-
-    def _mostly(self, usual: tuple[int, ...]) -> st.SearchStrategy[int]:
-        return st.sampled_from((*usual * 3, *_ODD) if self.wild else usual)
-
-    @property
-    def counts(self) -> st.SearchStrategy[int]:
-        return st.sampled_from((1, 1, 1, 2, 3, -1, 0) if self.wild else (1, 1, 1, 1, 2))
-
-    def names(self, known: tuple[str, ...], *missing: str) -> st.SearchStrategy[str]:
-        """One of the known names; in the wild, at times one that nobody has."""
-        return st.sampled_from((*known * 3, *missing) if self.wild else known)
+    def rarely(self) -> st.SearchStrategy[bool]:
+        return st.sampled_from((False,) * 11 + (True,))
 
 
 SOUND, WILD = Kinds(), Kinds(wild=True)
 
 
+_GATES = (
+    Gate.PrioritizePreemptorWorkloads,
+    Gate.PrioritySortingWithinCohort,
+    Gate.FlavorFungibility,
+    Gate.FlavorFungibilityPreserveScanProgress,
+    Gate.RecomputeAssignmentUponPreemptionTargetsOverlap,
+    Gate.FairSharingPreemptWithinNominal,
+    Gate.FairSharingPrioritizeNonBorrowing,
+    Gate.PartialAdmission,
+)
+
+
 @st.composite
-def policies(draw: st.DrawFn, *, extras: bool = True) -> Policy:
-    """Classical or fair sharing by any strategies; with `extras`, other settings and gates too."""
-    fair = st.sampled_from(
-        [None, None, (), (FINAL_SHARE,), (INITIAL_SHARE,), (FINAL_SHARE, INITIAL_SHARE)]
-    )
-    if not extras:
-        return Policy(fair_sharing=draw(fair))
-    odd = st.sampled_from(
-        [
-            Gate.PrioritizePreemptorWorkloads,
-            Gate.PrioritySortingWithinCohort,
-            Gate.FlavorFungibility,
-            Gate.FlavorFungibilityPreserveScanProgress,
-            Gate.RecomputeAssignmentUponPreemptionTargetsOverlap,
-            Gate.FairSharingPreemptWithinNominal,
-            Gate.FairSharingPrioritizeNonBorrowing,
-            Gate.PartialAdmission,
-        ]
-    )
-    flipped = {str(gate): not Gates().on(gate) for gate in draw(st.sets(odd, max_size=2))}
+def policies(draw: st.DrawFn) -> Policy:
+    """Classical or fair sharing by any strategies, at times with other settings and gates too."""
+    strategies = ((), (FINAL_SHARE,), (INITIAL_SHARE,), (FINAL_SHARE, INITIAL_SHARE))
+    fair = draw(st.sampled_from((None, None, None, *strategies)))
+    if draw(st.booleans()):
+        return Policy(fair_sharing=fair)
+    flipped = draw(st.sets(st.sampled_from(_GATES), max_size=2))
     return Policy(
-        gates=Gates.of(flipped, check=False),
-        fair_sharing=draw(fair),
+        gates=Gates.of({str(gate): not Gates().on(gate) for gate in flipped}, check=False),
+        fair_sharing=fair,
         admission_fair_sharing=draw(
-            st.sampled_from([None, None, AdmissionFairSharing(half_life_s=60.0)])
+            st.sampled_from((None, AdmissionFairSharing(half_life_s=60.0)))
         ),
         ignore_undeclared=draw(st.booleans()),
-        block_until_ready=draw(st.integers(0, 5)) == 0,
+        block_until_ready=draw(SOUND.rarely()),
     )
-
-
-@st.composite
-def quotas(draw: st.DrawFn, kinds: Kinds, *, limited: bool) -> Quota:
-    nominal = draw(kinds.nominal)
-    if not limited:
-        return Quota(nominal)
-    limits = st.none() | st.none() | kinds.limits
-    borrowing, lending = draw(limits), draw(limits)
-    if lending is not None and not kinds.wild:
-        lending = min(lending, nominal)
-    return Quota(nominal, borrowing, lending)
 
 
 @st.composite
 def tables(draw: st.DrawFn, kinds: Kinds, *, limited: bool) -> dict[str, int | Quota]:
     """Quotas by flavor and resource, for `build.groups`."""
     pairs = (FLAVORS[:1], FLAVORS[:1], FLAVORS, FLAVORS[::-1])
-    flavors = draw(st.sampled_from((*pairs * 3, (*FLAVORS, "gone")) if kinds.wild else pairs))
-    known = (*[RESOURCES] * 9, RESOURCES[:1])
-    resources = draw(st.sampled_from((*known, (*RESOURCES, "pods")) if kinds.wild else known))
-    return {
-        f"{flavor}/{resource}": draw(quotas(kinds, limited=limited))
-        for resource in resources
-        for flavor in flavors
-    }
+    flavors = draw(kinds.of(pairs, ((*FLAVORS, "gone"),)))
+    resources = draw(kinds.of((RESOURCES,) * 5 + (RESOURCES[:1],), ((*RESOURCES, "pods"), ())))
+    quotas = kinds.of(_QUOTAS if limited else _PLAIN_QUOTAS, _WILD_QUOTAS)
+    return {f"{flavor}/{name}": draw(quotas) for name in resources for flavor in flavors}
 
 
 @st.composite
@@ -152,44 +162,34 @@ def cohorts(draw: st.DrawFn, kinds: Kinds) -> Cohort:
     """Any parent in the wild: a missing one, the cohort itself, one of its children."""
     name = draw(st.sampled_from(COHORTS))
     above = COHORTS if kinds.wild else COHORTS[: COHORTS.index(name)]
-    parent = draw(st.sampled_from(("", *above)))
+    parent = draw(st.sampled_from((*above, "")))
     bare = draw(st.booleans())
-    limited = kinds.wild or bool(parent)
     return Cohort(
         name=name,
         parent=parent,
-        groups=() if bare else groups(draw(tables(kinds, limited=limited))),
-        weight=draw(st.sampled_from([0.0, 1.0, 2.5])),
+        groups=() if bare else groups(draw(tables(kinds, limited=kinds.wild or parent != ""))),
+        weight=draw(st.sampled_from(_WEIGHTS)),
     )
 
 
 @st.composite
-def cluster_queues(draw: st.DrawFn, kinds: Kinds, names: tuple[str, ...] = QUEUES) -> ClusterQueue:
-    cohort = draw(st.sampled_from((*COHORTS[:2] * 2, *COHORTS, "")))
-    reclaim = draw(st.sampled_from(_RECLAIM))
-    odd = st.integers(0, 19)
+def cluster_queues(draw: st.DrawFn, kinds: Kinds, names: Sequence[str] = QUEUES) -> ClusterQueue:
+    cohort = draw(st.sampled_from(("c0", "c0", "c1", "c1", "c2", "c3", "")))
+    rules = kinds.of(_SOUND_PREEMPTION, _PREEMPTION)
+    everyone = LabelSelector()
     return ClusterQueue(
         name=draw(st.sampled_from(names)),
         cohort=cohort,
-        groups=groups(draw(tables(kinds, limited=kinds.wild or bool(cohort)))),
-        strategy=draw(st.sampled_from(("BestEffortFIFO", "StrictFIFO"))),
-        stop_policy="Hold" if draw(odd) == 0 else "None",
-        namespace_selector=None if draw(odd) == 0 else LabelSelector(),
-        fungibility=Fungibility(
-            when_can_borrow=draw(st.sampled_from(("MayStopSearch", "TryNextFlavor"))),
-            when_can_preempt=draw(st.sampled_from(("MayStopSearch", "TryNextFlavor"))),
-            preference=draw(st.sampled_from(("", "PreemptionOverBorrowing"))),
-        ),
-        preemption=Preemption(
-            within_cluster_queue=draw(st.sampled_from(_WITHIN)),
-            reclaim_within_cohort=reclaim,
-            borrow_within_cohort=draw(st.booleans()) and (kinds.wild or reclaim != "Never"),
-            borrow_max_priority=draw(st.none() | st.integers(-1, 1)),
-        ),
-        weight=draw(st.sampled_from([0.0, 1.0, 2.5])),
-        checks=(CheckRule(name="check"),) if draw(odd) == 0 else (),
+        groups=groups(draw(tables(kinds, limited=kinds.wild or cohort != ""))),
+        strategy=draw(st.sampled_from(("BestEffortFIFO", "BestEffortFIFO", "StrictFIFO"))),
+        stop_policy=draw(st.sampled_from(("None",) * 11 + ("Hold",))),
+        namespace_selector=draw(st.sampled_from((everyone,) * 19 + (None,))),
+        fungibility=draw(st.sampled_from(_FUNGIBILITY)),
+        preemption=draw(rules),
+        weight=draw(st.sampled_from(_WEIGHTS)),
+        checks=draw(st.sampled_from(((),) * 11 + ((CheckRule(name="check"),),))),
         usage_based=draw(st.booleans()),
-        concurrent_admission=ConcurrentAdmission() if kinds.wild and draw(odd) == 0 else None,
+        concurrent_admission=ConcurrentAdmission() if kinds.wild else None,
     )
 
 
@@ -197,9 +197,9 @@ def cluster_queues(draw: st.DrawFn, kinds: Kinds, names: tuple[str, ...] = QUEUE
 def local_queues(draw: st.DrawFn, kinds: Kinds) -> LocalQueue:
     return LocalQueue(
         key=key(draw(st.sampled_from(LOCAL_QUEUES))),
-        cluster_queue=draw(kinds.names(QUEUES, "gone", "")),
-        stop_policy="Hold" if draw(st.integers(0, 9)) == 0 else "None",
-        weight=draw(st.sampled_from([0.0, 1.0, 2.0])),
+        cluster_queue=draw(kinds.of(QUEUES, ("gone", ""))),
+        stop_policy=draw(st.sampled_from(("None", "None", "None", "Hold"))),
+        weight=draw(st.sampled_from(_WEIGHTS)),
     )
 
 
@@ -207,167 +207,165 @@ def local_queues(draw: st.DrawFn, kinds: Kinds) -> LocalQueue:
 def flavors(draw: st.DrawFn) -> ResourceFlavor:
     return ResourceFlavor(
         name=draw(st.sampled_from(FLAVORS)),
-        taints=(_TAINT,) if draw(st.integers(0, 3)) == 0 else (),
-        topology="topology" if draw(st.integers(0, 9)) == 0 else "",
+        taints=draw(st.sampled_from(((), (), (_TAINT,)))),
+        topology=draw(st.sampled_from(("",) * 5 + ("topology",))),
     )
+
+
+_REQUESTS: list[dict[str, int]] = [
+    {"gpu": 1},
+    {"gpu": 2},
+    {"gpu": 3},
+    {"cpu": 1},
+    {"cpu": 2},
+    {"gpu": 1, "cpu": 1},
+    {"gpu": 2, "cpu": 1},
+    {"gpu": 1, "cpu": 3},
+    {"gpu": 0},
+]
+_ODD_REQUESTS: list[dict[str, int]] = [
+    {},
+    {"other": 1},
+    *({"gpu": amount, "cpu": other} for amount, other in product(_ODD, repeat=2)),
+]
 
 
 @st.composite
 def pod_sets(draw: st.DrawFn, kinds: Kinds, name: str) -> PodSet:
-    count = draw(kinds.counts)
-    tolerant = draw(st.booleans())
-    spec = PodSpec(tolerations=[Toleration(operator="Exists")] if tolerant else None)
-    few = 0 if kinds.wild and draw(st.integers(0, 9)) == 0 else 1
-    wanted = kinds.names(RESOURCES, "other") if few == 0 else st.sampled_from(RESOURCES)
-    requests = draw(st.dictionaries(wanted, kinds.requests, min_size=few, max_size=2))
-    fewer = st.integers(0, max(0, count)) if kinds.wild else st.integers(1, count)
+    """Pods alike. Those that may shrink are asked to one pod at least, in the wild to any."""
+    requests = draw(kinds.of(_REQUESTS, _ODD_REQUESTS))
+    count = draw(kinds.of((1, 1, 1, 2, 3), (-1, 0)))
+    fewer = draw(kinds.of((None, None, 1), (0, 2, -1)))
     return PodSet(
         name=name,
         count=count,
         pods=draw(st.integers(0, 2)) if kinds.wild else count,
         requests={resource: amount * count for resource, amount in requests.items()},
-        min_count=draw(st.none() | fewer),
-        group=draw(st.sampled_from(("", "", "together"))),
-        template=PodTemplateSpec(spec=spec),
+        min_count=fewer,
+        group=draw(st.sampled_from(("", "", "", "together"))),
+        template=draw(st.sampled_from((_TOLERANT, PodTemplateSpec()))),
     )
 
 
 @st.composite
-def workloads(
-    draw: st.DrawFn, kinds: Kinds, names: tuple[str, ...] = WORKLOADS, *, fresh: bool = False
-) -> Workload:
-    """A workload that waits; unless `fresh`, perhaps with a past, and in the wild with quota."""
-    name = draw(st.sampled_from(names))
-    sizes = st.sampled_from((1, 1, 1, 1, 2, 3, 0) if kinds.wild else (1, 1, 1, 1, 2))
-    doubled = kinds.wild and draw(st.integers(0, 9)) == 0
-    sets = tuple(
-        draw(pod_sets(kinds, "same" if doubled else f"p{number}")) for number in range(draw(sizes))
-    )
-    priority = draw(st.integers(-1, 2))
-    plain = Workload(
+def workloads(draw: st.DrawFn, kinds: Kinds) -> Workload:
+    """A workload that was just submitted."""
+    name = draw(st.sampled_from(WORKLOADS))
+    many = draw(kinds.of((1, 1, 1, 1, 2), (0, 3)))
+    pods = "p" if kinds.wild and draw(kinds.rarely()) else "p{}"
+    sets = tuple(draw(pod_sets(kinds, pods.format(number))) for number in range(many))
+    priority = draw(st.sampled_from((0, 1, 2, -1)))
+    return Workload(
         key=key(name),
         uid=name,
-        generation=draw(st.integers(1, 3)),
-        queue=draw(kinds.names(LOCAL_QUEUES, "gone")),
+        generation=1,
+        queue=draw(kinds.of(LOCAL_QUEUES, ("gone",))),
         priority=priority,
         created=float(draw(st.integers(0, 9))),
         pod_sets=sets,
-        class_id=class_id(sets, priority) if draw(st.booleans()) else "",
+        class_id=class_id(sets, priority),
     )
-    return plain if fresh else draw(_with_past(kinds, plain))
 
 
-@st.composite
-def _with_past(draw: st.DrawFn, kinds: Kinds, plain: Workload) -> Workload:
-    odd = st.integers(0, 19)
-    evicted = Eviction(reason=draw(st.sampled_from(("Preempted", "AdmissionCheck"))), at=5.0)
-    replaces = key(draw(st.sampled_from(WORKLOADS)))
-    return msgspec.structs.replace(
-        plain,
-        active=draw(odd) != 0,
-        finished=draw(odd) == 0,
-        on_hold=draw(odd) == 0,
-        waiting_for_pods=draw(odd) == 0,
-        gated_by="someone" if draw(odd) == 0 else "",
-        evicted=evicted if draw(odd) == 0 else None,
-        requeued=draw(st.sampled_from((None, None, True, False))),
-        requeue_at=float(draw(st.integers(0, 30))) if draw(odd) == 0 else None,
-        checks={"check": "Retry"} if draw(odd) == 0 else {},
-        closed_gates=draw(odd) == 0,
-        reservation=draw(st.none() | reservations(kinds)) if kinds.wild else None,
-        replaces=replaces if kinds.wild and draw(odd) == 0 else None,
-        pods_ready=draw(st.booleans()),
-        allowed_flavors=frozenset({"f1"}) if draw(odd) == 0 else None,
-        parent_uid="parent" if draw(odd) == 0 else "",
-        unhealthy_nodes=("node",) if kinds.wild and draw(odd) == 0 else (),
+def crowds(kinds: Kinds, most: int = 8) -> st.SearchStrategy[list[Workload]]:
+    """Several workloads that were just submitted."""
+    return st.lists(
+        workloads(kinds), min_size=most // 2, max_size=most, unique_by=lambda each: each.key
     )
+
+
+_PASTS: list[dict[str, object]] = [
+    {"active": False},
+    {"finished": True},
+    {"on_hold": True},
+    {"waiting_for_pods": True},
+    {"gated_by": "someone"},
+    {"requeued": False},
+    {"requeued": True},
+    {"requeue_at": 12.0},
+    {"checks": {"check": "Retry"}},
+    {"closed_gates": True},
+    {"class_id": ""},
+    {"generation": 2},
+    {"evicted": Eviction(reason="AdmissionCheck", at=5.0)},
+    {"allowed_flavors": frozenset({"f1"}), "parent_uid": "parent"},
+    {"allowed_flavors": frozenset({"f0"}), "parent_uid": "parent"},
+    {"replaces": key("w0")},
+    {"faults": ("requests exceed limits",)},
+]
 
 
 @st.composite
 def reservations(draw: st.DrawFn, kinds: Kinds) -> Reservation:
-    """Quota held already, in whichever queue and columns; the queue may be missing."""
-    table = draw(tables(kinds, limited=False))
-    columns = groups(table)
-    usage = {c: q.nominal for group in columns for c, q in group.quotas.items()}
-    return Reservation(
-        cluster_queue=draw(kinds.names(QUEUES, "gone")),
-        pod_sets=(
-            Assigned(
-                name="p0",
-                flavors={column.resource: column.flavor for column in usage},
-                requests={column.resource: amount for column, amount in usage.items()},
-                count=1,
-            ),
-        ),
-        usage=usage,
-        since=draw(st.none() | st.integers(0, 9).map(float)),
+    """Quota held already, in whichever queue and columns, as much as there is or more."""
+    columns = groups(draw(tables(kinds, limited=False)))
+    usage = {c: quota.nominal for group in columns for c, quota in group.quotas.items()}
+    given = Assigned(
+        name="p0",
+        flavors={column.resource: column.flavor for column in usage},
+        requests={column.resource: amount for column, amount in usage.items()},
+        count=1,
     )
+    return Reservation(
+        cluster_queue=draw(kinds.of(QUEUES, ("gone",))),
+        pod_sets=(given,),
+        usage=usage,
+        since=draw(st.sampled_from((None, 1.0, 2.0))),
+    )
+
+
+@st.composite
+def changed_workloads(draw: st.DrawFn, kinds: Kinds) -> Workload:
+    """A workload with a past, and perhaps with quota that nobody here gave it."""
+    past = draw(st.sampled_from(_PASTS))
+    held = draw(st.none() | reservations(kinds))
+    return msgspec.structs.replace(draw(workloads(kinds)), **{"reservation": held, **past})
 
 
 def objects(kinds: Kinds) -> st.SearchStrategy[Known]:
     """Anything that can be told of."""
     return st.one_of(
-        workloads(kinds),
-        workloads(kinds),
+        changed_workloads(kinds),
         cluster_queues(kinds),
         cohorts(kinds),
         local_queues(kinds),
         flavors(),
-        st.builds(Topology, name=st.just("topology")),
-        st.builds(AdmissionCheck, name=st.just("check"), active=st.booleans()),
-        st.builds(Namespace, name=st.just("default")),
+        st.sampled_from(
+            (NAMESPACE, CHECK, Topology(name="topology"), AdmissionCheck(name="check"))
+        ),
     )
 
 
-_NAMES: dict[type[Known], tuple[str, ...]] = {
-    Workload: WORKLOADS,
-    ClusterQueue: QUEUES,
-    Cohort: COHORTS,
-    LocalQueue: LOCAL_QUEUES,
-    ResourceFlavor: FLAVORS,
-    Topology: ("topology",),
-    AdmissionCheck: ("check",),
-    Namespace: ("default",),
-}
-
-
-@st.composite
-def departures(draw: st.DrawFn) -> Gone:
-    seldom = draw(st.integers(0, 3)) == 0
-    kind = draw(st.sampled_from(list(_NAMES) if seldom else list(_NAMES)[:4]))
-    name = draw(st.sampled_from(_NAMES[kind]))
-    namespaced = kind in (Workload, LocalQueue)
-    return Gone(kind=kind, key=key(name) if namespaced else Key("", name))
+_GONE = [
+    *(Gone(kind=Workload, key=key(name)) for name in WORKLOADS),
+    *(Gone(kind=LocalQueue, key=key(name)) for name in LOCAL_QUEUES),
+    *(Gone(kind=ClusterQueue, key=Key("", name)) for name in QUEUES),
+    *(Gone(kind=Cohort, key=Key("", name)) for name in COHORTS),
+    *(Gone(kind=ResourceFlavor, key=Key("", name)) for name in FLAVORS),
+    Gone(kind=Topology, key=Key("", "topology")),
+    Gone(kind=AdmissionCheck, key=Key("", "check")),
+    Gone(kind=Namespace, key=Key("", "default")),
+]
 
 
 def facts(kinds: Kinds) -> st.SearchStrategy[Fact]:
     """Anything that can happen: objects come, change and go, and writes fail."""
     told = st.builds(lambda value: Stored(value=value), objects(kinds))
-    names = st.sampled_from(WORKLOADS).map(key)
-    failed = st.builds(lambda each: AdmissionFailed(key=each), names)
-    stayed = st.builds(lambda each: EvictionFailed(key=each), names)
-    return st.one_of(told, told, told, told, departures(), failed | stayed)
-
-
-def _cohort_trees(kinds: Kinds) -> st.SearchStrategy[list[Cohort]]:
-    return st.lists(cohorts(kinds), max_size=4, unique_by=lambda each: each.name)
+    names = [key(name) for name in WORKLOADS]
+    failed = [*(AdmissionFailed(key=each) for each in names)]
+    stayed = [*(EvictionFailed(key=each) for each in names)]
+    return st.one_of(told, told, st.sampled_from(_GONE), st.sampled_from([*failed, *stayed]))
 
 
 @st.composite
 def clusters(draw: st.DrawFn, kinds: Kinds) -> list[Known]:
-    """Everything but workloads, in an order in which all that is named exists when it is needed."""
-    made: list[Known] = [Namespace(name="default"), AdmissionCheck(name="check", active=True)]
-    made += [ResourceFlavor(name=name) for name in FLAVORS]
-    made += draw(_cohort_trees(kinds))
+    """Everything but workloads: four queues, each with a LocalQueue, in any trees of cohorts."""
+    trees = st.lists(cohorts(kinds), max_size=4, unique_by=lambda each: each.name)
+    made: list[Known] = [NAMESPACE, CHECK, *(ResourceFlavor(name=name) for name in FLAVORS)]
+    made += draw(trees)
     made += [draw(cluster_queues(kinds, (name,))) for name in QUEUES]
     made += [
         LocalQueue(key=key(local), cluster_queue=name)
         for local, name in zip(LOCAL_QUEUES, QUEUES, strict=True)
     ]
     return made
-
-
-def crowds(kinds: Kinds, most: int = 10) -> st.SearchStrategy[list[Workload]]:
-    """Several workloads that were just submitted."""
-    fresh = workloads(kinds, fresh=True)
-    return st.lists(fresh, min_size=most // 2, max_size=most, unique_by=lambda each: each.key)

@@ -127,7 +127,7 @@ def _workloads(plan: Plan, wide: bool) -> Table:
             Text(row.state, style=_STYLES[row.state]),
             row.cluster_queue or f"({row.queue or 'none'})",
             *extra,
-            str(row.pods),
+            str(row.pods) if row.pods == row.pods_asked else f"{row.pods} of {row.pods_asked}",
             _outcome(row, None if wide else _HELP_LINES),
         )
     return table
@@ -160,12 +160,15 @@ def _helps(why: WhyRow) -> list[str]:
 
 
 def _gets(row: WorkloadRow) -> str:
-    sets = len({each.pod_set for each in row.gets}) > 1
-    parts = [
-        f"{f'{each.pod_set}: ' if sets else ''}{each.amount} {each.resource} on {each.flavor}"
-        for each in row.gets
-    ]
-    words = ", ".join(parts)
+    several_sets = len({each.pod_set for each in row.gets}) > 1
+    given: dict[tuple[str, str], list[str]] = {}
+    for each in sorted(row.gets, key=lambda each: each.resource):
+        place = (each.pod_set if several_sets else "", each.flavor)
+        given.setdefault(place, []).append(f"{each.amount} {each.resource}")
+    words = ", ".join(
+        f"{f'{pod_set}: ' if pod_set else ''}{several(amounts, 9)} on {flavor}"
+        for (pod_set, flavor), amounts in given.items()
+    )
     if row.borrows:
         loans = [
             f"{each.amount} {each.resource} from {each.lender or 'nobody (over quota)'}"

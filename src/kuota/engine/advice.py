@@ -33,7 +33,25 @@ def suggestions(entry: Entry, tried: Sequence[Tried], snapshot: Snapshot) -> lis
     if any(_only_short(each.lacks) for each in short):
         found += _preemptions(entry, snapshot)
     found += [one for each in short for one in _changes(each.lacks, entry)]
-    return list(dict.fromkeys(found))
+    return sorted(dict.fromkeys(found), key=_effort)
+
+
+_EFFORT = (
+    Advice.WAIT_FOR_RELEASE,
+    Advice.ASK_LESS,
+    Advice.TOLERATE,
+    Advice.MATCH_NODES,
+    Advice.RAISE_PRIORITY,
+    Advice.SET_POLICY,
+    Advice.RAISE_LIMIT,
+    Advice.OFFER_RESOURCE,
+    Advice.CREATE,
+)
+
+
+def _effort(one: Suggestion) -> int:
+    """Waiting is easiest, then what the owner of the job can do, then what administrators can."""
+    return _EFFORT.index(one.advice)
 
 
 def _hopes(lacks: Sequence[Lack]) -> int:

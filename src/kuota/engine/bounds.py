@@ -40,24 +40,28 @@ def ceiling(node: Node, column: FlavorResource) -> Node:
     return bound
 
 
-def kept_back(node: Node, column: FlavorResource) -> list[tuple[Node, int]]:
+def kept_back(
+    node: Node, column: FlavorResource, *, used_too: bool = False
+) -> list[tuple[Node, int]]:
     """Who has unused quota that a lending limit keeps from the node, and how much, by name.
 
     Only nodes beside the way to the root count: what is kept on the way is the node's own to use.
+    With `used_too`, all that is kept, even if its owner uses it now.
     """
     found: list[tuple[Node, int]] = []
     at = node
     for cohort in node.ancestors():
         for child in (*cohort.cohorts.values(), *cohort.queues.values()):
             if child is not at:
-                found += _keepers(child, column)
+                found += _keepers(child, column, used_too)
         at = cohort
     return sorted(found, key=lambda each: each[0].name)
 
 
-def _keepers(node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
+def _keepers(node: Node, column: FlavorResource, used_too: bool) -> Iterator[tuple[Node, int]]:
     cell = node.cells.get(column)
-    if cell is not None and cell.free > 0:
-        yield node, cell.free
+    kept = 0 if cell is None else cell.local if used_too else cell.free
+    if kept > 0:
+        yield node, kept
     for child in (*node.cohorts.values(), *node.queues.values()):
-        yield from _keepers(child, column)
+        yield from _keepers(child, column, used_too)

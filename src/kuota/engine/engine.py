@@ -134,7 +134,7 @@ class Engine:
             self._released |= state.tree_of(state.queue_of(old))
         state.workloads[new.key] = new
         state.record(new)
-        self._note_readiness(new.key, new.charged and not new.pods_ready)
+        self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
             self._evicting.discard(new.key)
         self.history.follow(old, new, now)

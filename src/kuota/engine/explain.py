@@ -292,7 +292,7 @@ def _lack(reason: Reason, node: Node) -> Lack:
     short = reason.cause is Cause.INSUFFICIENT
     bound = (binding if short else ceiling)(node, column)
     root = bound.parent is None
-    kept = kept_back(node, column) if short and root else []
+    kept = kept_back(node, column, used_too=not short) if root else []
     return Lack(
         reason=reason,
         kind=_kind(bound),

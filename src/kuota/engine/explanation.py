@@ -34,7 +34,7 @@ class Limit(StrEnum):
 
 
 class Kept(Struct):
-    """Unused quota that a lending limit keeps from others."""
+    """Quota that a lending limit keeps from others."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class Lack(Struct):
     """One obstacle on the way to a flavor.
 
     For quota, `kind` and `where` name the ClusterQueue or Cohort that leaves no more, and `limit`
-    the field that says so. `kept` is unused quota that would help, but is not lent.
+    the field that says so. `kept` is quota that would help, but is not lent.
     """
 
     reason: Reason

@@ -30,6 +30,7 @@ class Books:
     def __init__(self, snapshot: Snapshot, evicting: Set[Key] = frozenset()) -> None:
         self.snapshot = snapshot
         self.evicting = evicting
+        self.unready = 0
         self.skipped: Counter[str] = Counter()
         self.recomputed: Counter[tuple[str, str]] = Counter()
         self._claimed: defaultdict[str, dict[Key, Running]] = defaultdict(dict)
@@ -95,12 +96,20 @@ def _claim(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
     _hold(entry, entry.usage, books)
     if preempts:
         return _preempt(entry, books)
-    if not_ready() and not entry.head.second_pass:
+    if _held_up(entry, books, not_ready):
         return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
     sibling = worse_sibling(entry)
     if sibling is not None:
         return _migrate(entry, sibling)
+    books.unready += not entry.head.second_pass and not entry.workload.pods_ready
     return _admit(entry)
+
+
+def _held_up(entry: Entry, books: Books, not_ready: Blocked) -> bool:
+    """Whether pods have to be ready first, be it of those admitted a moment ago."""
+    if entry.head.second_pass:
+        return False
+    return not_ready() or (books.snapshot.policy.block_until_ready and books.unready > 0)
 
 
 def _hold(entry: Entry, usage: Amounts, books: Books) -> None:

@@ -46,6 +46,7 @@ class State:
         self.workloads: dict[Key, Workload] = {}
         self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
         self._charged: dict[Key, Running] = {}
+        self._assumed: dict[Key, Workload] = {}
 
     # ClusterQueues and cohorts
 
@@ -200,7 +201,12 @@ class State:
         return self._charged.get(key)
 
     def record(self, workload: Workload) -> None:
-        """Make the charge what the workload's own reservation says."""
+        """Make the charge what the workload's own reservation says.
+
+        A charge that is only assumed outlives news from before the reservation was written.
+        """
+        if self._outdated(workload):
+            return
         reservation = workload.reservation if workload.charged else None
         before = self._charged.get(workload.key)
         if reservation is not None and before is not None and _same_charge(before, reservation):
@@ -208,7 +214,18 @@ class State:
             return
         self.discharge(workload.key)
         if reservation is not None:
-            self.assume(workload, reservation.cluster_queue, reservation.usage)
+            self._charge(workload, reservation.cluster_queue, reservation.usage)
+
+    def _outdated(self, workload: Workload) -> bool:
+        """Whether a decision to admit the workload is still on its way to where this comes from."""
+        decided = self._assumed.get(workload.key)
+        return (
+            decided is not None
+            and workload.reservation is None
+            and workload.active
+            and not workload.finished
+            and workload.evicted == decided.evicted
+        )
 
     def _replace(self, before: Running, after: Running) -> None:
         """Know a charged workload anew; the charge itself stays."""
@@ -218,14 +235,20 @@ class State:
         queue.node.generation += 1
 
     def assume(self, workload: Workload, queue: str, usage: Amounts) -> None:
-        """Charge a workload, whether or not the API server has heard of it yet."""
+        """Charge a workload by a decision that the API server has not heard of yet."""
+        settled = replace(workload, evicted=None, preempted=None)
+        if self._charge(settled, queue, usage):
+            self._assumed[workload.key] = workload
+
+    def _charge(self, workload: Workload, queue: str, usage: Amounts) -> bool:
         known = self.queues.get(queue)
         if known is None:
-            return
+            return False
         running = Running(workload, queue, usage)
         known.running[workload.key] = self._charged[workload.key] = running
         for column, amount in usage.items():
             charge(known.node.cell(column), amount)
+        return True
 
     def discharge(self, key: Key) -> bool:
         """Release what a workload is charged; False if that is nothing."""
@@ -239,6 +262,7 @@ class State:
 
     def _uncharge(self, running: Running, queue: Queue) -> None:
         del self._charged[running.key]
+        self._assumed.pop(running.key, None)
         del queue.running[running.key]
         for column, amount in running.usage.items():
             release(queue.node.cell(column), amount)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
@@ -84,7 +85,17 @@ class _Play:
                 self._arrived(at, workload.key)
         self._tell(story, at)
         self.borrowed[at] = loans(world.engine.state)
-        return story.restless
+        return self._circle(story, at)
+
+    def _circle(self, story: Story, at: Instant) -> tuple[Key, ...]:
+        """Who never comes to rest, and for whom they are preempted again and again."""
+        again = [
+            event.by
+            for event in self.events
+            if event.at == at and event.workload in story.restless and event.by is not None
+        ]
+        often = [key for key, times in Counter(again).items() if times > 1]
+        return tuple(dict.fromkeys([*story.restless, *often]))
 
     def _end(self, at: Instant) -> None:
         """Let go whoever is done; drop what is on the agenda for this instant."""

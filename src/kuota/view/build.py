@@ -115,6 +115,7 @@ class Builder:
             cluster_queue=self.engine.state.queue_of(shown) if shown is not None else "",
             priority=shown.priority if shown is not None else 0,
             pods=_pods(shown),
+            pods_asked=sum(each.count for each in shown.pod_sets) if shown is not None else 0,
             gets=_gets(known),
             borrows=[borrowed_row(each) for each in self._loans if each.workload == subject.key],
             preempts=self._others(subject.key, by=True),

@@ -125,7 +125,8 @@ class WorkloadRow(Row):
     """A workload at the end of the plan.
 
     `kind` and `name` are those of the manifest, `workload` is the Workload's name. `preempts` and
-    `preempted_by` tell what happened at any time of the plan.
+    `preempted_by` tell what happened at any time of the plan. Partial admission makes `pods` fewer
+    than were asked for.
     """
 
     name: str
@@ -136,6 +137,7 @@ class WorkloadRow(Row):
     cluster_queue: str
     priority: int
     pods: int
+    pods_asked: int
     gets: list[Given] = []
     borrows: list[Borrowed] = []
     preempts: list[str] = []

@@ -131,7 +131,7 @@ def lack_text(lack: Lack) -> str:
     if reason.cause is Cause.EXCEEDS_MAX:
         if lack.limit is Limit.BORROWING:
             return f"{wanted}, but the borrowingLimit of {where} allows no more than {room}"
-        return f"{wanted}, but {where} can never give more than {room}"
+        return f"{wanted}, but {where} can never give more than {room}{_kept_text(lack)}"
     if lack.limit is Limit.BORROWING:
         return f"{wanted}, but the borrowingLimit of {where} leaves only {room}"
     left = f"only {room} left" if reason.limit else "none left"

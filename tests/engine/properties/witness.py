@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.properties.definition import Definition, kept
+from engine.properties.lives import Do, Step
 from kuota.api.base import Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, Gone, Known, Stored
@@ -44,6 +45,16 @@ class Witness:
                 elif kind is LocalQueue:
                     self.local_queues.pop(key, None)
         self.engine.apply(fact, self.world.now)
+
+    def do(self, step: Step) -> None:
+        if step is Do.CYCLE:
+            self.world.cycle()
+        elif step is Do.SETTLE:
+            self.world.settle()
+        elif step is Do.WAIT:
+            self.world.advance(self.world.now + 10.0)
+        elif not isinstance(step, Do):
+            self.apply(step)
 
     def definition(self) -> Definition:
         """Quota and usage as they ought to be, by what the workloads say they hold."""

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entry point: quick to answer, and helpful about its commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from click.testing import CliRunner
+
+from kuota import __version__
+from kuota.cli.main import main
+
+
+def test_help_lists_every_command() -> None:
+    output = CliRunner().invoke(main, ["--help"]).output
+    assert all(name in output for name in ("check", "crds", "plan"))
+
+
+def test_every_command_can_be_loaded() -> None:
+    for name in ("check", "crds", "plan"):
+        assert 0 == CliRunner().invoke(main, [name, "--help"]).exit_code
+
+
+def test_a_mistyped_command_is_guessed() -> None:
+    result = CliRunner().invoke(main, ["plam"])
+    assert 2 == result.exit_code
+    assert "did you mean plan?" in result.output
+
+
+def test_the_version_is_told() -> None:
+    assert f"kuota, version {__version__}\n" == CliRunner().invoke(main, ["--version"]).output
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys; from click.testing import CliRunner; from kuota.cli.main import main\n"
+        "CliRunner().invoke(main, ['--help'])\n"
+        "heavy = {'rich', 'yaml', 'msgspec', 'kuota.engine', 'kuota.api'} & set(sys.modules)\n"
+        "print(sorted(heavy))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "[]\n" == done.stdout

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lives of a world as lists of steps: workloads come, things happen, cycles decide."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+from hypothesis import strategies as st
+
+from engine.strategies import Kinds, clusters, crowds, facts, policies
+from kuota.engine.facts import Fact, Known, Stored
+from kuota.engine.policy import Policy
+
+
+class Do(StrEnum):
+    CYCLE = "cycle"
+    SETTLE = "settle"
+    WAIT = "wait"
+
+
+Step = Do | Fact
+"""Something the world does, or something that happens to it."""
+
+
+class Life(msgspec.Struct, frozen=True):
+    policy: Policy
+    cluster: tuple[Known, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def facts(self) -> list[Fact]:
+        """All that is told in it, without the cycles between."""
+        told: list[Fact] = [Stored(value=value) for value in self.cluster]
+        return told + [each for each in self.steps if not isinstance(each, Do)]
+
+
+@st.composite
+def lives(draw: st.DrawFn, kinds: Kinds, *, turns: int = 4, events: int = 4) -> Life:
+    """In every turn a crowd comes, cycles run or the world comes to rest, and things happen."""
+    steps: list[Step] = []
+    for _ in range(turns):
+        steps += [Stored(value=each) for each in draw(crowds(kinds, 6))]
+        steps += draw(st.sampled_from(([Do.SETTLE], [Do.CYCLE, Do.WAIT, Do.CYCLE], [])))
+        steps += draw(st.lists(facts(kinds), max_size=events))
+    return Life(draw(policies()), tuple(draw(clusters(kinds))), (*steps, Do.SETTLE))
