@@ -145,9 +145,9 @@ def _resource_flavor(obj: Json) -> Iterator[FieldError]:
         yield invalid("spec", spec.get("topologyName"), message, "set spec.nodeLabels")
     for index, each in enumerate(map(mapping, elements(spec.get("nodeTaints")))):
         effect = text(each.get("effect"))
-        if effect and effect not in _EFFECTS:
+        if each.get("effect") is not None and effect not in _EFFECTS:
             path = f"spec.nodeTaints[{index}]"
-            yield invalid(path, effect, f"{effect} is not a taint effect", _one(_EFFECTS))
+            yield invalid(path, effect, f'"{effect}" is not a taint effect', _one(_EFFECTS))
     yield from _tolerations(spec.get("tolerations"), "spec.tolerations")
 
 
@@ -167,12 +167,12 @@ def _toleration_complaints(each: Json) -> Iterator[tuple[str, str]]:
         yield "a toleration without key matches every taint", "set operator to Exists, or a key"
     if each.get("tolerationSeconds") is not None and effect != "NoExecute":
         yield "tolerationSeconds needs effect NoExecute", "set the effect, or remove the seconds"
-    if operator not in ("", "Equal", "Exists"):
-        yield f"{operator} is not a toleration operator", _one(("Equal", "Exists"))
+    if each.get("operator") is not None and operator not in ("Equal", "Exists"):
+        yield f'"{operator}" is not a toleration operator', _one(("Equal", "Exists"))
     if operator == "Exists" and each.get("value"):
         yield "operator Exists takes no value", "remove the value, or use operator Equal"
-    if effect and effect not in _EFFECTS:
-        yield f"{effect} is not a taint effect", _one(_EFFECTS)
+    if each.get("effect") is not None and effect not in _EFFECTS:
+        yield f'"{effect}" is not a taint effect', _one(_EFFECTS)
 
 
 def level_names(obj: Json) -> list[str]:

@@ -42,7 +42,8 @@ _JSON_TYPES: dict[Type, tuple[type, ...]] = {
     Type.INTEGER: (int,),
     Type.NUMBER: (int, float),
     Type.BOOLEAN: (bool,),
-    Type.QUANTITY: (str, int, float),
+    # A quantity with a fraction has to be text: an API server takes integers and strings.
+    Type.QUANTITY: (str, int),
     Type.TIME: (str,),
     Type.ANY: (object,),
 }
@@ -117,7 +118,7 @@ def _retyped(value: Any, known: Shape) -> str:
     if known.type is Type.STRING and isinstance(value, bool):
         words = "y, yes and on as true" if value else "n, no and off as false"
         return f"put the word in quotes: YAML reads {words}"
-    if known.type is Type.STRING and isinstance(value, int | float):
+    if known.type in (Type.STRING, Type.QUANTITY) and isinstance(value, int | float):
         return f'put it in quotes: "{value}"'
     if isinstance(value, str) and known.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN):
         return "write it without quotes"
@@ -138,6 +139,8 @@ def _map_faults(value: Json, known: Shape, path: str) -> Iterator[FieldError]:
     if most is not None and len(value) > most:
         yield too_many(path, len(value), f"has {len(value)} entries, at most {most} are allowed")
     for key, each in value.items():
+        if each is None:
+            continue  # an API server drops such an entry
         if known.item is not None and known.item.type is not Type.ANY:
             yield from _faults(each, known.item, f"{path}[{key}]")
 
