@@ -2,8 +2,8 @@
 """Hypothesis strategies for everything an engine can be told.
 
 Names come from small pools, so that objects meet: a queue names a cohort that exists, is missing,
-or hangs in a loop. `SOUND` values pass validation; `WILD` ones are whatever the types allow, as if
-a broken webhook let them through. Whole rules and quotas are drawn from lists of all combinations,
+or hangs in a loop. `SOUND` values pass validation, `LOOPED` ones too but for loops of cohorts;
+`WILD` ones are whatever the types allow, as if there was no validation. Whole rules and quotas are drawn from lists of all combinations,
 because one draw of many is much faster than many draws of few.
 """
 
@@ -98,9 +98,10 @@ _WILD_QUOTAS = [Quota(a, b, c) for a in _ODD for b in (None, *_ODD) for c in (No
 
 
 class Kinds(msgspec.Struct, frozen=True):
-    """How odd the values may be."""
+    """How odd the values may be; and whether cohorts may form loops."""
 
     wild: bool = False
+    loops: bool = False
 
     def of(self, usual: Sequence[T], odd: Sequence[T]) -> st.SearchStrategy[T]:
         """One of the usual values; in the wild, at times one of the odd ones."""
@@ -113,7 +114,7 @@ class Kinds(msgspec.Struct, frozen=True):
         return st.sampled_from((False,) * 11 + (True,))
 
 
-SOUND, WILD = Kinds(), Kinds(wild=True)
+SOUND, LOOPED, WILD = Kinds(), Kinds(loops=True), Kinds(wild=True, loops=True)
 
 
 _GATES = (
@@ -159,9 +160,9 @@ def tables(draw: st.DrawFn, kinds: Kinds, *, limited: bool) -> dict[str, int | Q
 
 @st.composite
 def cohorts(draw: st.DrawFn, kinds: Kinds) -> Cohort:
-    """Any parent in the wild: a missing one, the cohort itself, one of its children."""
+    """Where loops are allowed, under any parent: a missing one, itself, one of its children."""
     name = draw(st.sampled_from(COHORTS))
-    above = COHORTS if kinds.wild else COHORTS[: COHORTS.index(name)]
+    above = COHORTS if kinds.loops else COHORTS[: COHORTS.index(name)]
     parent = draw(st.sampled_from((*above, "")))
     bare = draw(st.booleans())
     return Cohort(

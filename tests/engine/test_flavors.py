@@ -9,7 +9,7 @@ from engine.offers import Market, chosen, group, pods, usage, workload
 from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
 from kuota.engine.assignment import Assignment, Mode
-from kuota.engine.model import Preemption, Quota
+from kuota.engine.model import Preemption, Quota, ResourceFlavor
 from kuota.engine.offer import visit_order
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import Cause, WaitReason
@@ -282,6 +282,34 @@ def test_the_mildest_reason_of_a_group_counts() -> None:
     assert [WaitReason.NO_MATCHING_FLAVOR, WaitReason.EXCEEDS_MAX_QUOTA] == [
         each.no_fit for each in found.pod_sets[0].attempts
     ]
+
+
+def test_flavors_turned_down_in_a_group_that_fits_count_beside_the_group_that_does_not() -> None:
+    assert ("tpu", "cpu") == visit_order(("cpu", "tpu"))
+    market = Market({"gone": {"tpu": 9}, "a": {"tpu": 9}}, {"b": {"cpu": 1}})
+    market.snapshot.flavors = {"a": ResourceFlavor(name="a"), "b": ResourceFlavor(name="b")}
+
+    found = market.assign(workload(pods(tpu=1, cpu=2)))
+
+    assert [(Cause.EXCEEDS_MAX, "b", "cpu")] == causes(found)
+    assert WaitReason.NO_MATCHING_FLAVOR is found.no_fit
+
+
+def test_next_to_an_undeclared_resource_a_flavor_that_was_turned_down_gives_the_reason() -> None:
+    market = Market({"small": {"tpu": 1}, "a": {"tpu": 9}})
+
+    found = market.assign(workload(pods(tpu=2, cpu=1)))
+
+    assert [(Cause.UNDECLARED, "", "cpu")] == causes(found)
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
+
+
+def test_a_flavor_that_was_not_even_asked_gives_no_reason() -> None:
+    market = Market({"a": {"tpu": 9}, "b": {"tpu": 9}}, {"c": {"cpu": 1}})
+
+    found = market.assign(workload(pods(tpu=1, cpu=2), allowed=["b", "c"]))
+
+    assert WaitReason.EXCEEDS_MAX_QUOTA is found.no_fit
 
 
 def test_a_flavor_fails_for_its_most_severe_resource() -> None:

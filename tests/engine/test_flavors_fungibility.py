@@ -175,3 +175,20 @@ def test_no_search_stops_where_nothing_can_be_had(
 ) -> None:
     if standing[0] in (NO_FIT, NONE):
         assert not good_enough(standing, fungibility)
+
+
+@pytest.mark.parametrize("gates", [{}, {"FlavorFungibility": False}], ids=["on", "off"])
+def test_the_preference_tells_which_resource_of_a_flavor_is_worst_even_without_the_gate(
+    gates: dict[str, bool],
+) -> None:
+    made = Market(
+        {"a": {"cpu": 0, "gpu": 1}}, cohort="team", fungibility=PREEMPTION_FIRST, gates=gates
+    )
+    made.neighbour({"a": {"cpu": 1, "gpu": 0}}, cohort="team")
+    made.use("a/gpu", 1)
+
+    found = made.assign(workload(pods(cpu=1, gpu=1)))
+
+    assert Mode.PREEMPT is found.pod_sets[0].flavors["gpu"].mode
+    assert [(Mode.FIT, 1)] == [(each.mode, each.height) for each in found.pod_sets[0].attempts]
+    assert Mode.FIT is found.mode

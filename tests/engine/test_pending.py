@@ -126,6 +126,19 @@ def test_a_bookmark_survives_an_update_of_the_workload() -> None:
     assert head.bookmark == mark
 
 
+@pytest.mark.parametrize("reason", [LOST, Requeue.GENERIC], ids=["heap", "parked"])
+def test_without_its_gate_a_bookmark_does_not_survive_any_update(reason: Requeue) -> None:
+    gates = Gates.of({"FlavorFungibilityPreserveScanProgress": False}, check=False)
+    queue = queue_of(job("a"), policy=Policy(gates=gates))
+    mark = Bookmark(tried=({"cpu": None},), class_id="")
+    workload = bounced(queue, reason, bookmark=mark)
+    queue.put(workload, NOW)
+    queue.flush(NOW, everywhere)
+    head = queue.pop()
+    assert head is not None
+    assert head.bookmark is None
+
+
 def test_a_strict_head_blocks_smaller_ones_but_a_selector_mismatch_does_not() -> None:
     queue = queue_of(job("a", created=1.0), job("b", created=2.0), strict=True)
     bounced(queue, Requeue.NO_FIT)

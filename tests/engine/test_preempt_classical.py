@@ -274,6 +274,16 @@ def test_past_use_counts_only_in_queues_told_so_and_between_different_local_queu
     assert stage.victims("a", 2) == {"low": OWN}
 
 
+def test_a_request_for_nothing_of_an_overdrawn_resource_does_not_count_as_borrowing() -> None:
+    stage = Stage()
+    stage.queue("a", {GPU: 4, CPU: 1}, reclaim="Any")
+    stage.queue("b", {GPU: 0, CPU: 1})
+    stage.run("a1", "a", {CPU: 2})
+    stage.run("b1", "b", {GPU: 4})
+    needed = frozenset({GPU})
+    assert stage.victims("a", {GPU: 2, CPU: 0}, needed=needed) == {"b1": RECLAIMED}
+
+
 def test_without_a_reservation_time_a_workload_counts_as_reserved_now() -> None:
     stage = Stage()
     queue = stage.queue("a", 4, "", within="LowerPriority")

@@ -172,11 +172,18 @@ def owned_by_pod(obj: Workload) -> bool:
     return any(owner.kind == "Pod" and owner.controller for owner in owners)
 
 
+def told_reason(reason: WaitReason, gates: Gates) -> str:
+    """The reason of QuotaReserved=False as it is written; there were only two before the gate."""
+    if gates.on(Gate.UnadmittedWorkloadsObservability):
+        return reason.value
+    misplaced = reason in (WaitReason.MISCONFIGURED, WaitReason.SUSPENDED)
+    return "Inadmissible" if misplaced else "Pending"
+
+
 def _unreserved(
     obj: Workload, conditions: Conditions, reason: WaitReason, message: str, gates: Gates
 ) -> Json:
-    granular = gates.on(Gate.UnadmittedWorkloadsObservability)
-    conditions.put("QuotaReserved", False, reason.value if granular else "Pending", message)
+    conditions.put("QuotaReserved", False, told_reason(reason, gates), message)
     status = _synced(obj, conditions, gates)
     return status | {"admission": None} if obj.status.admission is not None else status
 

@@ -82,6 +82,13 @@ class Conditions:
         if before is not None and before.status == "True":
             self.put(type_, False, reason, f"{PREVIOUSLY}{before.message}")
 
+    def drop(self, type_: str) -> None:
+        """Say nothing of it any more."""
+        before = self.get(type_)
+        if before is not None:
+            self.changed = True
+            self._all.remove(before)
+
     def json(self) -> list[Json]:
         """All of them, for a patch. An API server refuses one without a message, even an empty."""
         return [{"message": "", **msgspec.to_builtins(each)} for each in self._all]

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effects: writes described before they are sent. Sending one twice does no harm."""
+"""Effects: writes described before they are sent. Sending one twice does no harm.
+
+A patch names the version it was made from, so that one made from an old object is refused rather
+than believed. Several patches of one object from the same version are meant to follow each other.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from kuota.api.base import Json, Key
 from kuota.engine.model import Struct
@@ -11,30 +17,63 @@ from .conditions import shortened
 MAX_NOTE = 1024
 """Bytes of an event's note that an API server accepts."""
 
+WORKLOAD = "Workload"
+
 
 class StatusPatch(Struct):
-    """A JSON merge patch on the status of one Workload, made from the version it names."""
+    """A JSON merge patch on the status of one object, made from the version it names."""
 
     key: Key
     resource_version: str
     status: Json
+    kind: str = WORKLOAD
+
+
+class Patch(Struct):
+    """A JSON merge patch on everything but the status, made from the version it names."""
+
+    key: Key
+    resource_version: str
+    body: Json
+    kind: str = WORKLOAD
+
+
+class Create(Struct):
+    """A new object. That it exists already is as good."""
+
+    key: Key
+    object: Json
+    kind: str = WORKLOAD
+
+
+class Delete(Struct):
+    """The end of the object with that uid. That it is gone already is as good."""
+
+    key: Key
+    uid: str
+    kind: str = WORKLOAD
+    propagation: str = "Background"
 
 
 class Event(Struct):
-    """One line in the story of a Workload. `warning` ones tell of something in the way."""
+    """One line in the story of an object. `warning` ones tell of something in the way."""
 
     key: Key
     reason: str
     note: str
     warning: bool = False
+    kind: str = WORKLOAD
 
     @classmethod
-    def about(cls, key: Key, reason: str, note: str, *, warning: bool = False) -> Event:
+    def about(
+        cls, key: Key, reason: str, note: str, *, warning: bool = False, kind: str = WORKLOAD
+    ) -> Event:
         """The event with its note cut to what an API server accepts."""
-        return cls(key=key, reason=reason, note=shortened(note, MAX_NOTE), warning=warning)
+        cut = shortened(note, MAX_NOTE)
+        return cls(key=key, reason=reason, note=cut, warning=warning, kind=kind)
 
 
-Effect = StatusPatch | Event
+Effect = StatusPatch | Patch | Create | Delete | Event
 
 
 def merged(target: Json, patch: Json) -> Json:
@@ -49,3 +88,39 @@ def merged(target: Json, patch: Json) -> Json:
         else:
             result[name] = value
     return result
+
+
+def combined(first: Json, second: Json) -> Json:
+    """The merge patch that does what the two do one after the other."""
+    result = dict(first)
+    for name, value in second.items():
+        before = result.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            value = combined(before, value)
+        result[name] = value
+    return result
+
+
+def difference(before: Json, after: Json) -> Json:
+    """The JSON merge patch that leads from one object to the other; empty when they are equal."""
+    patch: dict[str, Any] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if value == old and name in before:
+            continue
+        nested = isinstance(value, dict) and isinstance(old, dict)
+        patch[name] = difference(old or {}, value) if nested else value
+    return patch
+
+
+def edit(kind: str, key: Key, before: Json, after: Json) -> list[Effect]:
+    """The patch, if one is needed, that makes an object so; its status is left alone."""
+    skip = ("status",)
+    body = difference(
+        {name: value for name, value in before.items() if name not in skip},
+        {name: value for name, value in after.items() if name not in skip},
+    )
+    if not body:
+        return []
+    version = before.get("metadata", {}).get("resourceVersion", "")
+    return [Patch(key=key, resource_version=version, body=body, kind=kind)]

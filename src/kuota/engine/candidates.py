@@ -40,6 +40,7 @@ class Target(msgspec.Struct, frozen=True):
 class Demand:
     """Who asks for room, and how much. `needed` are the columns that do not fit as things are.
 
+    What is asked for with zero does not count, however overdrawn it is.
     `placement` is an extra test of the snapshot as it stands, made after the quota fits.
     """
 
@@ -57,11 +58,11 @@ class Demand:
         self.workload = workload
         self.queue = queue
         self.needed = needed
-        self.request = request
+        self.request = {column: amount for column, amount in request.items() if amount}
         self.snapshot = snapshot
         self.placement = placement
         cell = queue.node.cell
-        self._wants = [(cell(column), amount) for column, amount in request.items()]
+        self._wants = [(cell(column), amount) for column, amount in self.request.items()]
 
     def fits(self, borrowing: bool = True) -> bool:
         """Whether the whole request has room now; without borrowing, within nominal quota too."""

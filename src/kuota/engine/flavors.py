@@ -26,7 +26,7 @@ from .assignment import (
 from .model import Assigned, PodSet, Workload
 from .offer import PODS, Offer, Shelf, offer_of, visit_order
 from .reasons import Cause, Reason, WaitReason
-from .scan import Oracle, Pinned, Scan, least_severe
+from .scan import Look, Oracle, Pinned, Scan, no_fit_reason
 from .snapshot import Queue, Running, Snapshot
 from .topology import has_topology, placed
 
@@ -76,7 +76,7 @@ _FIT, _NO_FIT = Mode.FIT, Mode.NO_FIT
 class _Outcome:
     """What one group of pod sets got. A failed one has no flavors; later groups are not tried."""
 
-    __slots__ = ("attempts", "error", "flavors", "no_fit", "reasons")
+    __slots__ = ("attempts", "error", "flavors", "no_fit", "reasons", "scans")
 
     def __init__(self) -> None:
         self.flavors: dict[str, FlavorAssignment] = {}
@@ -84,12 +84,19 @@ class _Outcome:
         self.attempts: list[Attempt] = []
         self.no_fit: WaitReason | None = None
         self.error = ""
+        self.scans: list[list[Look]] = []
 
-    def fail(self, no_fit: WaitReason, reasons: list[Reason], error: str = "") -> None:
+    def fail(self, reasons: list[Reason]) -> None:
         """The first failure is the only one told."""
         self.flavors = {}
         self.reasons = reasons
-        self.no_fit = no_fit
+        self.no_fit = no_fit_reason(self.scans)
+
+    def give_up(self, error: str) -> None:
+        """A failure that is no matter of flavors."""
+        self.flavors = {}
+        self.reasons = []
+        self.no_fit = WaitReason.NO_MATCHING_FLAVOR
         self.error = error
 
 
@@ -148,7 +155,7 @@ class _Search:
                 together = [each for each in order if shelves.get(each) is shelf]
                 self._fill(outcome, shelf, together, asked, members)
             elif wanted[resource] > 0 and not self._ignores_undeclared():
-                outcome.fail(WaitReason.NO_MATCHING_FLAVOR, [_undeclared(resource)])
+                outcome.fail([_undeclared(resource)])
             if outcome.no_fit is not None:
                 break
         return outcome
@@ -165,12 +172,12 @@ class _Search:
         try:
             findings = self.scan.scan(shelf, resources, asked, members)
         except SelectorError as error:
-            outcome.fail(WaitReason.NO_MATCHING_FLAVOR, [], str(error))
+            outcome.give_up(str(error))
             return
         outcome.attempts += findings.attempts()
+        outcome.scans.append(findings.looks)
         if findings.chosen is None:
-            reasons = findings.reasons() or [_undeclared(resources[0])]
-            outcome.fail(least_severe(findings.looks), reasons)
+            outcome.fail(findings.reasons() or [_undeclared(resources[0])])
         else:
             outcome.flavors |= findings.chosen.choices(findings.tried)
             outcome.reasons += findings.reasons()

@@ -113,6 +113,6 @@ def fair_rank(entry: Entry, stake: Share, policy: Policy) -> Rank:
         policy.on(Gate.PrioritizePreemptorWorkloads) and not entry.head.preemptor,
         policy.on(Gate.FairSharingPrioritizeNonBorrowing) and stake.borrowing_on(requested),
         stake.load,
-        -entry.workload.priority,
+        -entry.workload.priority if policy.on(Gate.PrioritySortingWithinCohort) else 0,
         entry.timestamp,
     )

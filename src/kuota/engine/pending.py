@@ -14,6 +14,7 @@ from enum import StrEnum
 from heapq import heappop, heappush
 
 from kuota.api.base import Key
+from kuota.api.gates import Gate
 
 from .assignment import Bookmark
 from .buckets import Ladder, Lane, Pending, Rank
@@ -62,6 +63,7 @@ def relevant_change(old: Workload, new: Workload) -> bool:
         or old.class_id != new.class_id
         or old.closed_gates != new.closed_gates
         or old.requeued != new.requeued
+        or (old.requeue_at is not None and new.requeue_at is None)
         or old.evicted != new.evicted
         or old.reclaimable != new.reclaimable
         or old.allowed_flavors != new.allowed_flavors
@@ -161,7 +163,13 @@ class PendingQueue:
             self._enter(pending, now)
         elif workload.key in self._in_flight:
             pending.newest = workload
-        elif pending.in_heap:
+        else:
+            self._update(pending, workload, now)
+
+    def _update(self, pending: Pending, workload: Workload, now: Instant) -> None:
+        if not self._policy.on(Gate.FlavorFungibilityPreserveScanProgress):
+            pending.bookmark = None
+        if pending.in_heap:
             self._replace(pending, workload)
             self._to_heap(pending, now)
         else:

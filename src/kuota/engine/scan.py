@@ -7,7 +7,7 @@ quota. Where the scan stops is fungibility's to say, where it starts is the book
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from kuota.api.quantity import add, sub
@@ -41,6 +41,7 @@ Pinned = Sequence[Mapping[str, str]]
 Standings = dict[str, Standing]
 """The standing of each resource on one flavor."""
 
+_OUT_OF_BOUNDS = frozenset({Cause.PINNED, Cause.RESTRICTED})
 _NO_FIT: Standing = (NO_FIT, 0)
 _FIT: Standing = (FIT, 0)
 _WAIT_REASONS = {
@@ -70,6 +71,11 @@ class Look:
             )
             for resource, (grade, height) in self.standings.items()
         }
+
+    @property
+    def turned_down(self) -> bool:
+        """Whether the flavor was asked and would not do. Those out of bounds are not asked."""
+        return self.standing[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
 
     def attempt(self) -> Attempt:
         grade, height = self.standing
@@ -175,13 +181,16 @@ class Scan:
         if reason is not None:
             return Look(flavor, _NO_FIT, {}, (reason,))
         columns = shelf.columns[flavor]
+        # Which resource is worst is a matter of taste, and the taste is asked even when flavors
+        # are told apart by their grade alone.
+        taste = self.queue.spec.fungibility
         overall = _FIT
         standings: Standings = {}
         reasons: list[Reason] = []
         for resource in resources:
             standing = self._standing(columns[resource], requests[resource], members, reasons)
             standings[resource] = standing
-            if standing != overall and preferred(overall, standing, self.fungibility):
+            if standing != overall and preferred(overall, standing, taste):
                 overall = standing
         return Look(flavor, overall, standings, reasons)
 
@@ -281,11 +290,17 @@ class Scan:
         return fair and rules.reclaim_within_cohort != "Never"
 
 
-def least_severe(looks: Sequence[Look]) -> WaitReason:
-    """Why a whole group failed: any of its flavors could have worked, so the mildest reason."""
-    if not looks:
-        return WaitReason.NO_MATCHING_FLAVOR
-    return min((_most_severe(look.reasons) for look in looks), key=SEVERITY.index)
+def no_fit_reason(scans: Iterable[Sequence[Look]]) -> WaitReason:
+    """Why scans, one a group, gave no assignment. All groups are needed, so the worst one counts.
+
+    In a group any flavor could have worked: the mildest of those turned down counts, even if
+    another one fits.
+    """
+    turned_down = (
+        [_most_severe(each.reasons) for each in looks if each.turned_down] for looks in scans
+    )
+    mildest = (min(reasons, key=SEVERITY.index) for reasons in turned_down if reasons)
+    return max(mildest, key=SEVERITY.index, default=WaitReason.NO_MATCHING_FLAVOR)
 
 
 def _most_severe(reasons: Sequence[Reason]) -> WaitReason:

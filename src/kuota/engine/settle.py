@@ -25,7 +25,10 @@ from .variants import better_sibling, migration_allowed, worse_sibling
 
 
 class Books:
-    """What the cycle has promised so far: victims claimed, usage held (in the snapshot)."""
+    """What the cycle has promised so far: victims claimed, usage held (in the snapshot).
+
+    `unready` are those admitted in it whose pods are not ready.
+    """
 
     def __init__(self, snapshot: Snapshot, evicting: Set[Key] = frozenset()) -> None:
         self.snapshot = snapshot

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
+from msgspec.structs import replace
+
 from kuota.api.base import Key
 from kuota.api.match import matches
 
@@ -207,6 +209,7 @@ class State:
         """
         if self._outdated(workload):
             return
+        self._assumed.pop(workload.key, None)
         reservation = workload.reservation if workload.charged else None
         before = self._charged.get(workload.key)
         if reservation is not None and before is not None and _same_charge(before, reservation):

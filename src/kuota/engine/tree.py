@@ -94,7 +94,7 @@ Journal = list[tuple[Cell, int]]
 
 
 def charge(cell: Cell, amount: int, journal: Journal | None = None) -> None:
-    """Add usage; what exceeds the local quota is charged to the parent as well."""
+    """Add usage; what exceeds the local quota goes to the parent too, less than nothing never."""
     at: Cell | None = cell
     while at is not None and amount != 0:
         if journal is not None:
@@ -103,8 +103,8 @@ def charge(cell: Cell, amount: int, journal: Journal | None = None) -> None:
         at.used += amount
         if free > 0:
             amount -= free
-            if amount <= 0:
-                return
+        if amount <= 0:
+            return
         at = at.parent
 
 

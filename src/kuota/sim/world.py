@@ -19,6 +19,7 @@ from kuota.engine.facts import Gone, Known, Stored
 from kuota.engine.model import Assigned, Eviction, Instant, Reservation, Struct, Workload
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import EvictionReason
+from kuota.engine.rest import Rest
 
 MOST_PREEMPTIONS = 20
 """How often one workload may be preempted at one instant before that is called going in circles."""
@@ -58,22 +59,15 @@ class World:
     def settle(self) -> Story:
         """Run cycles until nothing more happens at this instant."""
         decisions: list[Decision] = []
-        tried: set[frozenset[object]] = set()
+        rest = Rest()
         cycles = 0
         while True:
             outcome = self.cycle()
             cycles += bool(outcome.decisions)
             decisions += outcome.decisions
             restless = tuple(k for k, n in self._evictions.items() if n >= MOST_PREEMPTIONS)
-            waits = [each for each in outcome.decisions if isinstance(each, Wait)]
-            progress = len(waits) < len(outcome.decisions)
-            attempt = frozenset() if progress else frozenset(_signature(each) for each in waits)
-            if not outcome.decisions or restless or attempt in tried:
+            if restless or rest.after(outcome):
                 return Story(decisions=tuple(decisions), cycles=cycles, restless=restless)
-            if progress:
-                tried.clear()
-            else:
-                tried.add(attempt)
 
     def cycle(self) -> Outcome:
         """One cycle, and its decisions made true."""
@@ -136,10 +130,3 @@ def admitted(decision: Admit, now: Instant) -> Workload:
         decision.workload, reservation=reservation, admitted=ready, evicted=None, preempted=None
     )
 
-
-def _signature(decision: Wait) -> object:
-    """Who waits, why, and where its scan stands: equal ones lead nowhere new."""
-    assignment = decision.assignment
-    tried = assignment.bookmark.tried if assignment is not None else ()
-    scans = tuple(tuple(sorted(each.items(), key=str)) for each in tried)
-    return decision.workload.key, decision.why, scans

@@ -28,6 +28,11 @@ class Life(msgspec.Struct, frozen=True):
     cluster: tuple[Known, ...]
     steps: tuple[Step, ...]
 
+    def __repr__(self) -> str:
+        """What happens, one step a line, without the hundred gates of the policy."""
+        lines = [f"gates {self.policy.gates.different()}, {self.policy.fair_sharing}"]
+        return "\n".join([*lines, *map(_shown, (*self.cluster, *self.steps))])
+
     @property
     def facts(self) -> list[Fact]:
         """All that is told in it, without the cycles between."""
@@ -44,3 +49,14 @@ def lives(draw: st.DrawFn, kinds: Kinds, *, turns: int = 4, events: int = 4) -> 
         steps += draw(st.sampled_from(([Do.SETTLE], [Do.CYCLE, Do.WAIT, Do.CYCLE], [])))
         steps += draw(st.lists(facts(kinds), max_size=events))
     return Life(draw(policies()), tuple(draw(clusters(kinds))), (*steps, Do.SETTLE))
+
+
+def _shown(step: Known | Step) -> str:
+    """The step without what is as usual."""
+    value = step.value if isinstance(step, Stored) else step
+    if not isinstance(value, msgspec.Struct):
+        return str(value)
+    usual = {f.name: f.default for f in msgspec.structs.fields(value)}
+    given = {k: v for k, v in msgspec.structs.asdict(value).items() if v != usual[k]}
+    given.pop("class_id", None)
+    return f"{type(value).__name__} {given}"

@@ -19,6 +19,7 @@ from kuota.sim.world import World
 class Witness:
     def __init__(self, policy: Policy, told: Iterable[Known] = ()) -> None:
         self.world = World(policy)
+        self.restless = False
         self.queues: dict[str, ClusterQueue] = {}
         self.cohorts: dict[str, Cohort] = {}
         self.local_queues: dict[Key, LocalQueue] = {}
@@ -50,7 +51,7 @@ class Witness:
         if step is Do.CYCLE:
             self.world.cycle()
         elif step is Do.SETTLE:
-            self.world.settle()
+            self.restless = bool(self.world.settle().restless)
         elif step is Do.WAIT:
             self.world.advance(self.world.now + 10.0)
         elif not isinstance(step, Do):
@@ -78,7 +79,7 @@ class Witness:
             assert ([queue] if queue else []) == self._pending_in(workload.key)
 
     def check_who_waits_knows_why(self) -> None:
-        """To be asked when the world is at rest."""
+        """To be asked when the world is at rest, not when it only goes in circles."""
         for workload in self.engine.state.workloads.values():
             if self._queue(workload):
                 assert self.why(workload), workload
@@ -91,6 +92,8 @@ class Witness:
         if queue.place(workload.key) is Place.PARKED:
             if workload.requeued is False or workload.requeue_at is not None:
                 return "back-off"
+            if not self.engine.state.admits(queue.name, workload.key.namespace):
+                return "namespace"
             return "class" if queue.parked_reason(workload.key) else ""
         if not self.engine.state.pops(queue.name):
             return "queue"

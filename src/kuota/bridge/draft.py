@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over an object: what it leads to, and the object as it will be on the way there."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.api.workload import Workload
+from kuota.engine.model import Struct
+
+from .conditions import Conditions
+from .effects import Effect, Event, Patch, StatusPatch, combined, merged
+
+
+class Pass(Struct):
+    """What a pass wants written, in this order, and when to look again without being asked.
+
+    `fault` says why the pass came to nothing; it is tried again later.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    again_s: float | None = None
+    fault: str = ""
+
+
+class Seen(Struct):
+    """A Workload as it is stored, and decoded for reading."""
+
+    json: Json
+    obj: Workload
+
+    @classmethod
+    def of(cls, json: Json) -> Seen:
+        return cls(json=json, obj=msgspec.convert(json, Workload))
+
+    @property
+    def key(self) -> Key:
+        return self.obj.key
+
+    @property
+    def reserved(self) -> bool:
+        return self.true("QuotaReserved")
+
+    @property
+    def deleting(self) -> bool:
+        return self.obj.metadata.deletion_timestamp is not None
+
+    def true(self, type_: str) -> bool:
+        return any(
+            each.type == type_ and each.status == "True"
+            for each in self.obj.status.conditions or ()
+        )
+
+
+class Draft:
+    """A Workload on its way through a pass. Whatever is written shows in it at once."""
+
+    def __init__(self, seen: Seen, now: float) -> None:
+        self._stored = seen
+        self.seen = seen
+        self.now = now
+        self.again_s: float | None = None
+        self._status: Json = {}
+        self._body: Json = {}
+        self._others: list[Effect] = []
+
+    @property
+    def obj(self) -> Workload:
+        return self.seen.obj
+
+    @property
+    def changed(self) -> bool:
+        return bool(self._status or self._body)
+
+    def conditions(self) -> Conditions:
+        obj = self.obj
+        return Conditions(obj.status.conditions, self.now, obj.metadata.generation)
+
+    def put(self, conditions: Conditions) -> bool:
+        """Write the conditions if they changed; whether they did."""
+        if conditions.changed:
+            self.write({"conditions": conditions.json()})
+        return conditions.changed
+
+    def write(self, status: Json) -> None:
+        """Change the status as a merge patch says."""
+        if status:
+            self._status = combined(self._status, status)
+            self.seen = Seen.of(merged(self.seen.json, {"status": status}))
+
+    def patch(self, body: Json) -> None:
+        """Change everything else as a merge patch says."""
+        if body:
+            self._body = combined(self._body, body)
+            self.seen = Seen.of(merged(self.seen.json, body))
+
+    def drop_finalizer(self, name: str) -> bool:
+        """Let go of the object; whether it was held."""
+        held = self.obj.metadata.finalizers or []
+        if name in held:
+            left = [each for each in held if each != name]
+            self.patch({"metadata": {"finalizers": left or None}})
+        return name in held
+
+    def tell(self, reason: str, note: str, *, warning: bool = False) -> None:
+        self.add(Event.about(self.obj.key, reason, note, warning=warning))
+
+    def add(self, *effects: Effect) -> None:
+        self._others += effects
+
+    def look_again(self, after_s: float) -> None:
+        """Come back then, or earlier if that was said already."""
+        self.again_s = after_s if self.again_s is None else min(self.again_s, after_s)
+
+    def done(self, fault: str = "") -> Pass:
+        """The pass. The status comes first: without its finalizer the object may be gone."""
+        obj = self._stored.obj
+        key, version = obj.key, obj.metadata.resource_version
+        effects: list[Effect] = []
+        if self._status:
+            effects.append(StatusPatch(key=key, resource_version=version, status=self._status))
+        if self._body:
+            effects.append(Patch(key=key, resource_version=version, body=self._body))
+        return Pass(effects=(*effects, *self._others), again_s=self.again_s, fault=fault)

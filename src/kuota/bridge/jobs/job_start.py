@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a batch/v1 Job is given when it starts, and how that is taken back when it stops.
+
+Only the fields that an admission touches are written; the rest of the template is the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.core import PodTemplateSpec
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import ResourceFlavor
+from kuota.api.names import dns_label
+from kuota.api.podset import (
+    WORKLOAD_ANNOTATION,
+    Injection,
+    MergeConflict,
+    injection,
+    joined,
+    labelled,
+    merged,
+    restored,
+)
+from kuota.api.rules.job import EQUAL_COMPLETIONS, MIN_PARALLELISM
+from kuota.api.rules.job_common import STOPPING
+from kuota.api.rules.metadata import PREFIX, annotation
+from kuota.api.rules.report import child, integer, truth
+from kuota.api.workload import Workload
+
+POD_SET_LABEL = f"{PREFIX}podset"
+LOCAL_QUEUE_LABEL = f"{PREFIX}local-queue-name"
+CLUSTER_QUEUE_LABEL = f"{PREFIX}cluster-queue-name"
+_KEPT = (
+    "controller-uid",
+    "batch.kubernetes.io/controller-uid",
+    "job-name",
+    "batch.kubernetes.io/job-name",
+)
+
+
+def injections(
+    obj: Workload, flavors: Mapping[str, ResourceFlavor], gates: Gates
+) -> list[Injection]:
+    """What each pod set gets, in order: flavors, labels, and what admission checks add.
+
+    Raises FlavorMissing, and MergeConflict where two checks disagree.
+    """
+    admission = obj.status.admission
+    sets = {each.name: each for each in obj.spec.pod_sets or ()}
+    topology = gates.on(Gate.TopologyAwareScheduling)
+    found = []
+    for each in (admission.pod_set_assignments if admission is not None else None) or ():
+        added = injection(each, sets[each.name], flavors, topology=topology)
+        if topology:
+            named = {**(added.annotations or {}), WORKLOAD_ANNOTATION: obj.metadata.name}
+            added = msgspec.structs.replace(added, annotations=named)
+        found.append(_updated(_labelled(added, obj, gates), obj))
+    return found
+
+
+def _labelled(added: Injection, obj: Workload, gates: Gates) -> Injection:
+    added = labelled(added, POD_SET_LABEL, added.name)
+    if not gates.on(Gate.AssignQueueLabelsForPods):
+        return added
+    if obj.spec.queue_name:
+        added = labelled(added, LOCAL_QUEUE_LABEL, obj.spec.queue_name)
+    queue = obj.status.admission.cluster_queue if obj.status.admission is not None else ""
+    if queue and not dns_label(queue):
+        added = labelled(added, CLUSTER_QUEUE_LABEL, queue)
+    return added
+
+
+def _updated(added: Injection, obj: Workload) -> Injection:
+    for check in obj.status.admission_checks or ():
+        for update in check.pod_set_updates or ():
+            if update.name == added.name:
+                added = joined(added, update)
+                break
+    return added
+
+
+def started(job: Json, given: Sequence[Injection]) -> Json:
+    """The Job with its injection, released. Raises MergeConflict."""
+    if len(given) != 1:
+        raise MergeConflict(f"a Job has 1 pod set, the admission has {len(given)}")
+    added = given[0]
+    template = merged(_template(job), added)
+    spec = child(job, "spec") | {"suspend": False, "template": _written(job, template)}
+    if annotation(job, MIN_PARALLELISM) is not None:
+        spec["parallelism"] = added.count
+        if _equal_completions(job):
+            spec["completions"] = added.count
+    return job | {"spec": spec}
+
+
+def stopping(job: Json) -> Json:
+    """The first step of a stop: suspended, and marked as not restored yet."""
+    meta = child(job, "metadata")
+    annotations = child(meta, "annotations") | {STOPPING: "true"}
+    spec = child(job, "spec") | {"suspend": True}
+    return job | {"metadata": meta | {"annotations": annotations}, "spec": spec}
+
+
+def as_before(job: Json, pod_sets: Sequence[Json] | None) -> Json:
+    """The last step of a stop: what the start changed is set back, and the mark is gone.
+
+    Without pod sets, or with another number than one, the template stays as it is.
+    """
+    if pod_sets is not None and len(pod_sets) == 1:
+        job = _restored(job, pod_sets[0])
+    meta = child(job, "metadata")
+    annotations = dict(child(meta, "annotations"))
+    if annotations.pop(STOPPING, None) is None:
+        return job
+    return job | {"metadata": meta | {"annotations": annotations}}
+
+
+def _restored(job: Json, pod_set: Json) -> Json:
+    template = _template(job)
+    original = msgspec.convert(child(pod_set, "template"), PodTemplateSpec)
+    own = {k: v for k, v in (template.metadata.labels or {}).items() if k in _KEPT}
+    labels = {**(original.metadata.labels or {}), **own}
+    meta = msgspec.structs.replace(original.metadata, labels=labels)
+    original = msgspec.structs.replace(original, metadata=meta)
+    spec = child(job, "spec") | {"template": _written(job, restored(template, original))}
+    count = integer(pod_set.get("count"))
+    if annotation(job, MIN_PARALLELISM) is not None and count is not None:
+        spec["parallelism"] = count
+        if _equal_completions(job):
+            spec["completions"] = count
+    return job | {"spec": spec}
+
+
+def _equal_completions(job: Json) -> bool:
+    return bool(truth(annotation(job, EQUAL_COMPLETIONS) or ""))
+
+
+def _template(job: Json) -> PodTemplateSpec:
+    return msgspec.convert(child(job, "spec", "template"), PodTemplateSpec)
+
+
+def _written(job: Json, new: PodTemplateSpec) -> Json:
+    """The template of the job with the fields of `new` that an admission may touch."""
+    template = child(job, "spec", "template")
+    meta, spec = dict(child(template, "metadata")), dict(child(template, "spec"))
+    _put(meta, "labels", new.metadata.labels)
+    _put(meta, "annotations", new.metadata.annotations)
+    _put(spec, "nodeSelector", new.spec.node_selector)
+    _put(spec, "tolerations", msgspec.to_builtins(new.spec.tolerations))
+    _put(spec, "schedulingGates", new.spec.scheduling_gates)
+    return template | {"metadata": meta, "spec": spec}
+
+
+def _put(into: Json, field: str, value: object) -> None:
+    """Set a field; an empty one is left out unless it was written so."""
+    if value or (value is not None and field in into and not into[field]):
+        into[field] = value
+    elif into.get(field):
+        del into[field]

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a batch/v1 Job says of itself: whether it is over, occupied, ready; what it can spare."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json
+from kuota.api.rules.job import pod_count
+from kuota.api.rules.report import child, elements, integer, mapping, text
+from kuota.api.workload import ReclaimablePod
+from kuota.engine.model import Struct
+
+from .batch_job import MAIN
+
+
+class End(Struct):
+    """How a job ended."""
+
+    success: bool
+    message: str
+
+
+def end(job: Json) -> End | None:
+    """How the job ended; None while it goes on."""
+    for each in elements(child(job, "status").get("conditions")):
+        found = mapping(each)
+        if found.get("type") in ("Complete", "Failed") and found.get("status") == "True":
+            success = found["type"] == "Complete"
+            return End(success=success, message=text(found.get("message")))
+    return None
+
+
+def active(job: Json) -> bool:
+    """Whether pods of it are still there. Those that are on their way out count, where told."""
+    status = child(job, "status")
+    return bool(_count(status, "active") or _count(status, "terminating"))
+
+
+def pods_ready(job: Json) -> bool:
+    """Whether as many pods as should run at once are ready, or have done their work."""
+    status = child(job, "status")
+    uncounted = len(elements(child(status, "uncountedTerminatedPods").get("succeeded")))
+    there = _count(status, "succeeded") + _count(status, "ready") + uncounted
+    return there >= pod_count(job)
+
+
+def reclaimable(job: Json) -> list[ReclaimablePod]:
+    """The pods that will not run again: fewer are left to do than run at once.
+
+    As in Kueue, parallelism is not cut to completions first, so that a job with more of the former
+    gives back more than it can spare; the caller limits that to the size of the pod set.
+    """
+    spec, status = child(job, "spec"), child(job, "status")
+    parallelism = integer(spec.get("parallelism"))
+    parallelism = 1 if parallelism is None else parallelism
+    completions = integer(spec.get("completions"))
+    completions = parallelism if completions is None else completions
+    done = _count(status, "succeeded")
+    if spec.get("completionMode") == "Indexed":
+        listed = text(status.get("completedIndexes")), text(status.get("failedIndexes"))
+        done = terminal_indexes(*listed, completions)
+    left = max(completions - done, 0)
+    if parallelism <= 1 or not done or left >= parallelism:
+        return []
+    return [ReclaimablePod(name=MAIN, count=parallelism - left)]
+
+
+def terminal_indexes(completed: str, failed: str, completions: int) -> int:
+    """How many indexes below `completions` are over, each counted once.
+
+    Both lists are written as "0,2-5"; what cannot be read counts as nothing.
+    """
+    return len(_indexes(completed, completions) | _indexes(failed, completions))
+
+
+def _indexes(listed: str, below: int) -> set[int]:
+    found: set[int] = set()
+    for part in listed.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            found.update(range(int(first), min(int(last or first) + 1, below)))
+    return {each for each in found if each < below}
+
+
+def _count(status: Json, field: str) -> int:
+    return integer(status.get(field)) or 0

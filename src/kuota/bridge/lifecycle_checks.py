@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which admission checks, and which preemption gates, the status of a Workload lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.workload import AdmissionCheckState, Workload
+from kuota.engine.model import ClusterQueue
+
+from .admission import required_checks
+from .conditions import stamp
+
+
+def synced_checks(obj: Workload, queue: ClusterQueue, now: float) -> Json:
+    """The status patch that lists exactly the required checks; empty when it does."""
+    listed = obj.status.admission_checks or []
+    wanted = listed_checks(listed, required_checks(queue, obj.status.admission), now)
+    if wanted == listed:
+        return {}
+    return {"admissionChecks": [check_json(each) for each in wanted] or None}
+
+
+def listed_checks(
+    listed: Iterable[AdmissionCheckState], required: Iterable[str], now: float
+) -> list[AdmissionCheckState]:
+    """The required checks by name: those known as they are, the others Pending."""
+    known = {each.name: each for each in listed}
+    return [
+        known.get(name)
+        or AdmissionCheckState(name=name, state="Pending", last_transition_time=stamp(now))
+        for name in sorted(set(required))
+    ]
+
+
+def check_json(check: AdmissionCheckState) -> Json:
+    """For a patch. An API server refuses one without a message, even an empty."""
+    return {"message": "", **msgspec.to_builtins(check)}
+
+
+def missing_gates(obj: Workload, now: float) -> Json:
+    """The status patch that lists the preemption gates of the spec; empty when it does."""
+    known = {each.name: each for each in obj.status.preemption_gates or ()}
+    names = [each.name for each in obj.spec.preemption_gates or ()]
+    if list(known) == names:
+        return {}
+    at = stamp(now).isoformat().replace("+00:00", "Z")
+    closed = {"position": "Closed", "lastTransitionTime": at}
+    gates = [
+        msgspec.to_builtins(known[name]) if name in known else {"name": name, **closed}
+        for name in names
+    ]
+    return {"preemptionGates": gates or None}

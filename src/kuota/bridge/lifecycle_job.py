@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over a job: its Workload is found or made, the job is started, stopped, or let be.
+
+The steps are those of Kueue's job framework, in its order. A step that answers true ends the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kuota.api.gates import Gate
+from kuota.api.match import matches
+from kuota.api.podset import FlavorMissing, MergeConflict
+from kuota.api.rules.job_common import queue_name, suspended
+from kuota.api.rules.report import child
+from kuota.engine.reasons import EvictionReason, WaitReason
+
+from .admission import released_status, withdrawn_status
+from .draft import Pass, Seen
+from .effects import Delete
+from .jobs.job_start import injections, started
+from .jobs.job_state import active, end, pods_ready, reclaimable
+from .lifecycle_job_workload import created, found
+from .lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
+from .lifecycle_turn import FINALIZER, JOB, Turn
+from .lifecycle_view import JobView
+from .reclaimable import limited, reclaimable_status
+
+_RECOVERED = (WAIT_FOR_RECOVERY, "Recovered")
+_BY_KUEUE = f"{EvictionReason.DEACTIVATED}DueTo"
+
+Step = Callable[[Turn], bool]
+
+
+def job_pass(view: JobView, now: float) -> Pass:
+    """What one pass over the job leads to."""
+    turn = Turn(view, now)
+    for step in _STEPS:
+        if step(turn):
+            break
+    return turn.done()
+
+
+def gone(turn: Turn) -> bool:
+    """The Workloads of a job that is gone are finished, and let go of."""
+    job = turn.view.job
+    if job is not None and not child(job, "metadata").get("deletionTimestamp"):
+        return False
+    for seen in turn.view.workloads:
+        draft = turn.draft(seen)
+        orphans = turn.view.rules.gates.on(Gate.FinishOrphanedWorkloads)
+        if orphans and not seen.true("Finished"):
+            conditions = draft.conditions()
+            conditions.put("Finished", True, "OwnerNotFound", "The job of the workload is gone")
+            draft.put(conditions)
+        draft.drop_finalizer(FINALIZER)
+        turn.take(draft)
+    return True
+
+
+def elsewhere(turn: Turn) -> bool:
+    """Jobs of other namespaces are left alone, queue name or not."""
+    labels = turn.view.namespace
+    return labels is None or not matches(turn.view.rules.namespaces, labels)
+
+
+def nested(turn: Turn) -> bool:
+    """A job whose ancestor is managed only runs while that one may; it has no Workload itself."""
+    if turn.view.nested_too_deep:
+        turn.tell("JobNestingTooDeep", "The job has too many owners above it", warning=True)
+        turn.fault = "the job is nested too deep"
+        return True
+    ancestor = turn.view.ancestor
+    if ancestor is None:
+        return False
+    newest = ancestor.newest
+    idle = newest is None or not newest.true("Admitted")
+    if idle and end(turn.job) is None and not suspended(turn.job):
+        turn.write(turn.job | {"spec": child(turn.job, "spec") | {"suspend": True}})
+        turn.tell("Suspended", f"Suspended until the workload of {ancestor.key} is admitted")
+    return True
+
+
+def unmanaged(turn: Turn) -> bool:
+    return not queue_name(turn.job) and not turn.view.rules.manage_all
+
+
+def workload_finished(turn: Turn) -> bool:
+    seen = turn.seen
+    if seen is None or not seen.true("Finished"):
+        return False
+    draft = turn.draft(seen)
+    if draft.drop_finalizer(FINALIZER):
+        turn.take(draft)
+        turn.tell("FinishedWorkload", f"Workload {seen.key} is finished")
+    return True
+
+
+def workload_deleted(turn: Turn) -> bool:
+    """A Workload deleted by hand stops the job; the next pass makes a new one."""
+    seen = turn.seen
+    if seen is None or not seen.deleting:
+        return False
+    turn.stop(seen, "The workload was deleted")
+    draft = turn.draft(seen)
+    draft.drop_finalizer(FINALIZER)
+    turn.take(draft)
+    return True
+
+
+def job_finished(turn: Turn) -> bool:
+    over, seen = end(turn.job), turn.seen
+    if over is None:
+        return False
+    if seen is not None:
+        draft = turn.draft(seen)
+        conditions = draft.conditions()
+        reason = "Succeeded" if over.success else "Failed"
+        conditions.put("Finished", True, reason, over.message or f"The job has {reason.lower()}")
+        draft.put(conditions)
+        turn.take(draft)
+        turn.tell("FinishedWorkload", f"Workload {seen.key} is finished")
+    return True
+
+
+def without_workload(turn: Turn) -> bool:
+    if turn.seen is not None:
+        return False
+    created(turn)
+    return True
+
+
+def pods_reclaimed(turn: Turn) -> bool:
+    """Record which pods will not run again, so that others can have their quota."""
+    seen = turn.seen
+    if seen is None or not turn.view.rules.gates.on(Gate.ReclaimablePods):
+        return False
+    pods = limited(reclaimable(turn.job), seen.obj)
+    status = reclaimable_status(seen.obj, pods)
+    if not status or (not pods and not seen.obj.status.reclaimable_pods):
+        return False
+    draft = turn.draft(seen)
+    draft.write(status)
+    turn.take(draft)
+    return True
+
+
+def readiness_told(turn: Turn) -> bool:
+    seen = turn.seen
+    if seen is None or turn.view.rules.timeout_s is None:
+        return False
+    draft = turn.draft(seen)
+    conditions = draft.conditions()
+    before = conditions.get("PodsReady")
+    status, reason, message = _readiness(turn, seen)
+    said = (before.status == "True", before.reason) if before is not None else None
+    if said == (status, reason):
+        return False
+    conditions.put("PodsReady", status, reason, message)
+    draft.put(conditions)
+    turn.take(draft)
+    return True
+
+
+def _readiness(turn: Turn, seen: Seen) -> tuple[bool, str, str]:
+    """Status, reason and message of PodsReady."""
+    waiting = "Not all pods are ready or succeeded"
+    if not seen.true("Admitted"):
+        return False, WAIT_FOR_START, waiting
+    conditions = turn.draft(seen).conditions()
+    before = conditions.get("PodsReady")
+    reason = before.reason if before is not None else ""
+    if pods_ready(turn.job):
+        recovered = reason in _RECOVERED
+        return True, "Recovered" if recovered else "Started", "All pods are ready or succeeded"
+    if before is not None and (before.status == "True" or reason == WAIT_FOR_RECOVERY):
+        return False, WAIT_FOR_RECOVERY, "Pods were lost, and are not back yet"
+    return False, WAIT_FOR_START, waiting
+
+
+def evicted(turn: Turn) -> bool:
+    """Stop the job of an evicted Workload; when its pods are gone the quota is free."""
+    seen = turn.seen
+    if seen is None or not seen.true("Evicted"):
+        return False
+    conditions = turn.draft(seen).conditions()
+    told = conditions.get("Evicted")
+    turn.stop(seen, told.message if told is not None else "")
+    if seen.reserved and not active(turn.job):
+        draft = turn.draft(seen)
+        draft.write(released_status(seen.obj, turn.now, turn.view.rules.gates))
+        turn.take(draft)
+    if told is not None and told.last_transition_time is not None:
+        _retire(turn, seen, told.reason, told.last_transition_time.timestamp())
+    return True
+
+
+def _retire(turn: Turn, seen: Seen, reason: str, since: float) -> None:
+    """Delete, after a while, the job of a Workload that Kueue gave up."""
+    kept_s = turn.view.rules.retain_deactivated_s
+    if kept_s is None or seen.obj.spec.active is not False or not reason.startswith(_BY_KUEUE):
+        return
+    left_s = since + kept_s - turn.now
+    if left_s > 0:
+        turn.again_s = left_s
+        return
+    uid = child(turn.job, "metadata").get("uid", "")
+    turn.add(Delete(key=turn.key, uid=uid, kind=JOB))
+    turn.tell("Deleted", "Deleted, since its workload was deactivated")
+
+
+def at_rest(turn: Turn) -> bool:
+    """Start a suspended job whose Workload is admitted; else keep the two in line."""
+    seen = turn.seen
+    if seen is None or not suspended(turn.job):
+        return False
+    if seen.true("Admitted"):
+        _start(turn, seen)
+        return True
+    if seen.reserved:
+        _tell_checks(turn, seen)
+    elif seen.obj.spec.queue_name != queue_name(turn.job):
+        draft = turn.draft(seen)
+        draft.patch({"spec": {"queueName": queue_name(turn.job) or None}})
+        turn.take(draft)
+    return True
+
+
+def _start(turn: Turn, seen: Seen) -> None:
+    rules = turn.view.rules
+    try:
+        job = started(turn.job, injections(seen.obj, turn.view.flavors, rules.gates))
+    except FlavorMissing as error:
+        turn.fault = str(error)
+        return
+    except MergeConflict as error:
+        draft = turn.draft(seen)
+        conditions = draft.conditions()
+        conditions.put("Finished", True, "FailedToStart", str(error))
+        draft.put(conditions)
+        turn.take(draft)
+        return
+    turn.write(job)
+    queue = seen.obj.status.admission.cluster_queue if seen.obj.status.admission else ""
+    turn.tell("Started", f"Admitted by ClusterQueue {queue}")
+
+
+def _tell_checks(turn: Turn, seen: Seen) -> None:
+    said = [
+        f"{check.name}: {check.message}"
+        for check in seen.obj.status.admission_checks or ()
+        if check.state == "Pending" and check.message
+    ]
+    if said:
+        turn.tell("UpdatedAdmissionCheck", "; ".join(said))
+
+
+def not_admitted(turn: Turn) -> bool:
+    seen = turn.seen
+    if seen is not None and not seen.true("Admitted"):
+        turn.stop(seen, "The workload is not admitted")
+    return True
+
+
+def put_on_hold(turn: Turn, note: str) -> None:
+    """Give the quota of a job back that needs none for now."""
+    seen = turn.seen
+    if seen is not None and seen.reserved:
+        draft = turn.draft(seen)
+        gates = turn.view.rules.gates
+        draft.write(withdrawn_status(seen.obj, WaitReason.ON_HOLD, note, turn.now, gates))
+        turn.take(draft)
+
+
+_STEPS: tuple[Step, ...] = (
+    gone,
+    elsewhere,
+    nested,
+    unmanaged,
+    found,
+    workload_finished,
+    workload_deleted,
+    job_finished,
+    without_workload,
+    pods_reclaimed,
+    readiness_told,
+    evicted,
+    at_rest,
+    not_admitted,
+)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a Workload holds no quota, as far as its queues and itself are to blame; and admission."""
+
+from __future__ import annotations
+
+from kuota.api.gates import Gate
+from kuota.engine.reasons import WaitReason
+
+from .admission import admitted_status, told_reason
+from .draft import Draft
+from .inbound_workload import GATED_BY
+from .lifecycle_view import WorkloadView
+
+Why = tuple[WaitReason, str]
+
+_BY_ENGINE = frozenset(
+    {
+        WaitReason.NO_MATCHING_FLAVOR,
+        WaitReason.WAITING_FOR_QUOTA,
+        WaitReason.EXCEEDS_MAX_QUOTA,
+        WaitReason.TOPOLOGY_PLACEMENT_FAILED,
+        WaitReason.WAITING_FOR_PREEMPTED,
+        WaitReason.WAITING_FOR_PODS_READY,
+    }
+)
+
+
+def say_why_not(draft: Draft, view: WorkloadView) -> bool:
+    """Bring QuotaReserved=False and Admitted up to date; whether the pass ends with that."""
+    gates = view.rules.gates
+    if not draft.seen.reserved:
+        why = _why(draft, view)
+        if why is not None:
+            conditions = draft.conditions()
+            conditions.put("QuotaReserved", False, told_reason(why[0], gates), why[1])
+            draft.put(conditions)
+    before = draft.seen.true("Admitted")
+    draft.write(admitted_status(draft.obj, draft.now, gates))
+    if draft.seen.true("Admitted") and not before:
+        held_s = draft.conditions().age_s("QuotaReserved")
+        queue = draft.obj.status.admission.cluster_queue if draft.obj.status.admission else ""
+        note = f"Admitted by ClusterQueue {queue}, {held_s}s after the reservation"
+        draft.tell("Admitted", note)
+        return True
+    return not draft.seen.reserved
+
+
+def _why(draft: Draft, view: WorkloadView) -> Why | None:
+    """The first that applies; None when what is said already stays."""
+    if draft.obj.spec.active is False:
+        return WaitReason.DEACTIVATED, "The workload is deactivated"
+    said = draft.conditions().get("QuotaReserved")
+    if said is not None and said.reason == WaitReason.ON_HOLD:
+        return None
+    blocked = queue_obstacle(view) or _own_obstacle(draft, view)
+    if blocked is not None:
+        return blocked
+    if view.failed is not None:
+        if said is not None and said.reason == view.failed:
+            return None
+        return view.failed, "Another workload of its kind did not fit"
+    if said is not None and said.reason in _BY_ENGINE:
+        return None
+    if said is None and not view.rules.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
+        return None
+    if said is not None and said.reason == WaitReason.PENDING_EVALUATION:
+        return None
+    return WaitReason.PENDING_EVALUATION, "The workload waits for its turn"
+
+
+def queue_obstacle(view: WorkloadView) -> Why | None:
+    """What is wrong with the queues; None when they can admit."""
+    return local_obstacle(view) or cluster_obstacle(view)
+
+
+def local_obstacle(view: WorkloadView) -> Why | None:
+    local = view.local_queue
+    name = view.seen.obj.spec.queue_name
+    if local is None or view.local_queue_deleting:
+        return WaitReason.MISCONFIGURED, f"LocalQueue {name} does not exist"
+    if local.stop_policy != "None":
+        return WaitReason.SUSPENDED, f"LocalQueue {name} is stopped"
+    return None
+
+
+def cluster_obstacle(view: WorkloadView) -> Why | None:
+    queue, local = view.cluster_queue, view.local_queue
+    if queue is None or queue.deleting:
+        name = queue.name if queue is not None else (local.cluster_queue if local else "")
+        return WaitReason.MISCONFIGURED, f"ClusterQueue {name} does not exist"
+    if queue.stop_policy != "None" or not view.cluster_queue_active:
+        return WaitReason.SUSPENDED, f"ClusterQueue {queue.name} is inactive"
+    return None
+
+
+def _own_obstacle(draft: Draft, view: WorkloadView) -> Why | None:
+    obj = draft.obj
+    if not view.namespace_matches:
+        named = view.cluster_queue.name if view.cluster_queue else ""
+        message = f"Namespace {obj.metadata.namespace} does not match ClusterQueue {named}"
+        return WaitReason.MISCONFIGURED, message
+    if view.faults:
+        return WaitReason.MISCONFIGURED, "; ".join(view.faults)
+    gated = obj.metadata.annotation(GATED_BY)
+    if gated and view.rules.gates.on(Gate.AdmissionGatedBy):
+        return WaitReason.ADMISSION_GATED, f"Admission waits for {gated}"
+    return None

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may take its quota from a Workload that holds some: checks, stopped queues, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from kuota.api.base import condition
+from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
+from kuota.engine.reasons import EvictionReason
+
+from .admission import withdrawn_status
+from .conditions import Conditions, stamp
+from .draft import Draft
+from .effects import combined
+from .eviction import evicted_status, eviction_event
+from .lifecycle_reason import Why, cluster_obstacle, local_obstacle
+from .lifecycle_view import Rules, WorkloadView
+from .lifetime import remaining_s
+from .requeue import backed_off
+
+WAIT_FOR_START = "WaitForStart"
+WAIT_FOR_RECOVERY = "WaitForRecovery"
+_DRAIN = "HoldAndDrain"
+
+
+def held(draft: Draft, view: WorkloadView) -> bool:
+    """Look after a reservation, in the order in which Kueue does."""
+    if not draft.seen.reserved:
+        return False
+    return any(step(draft, view) for step in _STEPS)
+
+
+def checks_answered(draft: Draft, view: WorkloadView) -> bool:
+    """A rejection deactivates, also one that runs; a retry gives the quota back. The first wins."""
+    if draft.obj.spec.active is False or draft.seen.true("Evicted"):
+        return False
+    listed = draft.obj.status.admission_checks or ()
+    rejected = [each for each in listed if each.state == "Rejected"]
+    retried = [each for each in listed if each.state == "Retry"]
+    if rejected:
+        said = _named(rejected)
+        _mark_for_deactivation(draft, "AdmissionCheck", f"admission checks rejected it: {said}")
+        draft.tell("AdmissionCheckRejected", f"Rejected by {said}", warning=True)
+    elif retried:
+        message = f"Admission checks ask to try again: {_named(retried)}"
+        evict(draft, EvictionReason.ADMISSION_CHECK, message)
+    return bool(rejected or retried)
+
+
+def local_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
+    queue = view.local_queue
+    drained = queue is not None and queue.stop_policy == _DRAIN
+    reason = EvictionReason.LOCAL_QUEUE_STOPPED
+    return _stopped(draft, view, local_obstacle(view), reason if drained else None)
+
+
+def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
+    queue = view.cluster_queue
+    if queue is not None and queue.stop_policy == "None" and not queue.deleting:
+        # One that is inactive for want of a flavor or a check admits nobody, but takes nothing.
+        return False
+    drained = queue is not None and queue.stop_policy == _DRAIN
+    reason = EvictionReason.CLUSTER_QUEUE_STOPPED
+    return _stopped(draft, view, cluster_obstacle(view), reason if drained else None)
+
+
+def pods_late(draft: Draft, view: WorkloadView) -> bool:
+    """Pods that are not ready in time cost the Workload its quota, and too often its activity."""
+    cause, left_s = not_ready(draft.seen.obj, view.rules, draft.now)
+    if not cause or left_s is None:
+        return False
+    if left_s > 0:
+        draft.look_again(left_s)
+        return False
+    obj, rules = draft.obj, view.rules
+    state = obj.status.requeue_state
+    tries = (state.count if state is not None else None) or 0
+    if rules.backoff_limit is not None and tries + 1 > rules.backoff_limit:
+        message = "its pods were not ready in time, more often than allowed"
+        _mark_for_deactivation(draft, "RequeuingLimitExceeded", message)
+        return True
+    later = backed_off(state, rules.backoff, draft.now, view.jitter)
+    message = f"The pods of {obj.key} were not ready in time"
+    evict(draft, EvictionReason.PODS_READY_TIMEOUT, message, cause, later)
+    return True
+
+
+def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
+    left_s = remaining_s(draft.obj, draft.now)
+    if left_s is None or draft.obj.spec.active is False or draft.seen.true("Evicted"):
+        return False
+    if left_s > 0:
+        draft.look_again(left_s)
+        return False
+    message = "it ran longer than its maximum execution time"
+    _mark_for_deactivation(draft, "MaximumExecutionTimeExceeded", message)
+    if draft.obj.status.accumulated_past_execution_time_seconds is not None:
+        draft.write({"accumulatedPastExecutionTimeSeconds": None})
+    draft.tell("MaximumExecutionTimeExceeded", f"Deactivated: {message}", warning=True)
+    return True
+
+
+def not_ready(obj: Workload, rules: Rules, now: float) -> tuple[str, float | None]:
+    """What the pods of an admitted Workload are waited for, and for how many seconds more.
+
+    "" when nobody waits for them; None for ever.
+    """
+
+    conditions = obj.status.conditions
+    admitted = condition(conditions, "Admitted")
+    evicted = condition(conditions, "Evicted")
+    ready = condition(conditions, "PodsReady")
+    idle = (
+        rules.timeout_s is None
+        or obj.spec.active is False
+        or admitted is None
+        or admitted.status != "True"
+        or (evicted is not None and evicted.status == "True")
+        or (ready is not None and ready.status == "True")
+    )
+    if idle or admitted is None or rules.timeout_s is None:
+        return "", None
+    if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
+        return WAIT_FOR_RECOVERY, _left(ready.last_transition_time, rules.recovery_timeout_s, now)
+    return WAIT_FOR_START, _left(admitted.last_transition_time, rules.timeout_s, now)
+
+
+def _left(since: datetime | None, limit_s: float | None, now: float) -> float | None:
+    if since is None or limit_s is None:
+        return None
+    return since.timestamp() + limit_s - now
+
+
+def evict(
+    draft: Draft,
+    reason: EvictionReason,
+    message: str,
+    cause: str = "",
+    requeue: RequeueState | None = None,
+) -> None:
+    """Tell a Workload to go. Its quota stays with it until its pods are gone."""
+    obj = draft.obj
+    status = evicted_status(obj, draft.conditions(), reason, message, draft.now, cause)
+    if requeue is not None and requeue.requeue_at is not None:
+        at = stamp(requeue.requeue_at.timestamp()).isoformat().replace("+00:00", "Z")
+        status = combined(status, {"requeueState": {"count": requeue.count, "requeueAt": at}})
+    draft.write(status)
+    draft.add(*eviction_event(obj, reason, message))
+
+
+def _stopped(
+    draft: Draft, view: WorkloadView, obstacle: Why | None, drained: EvictionReason | None
+) -> bool:
+    """Hold: what runs goes on, what only holds quota loses it. Drain: what runs is evicted."""
+    if obstacle is None or draft.seen.true("Evicted"):
+        return False
+    reason, message = obstacle
+    if not draft.seen.true("Admitted"):
+        status = withdrawn_status(draft.obj, reason, message, draft.now, view.rules.gates)
+        draft.write(status)
+        return True
+    if drained is None:
+        return False
+    evict(draft, drained, message)
+    return True
+
+
+def _mark_for_deactivation(draft: Draft, reason: str, message: str) -> None:
+    """The cause is written first, so that it survives whatever interrupts the rest."""
+    conditions: Conditions = draft.conditions()
+    conditions.put("DeactivationTarget", True, reason, message)
+    draft.put(conditions)
+
+
+def _named(checks: list[AdmissionCheckState]) -> str:
+    return "; ".join(
+        f"{each.name} ({each.message})" if each.message else each.name for each in checks
+    )
+
+
+_STEPS: tuple[Callable[[Draft, WorkloadView], bool], ...] = (
+    checks_answered,
+    local_queue_stopped,
+    cluster_queue_stopped,
+    pods_late,
+    ran_too_long,
+)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pass over a Workload or a job looks at, and the configuration that it goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kuota.api.backoff import Backoff
+from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
+from kuota.api.config.duration import Duration
+from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import ResourceFlavor
+from kuota.engine import model
+from kuota.engine.model import Struct
+from kuota.engine.reasons import WaitReason
+
+from .draft import Seen
+from .jobs.batch_job import Classes
+
+HALF_AN_HOUR_S = 1800.0
+NOT_OUR_OWN = LabelSelector(
+    match_expressions=[
+        LabelSelectorRequirement(
+            key="kubernetes.io/metadata.name",
+            operator="NotIn",
+            values=["kube-system", "kueue-system"],
+        )
+    ]
+)
+"""The namespaces whose jobs are managed unless the configuration says otherwise."""
+
+
+class Rules(Struct):
+    """How Workloads and jobs are treated. A None among the times means never.
+
+    `timeout_s` is how long pods may take to be ready; None when nobody waits for that.
+    `retain_finished_s` and `retain_deactivated_s` are how long the Workload of a finished job, and
+    the job of a Workload that was deactivated by Kueue, are kept.
+    """
+
+    gates: Gates = Gates()
+    timeout_s: float | None = HALF_AN_HOUR_S
+    recovery_timeout_s: float | None = HALF_AN_HOUR_S
+    backoff_limit: int | None = None
+    backoff: Backoff = Backoff(base=60, cap=3600)
+    retain_finished_s: float | None = None
+    retain_deactivated_s: float | None = None
+    manage_all: bool = False
+    namespaces: LabelSelector | None = NOT_OUR_OWN
+    labels_to_copy: tuple[str, ...] = ()
+
+
+def rules(cfg: Configuration | None, gates: Gates) -> Rules:
+    """The rules of a configuration whose defaults are filled in; without one, Kueue's defaults."""
+    if cfg is None:
+        return Rules(gates=gates)
+    retention = cfg.object_retention_policies
+    kept = retention.workloads if retention is not None else None
+    integrations = cfg.integrations
+    copied = (integrations.label_keys_to_copy if integrations is not None else None) or ()
+    return Rules(
+        gates=gates,
+        retain_finished_s=_seconds(kept.after_finished if kept else None),
+        retain_deactivated_s=_seconds(kept.after_deactivated_by_kueue if kept else None),
+        manage_all=cfg.manage_jobs_without_queue_name,
+        namespaces=cfg.managed_jobs_namespace_selector,
+        labels_to_copy=tuple(copied),
+        **_readiness(cfg, gates),
+    )
+
+
+def _readiness(cfg: Configuration, gates: Gates) -> Json:
+    ready = cfg.wait_for_pods_ready
+    if gates.on(Gate.DisableWaitForPodsReady):
+        return {"timeout_s": None, "recovery_timeout_s": None}
+    if ready is None:
+        return {}
+    timeout_s = _seconds(ready.timeout) if ready.timeout is not None else HALF_AN_HOUR_S
+    recovery_s = _seconds(ready.recovery_timeout)
+    found: Json = {
+        "timeout_s": timeout_s,
+        "recovery_timeout_s": timeout_s if recovery_s is None else recovery_s or None,
+    }
+    requeuing = ready.requeuing_strategy
+    if requeuing is not None:
+        base, cap = requeuing.backoff_base_seconds, requeuing.backoff_max_seconds
+        found["backoff_limit"] = requeuing.backoff_limit_count
+        found["backoff"] = Backoff(
+            base=60 if base is None else base, cap=3600 if cap is None else cap
+        )
+    return found
+
+
+def _seconds(given: Duration | None) -> float | None:
+    return given.seconds if given is not None else None
+
+
+class WorkloadView(Struct):
+    """One Workload and what its fate depends on.
+
+    `cluster_queue` is the one that it holds quota in, or else that of its LocalQueue. `failed` is
+    why others of its kind were last found not to fit. `jitter` is drawn by the caller.
+    """
+
+    seen: Seen
+    rules: Rules = Rules()
+    local_queue: model.LocalQueue | None = None
+    local_queue_deleting: bool = False
+    cluster_queue: model.ClusterQueue | None = None
+    cluster_queue_active: bool = False
+    namespace_matches: bool = True
+    faults: tuple[str, ...] = ()
+    failed: WaitReason | None = None
+    jitter: float = 0.0
+
+
+class Ancestor(Struct):
+    """The managed job that owns this one. `newest` is its newest unfinished Workload, if any."""
+
+    key: Key
+    newest: Seen | None = None
+
+
+class JobView(Struct):
+    """One job and what its fate depends on. No `job` means that it is gone.
+
+    `workloads` are those it controls, by name; `prebuilt` is the one it names itself, if any, and
+    `namespace` the labels of its namespace, None if there is no such namespace.
+    """
+
+    key: Key
+    job: Json | None = None
+    workloads: tuple[Seen, ...] = ()
+    prebuilt: Seen | None = None
+    namespace: Mapping[str, str] | None = None
+    ancestor: Ancestor | None = None
+    nested_too_deep: bool = False
+    flavors: Mapping[str, ResourceFlavor] = {}
+    classes: Classes = Classes()
+    rules: Rules = Rules()

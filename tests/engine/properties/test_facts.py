@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds whatever is told, in whichever order: no surprise, no chance, no trace."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.properties.definition import Numbers, kept
+from engine.properties.lives import Do, Life, lives
+from engine.properties.witness import Witness
+from engine.strategies import LOOPED, SOUND, WILD, calm
+from kuota.api.base import Key
+from kuota.engine.cycle import decide
+from kuota.engine.decisions import Decision
+from kuota.engine.engine import Engine
+from kuota.engine.entry import Head
+from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.engine.model import LocalQueue, Workload
+
+
+@given(lives(WILD, turns=3, events=8))
+@calm(120)
+def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Life) -> None:
+    """Loops of cohorts, missing flavors, absurd amounts, shrinking quotas, deletes in any order."""
+    witness = Witness(life.policy, life.cluster)
+    for step in life.steps:
+        witness.do(step)
+
+
+@given(lives(WILD))
+@calm(50)
+def test_everyone_is_accounted_for_whatever_was_told(life: Life) -> None:
+    witness = Witness(life.policy, life.cluster)
+    for step in life.steps:
+        witness.do(step)
+        witness.check_nobody_is_lost()
+
+
+@given(lives(SOUND))
+@calm(40)
+def test_the_same_facts_give_the_same_decisions(life: Life) -> None:
+    assert _decisions(life) == _decisions(life)
+
+
+def _decisions(life: Life) -> list[tuple[Decision, ...]]:
+    engine, found = Engine(life.policy), []
+    for fact in (Stored(value=value) for value in life.cluster):
+        engine.apply(fact, 0.0)
+    for now, step in enumerate(life.steps):
+        if isinstance(step, Do):
+            found.append(engine.cycle(float(now)).decisions)
+        else:
+            engine.apply(step, float(now))
+    return found
+
+
+@given(lives(LOOPED, turns=2, events=10))
+@calm(60)
+def test_for_quota_only_what_is_told_last_counts(life: Life) -> None:
+    told_all, told_last = Engine(), Engine()
+    for fact in life.facts:
+        told_all.apply(fact, 0.0)
+    for fact in _last(life.facts):
+        told_last.apply(fact, 0.0)
+    assert _numbers(told_all) == _numbers(told_last)
+
+
+@given(lives(LOOPED, turns=2, events=10), st.integers(0, 2**16))
+@calm(60)
+def test_for_quota_the_order_of_telling_does_not_count(life: Life, seed: int) -> None:
+    facts = _last(life.facts)
+    shuffled = Random(seed).sample(facts, len(facts))
+    one, other = Engine(), Engine()
+    for fact in facts:
+        one.apply(fact, 0.0)
+    for fact in shuffled:
+        other.apply(fact, 0.0)
+    assert _numbers(one) == _numbers(other)
+
+
+def _last(facts: list[Fact]) -> list[Fact]:
+    """The objects as they are in the end, each told once."""
+    left: dict[tuple[type, Key], Fact] = {}
+    for fact in facts:
+        if isinstance(fact, Stored):
+            value = fact.value
+            left[type(value), _key(value)] = fact
+        elif isinstance(fact, Gone):
+            left.pop((fact.kind, fact.key), None)
+    return list(left.values())
+
+
+def _key(value: Known) -> Key:
+    return value.key if isinstance(value, Workload | LocalQueue) else Key("", value.name)
+
+
+def _numbers(engine: Engine) -> Numbers:
+    tree = engine.state.tree
+    columns = {c for node in tree.queues.values() for c in node.cells}
+    columns |= {c for node in tree.cohorts.values() for c in node.cells}
+    return kept(tree, columns)
+
+
+@given(lives(SOUND, turns=2))
+@calm(60)
+def test_a_trial_leaves_no_trace(life: Life) -> None:
+    witness = Witness(life.policy, life.cluster)
+    for step in life.steps[:-1]:
+        witness.do(step)
+    engine, now = witness.engine, witness.world.now
+    heads = [
+        Head(workload=workload, cluster_queue=name)
+        for name in witness.queues
+        for workload in engine.queues[name].ordered()[:1]
+    ]
+    snapshot = engine.snapshot(now)
+    before = _numbers(engine), {n: list(q.running) for n, q in engine.state.queues.items()}
+    decide(heads, snapshot, engine.state.namespaces)
+    with snapshot.trial():
+        for queue in engine.state.queues.values():
+            for running in list(snapshot.running(queue)):
+                snapshot.remove(running)
+                with snapshot.trial():
+                    snapshot.restore(running)
+                    snapshot.add_usage(queue, running.usage)
+    assert before == (
+        _numbers(engine),
+        {n: list(q.running) for n, q in engine.state.queues.items()},
+    )

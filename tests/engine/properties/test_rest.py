@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds when the world has come to rest: nobody waits who could run."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from build import key
+from engine.properties.witness import Witness
+from engine.strategies import FLAVORS, SOUND, WORKLOADS, calm, clusters, crowds
+from kuota.engine.decisions import Admit
+from kuota.engine.facts import Known, Stored
+from kuota.engine.model import ClusterQueue, Cohort, Preemption, ResourceGroup, Workload
+from kuota.engine.policy import Policy
+
+policies = st.sampled_from((Policy(), Policy(fair_sharing=())))
+
+
+def plain(value: Known) -> Known:
+    """The object with one flavor, without preemption and partial admission.
+
+    Each of these lets Kueue leave somebody parked who would be let in by now: a scan that stands at
+    the second flavor while the first became free; a victim that came later; a search for the
+    largest size that takes for granted that all smaller ones fit.
+    """
+    match value:
+        case ClusterQueue():
+            return replace(value, preemption=Preemption(), groups=_of_one_flavor(value.groups))
+        case Cohort():
+            return replace(value, groups=_of_one_flavor(value.groups))
+        case Workload():
+            pod_sets = tuple(replace(each, min_count=None) for each in value.pod_sets)
+            return replace(value, pod_sets=pod_sets)
+        case _:
+            return value
+
+
+def _of_one_flavor(groups: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:
+    return tuple(
+        replace(
+            group,
+            flavors=FLAVORS[:1],
+            quotas={c: quota for c, quota in group.quotas.items() if c.flavor == FLAVORS[0]},
+        )
+        for group in groups
+    )
+
+
+@given(
+    policies, clusters(SOUND), crowds(SOUND, 14), st.lists(st.sampled_from(WORKLOADS), max_size=6)
+)
+@calm(200)
+def test_nobody_waits_who_would_be_let_in_if_all_were_tried_again(
+    policy: Policy, cluster: list[Known], crowd: list[Workload], done: list[str]
+) -> None:
+    witness = Witness(policy, [plain(each) for each in cluster])
+    for step, each in enumerate(crowd):
+        witness.apply(Stored(value=plain(each)))
+        if step % 4 == 3:
+            witness.world.settle()
+    witness.world.settle()
+    for name in done:
+        witness.world.finish(key(name))
+        witness.world.settle()
+    witness.engine.queues.flush(sorted(witness.queues), witness.world.now)
+    again = witness.world.settle().decisions
+    assert [] == [each.workload.key for each in again if isinstance(each, Admit)]
