@@ -10,7 +10,7 @@ import msgspec
 from kuota.api import workload as api
 from kuota.api.base import Key
 from kuota.api.quantity import parse
-from kuota.bridge.effects import Effect, Event, merged
+from kuota.bridge.effects import Effect, Event, StatusPatch, merged
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.outbound import Outbound
@@ -103,6 +103,7 @@ class Cluster:
                 }
             )
             return
+        assert isinstance(effect, StatusPatch)
         obj = self._objects[effect.key]
         self.store(obj | {"status": merged(obj.get("status") or {}, effect.status)})
 

@@ -13,9 +13,9 @@ from kuota.api.match import matches
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name, suspended
 from kuota.api.rules.report import child
-from kuota.engine.reasons import EvictionReason, WaitReason
+from kuota.engine.reasons import EvictionReason
 
-from .admission import released_status, withdrawn_status
+from .admission import released_status
 from .draft import Pass, Seen
 from .effects import Delete
 from .jobs.job_start import injections, started
@@ -260,16 +260,6 @@ def not_admitted(turn: Turn) -> bool:
     if seen is not None and not seen.true("Admitted"):
         turn.stop(seen, "The workload is not admitted")
     return True
-
-
-def put_on_hold(turn: Turn, note: str) -> None:
-    """Give the quota of a job back that needs none for now."""
-    seen = turn.seen
-    if seen is not None and seen.reserved:
-        draft = turn.draft(seen)
-        gates = turn.view.rules.gates
-        draft.write(withdrawn_status(seen.obj, WaitReason.ON_HOLD, note, turn.now, gates))
-        turn.take(draft)
 
 
 _STEPS: tuple[Step, ...] = (

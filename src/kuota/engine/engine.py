@@ -225,8 +225,10 @@ class Engine:
         changed, self._changed = self._changed, set()
         if changed:
             self.queues.flush(sorted(changed), now)
-        if released:
-            self.queues.flush(sorted(released), now, Horizon(self.state.queues).reach)
+        # Between the release and now a queue may be gone, or its cohorts have closed a loop.
+        names = [name for name in sorted(released) if self.state.tree_of(name)]
+        if names:
+            self.queues.flush(names, now, Horizon(self.state.queues).reach)
 
     def believe(self, pending: Pending, decision: Decision | None, now: Instant) -> None:
         """Believe one decision: charge what is admitted, put back what waits."""

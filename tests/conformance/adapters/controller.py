@@ -41,8 +41,6 @@ def reconciled(run: Run) -> None:
     workload = run.inputs["workload"]
     result = steps(_view(run, workload), run.now)
     objects = Objects([workload])
-    if run.inputs.get("patchErr"):
-        return
     objects.carry_out(result.effects)
     left = objects.of("Workload", workload["metadata"]["name"])
     wanted = run.expected.get("wantWorkload")

@@ -20,12 +20,14 @@ from kuota.api.selector import parse_selector
 from kuota.bridge.draft import Seen
 from kuota.bridge.effects import merged
 from kuota.bridge.jobs.batch_job import Classes, pod_sets
+from kuota.bridge.jobs.job_arrival import Arrival, arrived
 from kuota.bridge.jobs.job_start import as_before, started, stopping
 from kuota.bridge.jobs.job_state import pods_ready, reclaimable, terminal_indexes
 from kuota.bridge.jobs.sanitize import sanitized
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_match import prebuilt_name
 from kuota.bridge.lifecycle_view import Ancestor, JobView, Rules
+from kuota.engine.activity import MULTIKUEUE
 
 
 @suite("jobs/job-TestPodSets")
@@ -243,3 +245,52 @@ def _pod_set(info: Json) -> Json:
     meta = {"labels": found.get("labels"), "annotations": found.get("annotations")}
     spec = {"nodeSelector": found.get("nodeSelector"), "tolerations": found.get("tolerations")}
     return {"count": found.get("count"), "template": {"metadata": meta, "spec": spec}}
+
+
+@suite("jobs/job-TestDefault")
+def defaulted(run: Run) -> None:
+    """The webhook's defaults. The queue that the test adds is managed by no namespace selector."""
+    queues = run.inputs.get("clusterQueues") or ()
+    strategies = [each["spec"].get("admissionChecksStrategy") or {} for each in queues]
+    used = {c["name"] for s in strategies for c in s.get("admissionChecks") or ()}
+    named = run.inputs.get("admissionCheck")
+    check_name = named["metadata"]["name"] if named is not None else ""
+    away = named is not None and named["spec"]["controllerName"] == MULTIKUEUE
+    found = Arrival(
+        namespace={},
+        default_queue=bool(run.inputs.get("defaultLqExist")),
+        owned=_owned(run),
+        nested=any(_parent(run.inputs["job"], each) for each in run.inputs.get("objs") or ()),
+        sent_away=away and check_name in used,
+        rules=Rules(
+            gates=gates_of(run),
+            manage_all=bool(run.inputs.get("manageJobsWithoutQueueName")),
+            namespaces=LabelSelector(),
+        ),
+    )
+    same(run.expected["want"], arrived(run.inputs["job"], found))
+
+
+@suite("jobframework/jobframework-TestApplyDefaultWorkloadPriorityClass")
+def default_class(run: Run) -> None:
+    names = {each["metadata"]["name"] for each in run.inputs.get("wpcObjects") or ()}
+    found = Arrival(
+        default_class="default" in names,
+        owned=_owned(run),
+        rules=Rules(gates=gates_of(run)),
+    )
+    labels = arrived(run.inputs["job"], found)["metadata"].get("labels") or {}
+    same(run.expected["wantPriorityClassLabel"], labels.get("kueue.x-k8s.io/priority-class"))
+
+
+def _owned(run: Run) -> bool:
+    """Whether a kind of an enabled integration controls the job."""
+    enabled = {"job", *(each.split("/")[-1] for each in run.inputs.get("enableIntegrations") or ())}
+    owners = run.inputs["job"]["metadata"].get("ownerReferences") or ()
+    return any(each.get("controller") and each["kind"].lower() in enabled for each in owners)
+
+
+def _parent(job: Json, other: Json) -> bool:
+    owners = job["metadata"].get("ownerReferences") or ()
+    queued = "kueue.x-k8s.io/queue-name" in (other["metadata"].get("labels") or {})
+    return queued and any(each["name"] == other["metadata"]["name"] for each in owners)

@@ -21,13 +21,19 @@ from kuota.engine.facts import Fact, Gone, Known, Stored
 from kuota.engine.model import LocalQueue, Workload
 
 
-@given(lives(WILD, turns=3, events=8))
+@given(lives(WILD, turns=3, events=8) | lives(LOOPED, turns=3, events=8))
 @calm(120)
 def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Life) -> None:
-    """Loops of cohorts, missing flavors, absurd amounts, shrinking quotas, deletes in any order."""
+    """Loops of cohorts, missing flavors, absurd amounts, shrinking quotas, deletes in any order.
+
+    Nor does it raise to ask why anybody is where it is.
+    """
     witness = Witness(life.policy, life.cluster)
     for step in life.steps:
         witness.do(step)
+    witness.engine.sample(witness.world.now)
+    for key in witness.engine.state.workloads:
+        assert witness.engine.explain(key, witness.world.now) is not None
 
 
 @given(lives(WILD))
