@@ -26,7 +26,7 @@ from bridge.objects import (
 )
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
-from kuota.bridge.effects import MAX_NOTE, Effect, Event
+from kuota.bridge.effects import Effect, Event, MAX_NOTE, StatusPatch
 from kuota.bridge.outbound import Outbound, admission_json, requests_json, shows_requests
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.reasons import Cause, EvictionReason, PreemptionReason, Reason, WaitReason
@@ -291,7 +291,7 @@ def test_what_is_gone_needs_nothing(decision: Decision) -> None:
 
 def test_a_patch_names_the_version_it_was_made_from() -> None:
     (patch, *_) = Cluster(NEW).outbound.effects(wait(NEW), NOON)
-    assert not isinstance(patch, Event)
+    assert isinstance(patch, StatusPatch)
     assert patch.resource_version == "7"
 
 

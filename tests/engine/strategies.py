@@ -3,8 +3,8 @@
 
 Names come from small pools, so that objects meet: a queue names a cohort that exists, is missing,
 or hangs in a loop. `SOUND` values pass validation, `LOOPED` ones too but for loops of cohorts;
-`WILD` ones are whatever the types allow, as if there was no validation. Whole rules and quotas are drawn from lists of all combinations,
-because one draw of many is much faster than many draws of few.
+`WILD` ones are whatever the types allow, as if there was no validation. Whole rules and quotas are
+drawn from lists of all combinations, because one draw of many is faster than many draws of few.
 """
 
 from __future__ import annotations

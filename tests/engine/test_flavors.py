@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.offers import Market, chosen, group, pods, usage, workload
@@ -64,6 +65,16 @@ def test_fewer_pods_ask_for_less() -> None:
 
     assert Mode.FIT is found.mode
     assert 2 == found.pod_sets[0].count
+    assert {"a/cpu": 4, "a/pods": 2} == usage(found)
+
+
+def test_a_pod_set_of_which_no_pods_are_left_gets_none_whatever_is_tried() -> None:
+    market = Market({"a": {"cpu": 5, "pods": 9}})
+    done = msgspec.structs.replace(pods("done", count=1, cpu=0), pods=0)
+
+    found = market.assign(workload(pods(count=3, cpu=2), done), counts=[2, 1])
+
+    assert [2, 0] == [each.count for each in found.pod_sets]
     assert {"a/cpu": 4, "a/pods": 2} == usage(found)
 
 

@@ -108,7 +108,10 @@ class _Search:
         self.scan = scan
         self.workload = workload
         self.offer: Offer = offer_of(scan.queue.spec)
-        self.counts = [each.pods for each in workload.pod_sets] if counts is None else counts
+        self.counts = [each.pods for each in workload.pod_sets]
+        if counts is not None:
+            # A pod set whose pods have all finished has none to try with.
+            self.counts = [left and count for left, count in zip(self.counts, counts, strict=True)]
         self.requests = [
             _requests(each, count, self.offer.counts_pods)
             for each, count in zip(workload.pod_sets, self.counts, strict=True)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends effects: one write each, in order, each made from the version that it names.
+
+Patches of one object that follow each other in a list were made from the same version; every one
+after the first names the version that the one before it led to. A Conflict is not answered here:
+whoever wanted the effects reads the newest object and thinks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, assert_never
+
+from kuota.api.base import Json, Key
+from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch
+from kuota.kube import resources as kinds
+from kuota.kube.client import Client
+from kuota.kube.errors import AlreadyExists, NotFound
+from kuota.kube.resources import Resource
+
+from .world import World
+
+RESOURCES: dict[str, Resource] = {
+    each.kind: each
+    for each in (
+        kinds.WORKLOADS,
+        kinds.JOBS,
+        kinds.CLUSTER_QUEUES,
+        kinds.LOCAL_QUEUES,
+        kinds.COHORTS,
+        kinds.RESOURCE_FLAVORS,
+        kinds.ADMISSION_CHECKS,
+    )
+}
+
+
+class Recorder(Protocol):
+    """Whoever publishes events. Events are told best: losing one is no fault."""
+
+    def record(
+        self, regarding: Json, reason: str, note: str, *, warning: bool = False
+    ) -> None:
+        """Publish, some time, that this happened to the object."""
+
+
+class Sender:
+    """Carries effects out through a client."""
+
+    def __init__(self, client: Client, world: World, recorder: Recorder) -> None:
+        self._client = client
+        self._world = world
+        self._recorder = recorder
+
+    async def send(self, effects: Iterable[Effect]) -> None:
+        """Send them in order; the first failure ends it and is raised.
+
+        An object that is gone needs no more writes: NotFound only skips the rest about it.
+        """
+        versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
+        gone: set[tuple[Resource, Key]] = set()
+        for effect in effects:
+            at = RESOURCES[effect.kind], effect.key
+            if isinstance(effect, Event):
+                self._tell(effect)
+            elif at not in gone:
+                try:
+                    await self._write(effect, at[0], versions)
+                except NotFound:
+                    gone.add(at)
+                    self._world.removed(*at)
+
+    async def _write(
+        self,
+        effect: StatusPatch | Patch | Create | Delete,
+        resource: Resource,
+        versions: dict[tuple[Resource, Key], tuple[str, str]],
+    ) -> None:
+        at = resource, effect.key
+        match effect:
+            case StatusPatch():
+                base = effect.resource_version
+                body: Json = {"status": effect.status}
+                await self._patch(at, body, base, versions, subresource="status")
+            case Patch():
+                await self._patch(at, effect.body, effect.resource_version, versions)
+            case Create():
+                await self._create(resource, effect.object)
+            case Delete():
+                await self._client.delete(
+                    resource, effect.key, uid=effect.uid, propagation=effect.propagation
+                )
+                self._world.removed(*at)
+            case _:
+                assert_never(effect)
+
+    async def _patch(
+        self,
+        at: tuple[Resource, Key],
+        body: Json,
+        base: str,
+        versions: dict[tuple[Resource, Key], tuple[str, str]],
+        subresource: str = "",
+    ) -> None:
+        before = versions.get(at)
+        version = before[1] if before is not None and before[0] == base else base
+        if version:
+            metadata = body.get("metadata") or {}
+            body = body | {"metadata": metadata | {"resourceVersion": version}}
+        stored = await self._client.patch(*at, body, subresource=subresource)
+        versions[at] = base, stored["metadata"]["resourceVersion"]
+        self._world.wrote(at[0], stored)
+
+    async def _create(self, resource: Resource, obj: Json) -> None:
+        try:
+            self._world.wrote(resource, await self._client.create(resource, obj))
+        except AlreadyExists:
+            return
+
+    def _tell(self, event: Event) -> None:
+        resource = RESOURCES[event.kind]
+        about = self._world.json(resource, event.key) or {
+            "metadata": {"namespace": event.key.namespace, "name": event.key.name}
+        }
+        named = {"apiVersion": resource.api_version, "kind": resource.kind} | about
+        self._recorder.record(named, event.reason, event.note, warning=event.warning)

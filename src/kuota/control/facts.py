@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells an engine what the informers see: every change of an object becomes a fact.
+
+An object that cannot be made sense of is as good as gone for the engine, and is told so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gates
+from kuota.bridge import inbound
+from kuota.bridge.draft import Seen
+from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.bridge.settings import intake
+from kuota.engine import model
+from kuota.engine.facts import Fact, Gone, Known, Stored
+
+from .effects import Recorder
+from .held import Held
+from .world import World
+
+Tell = Callable[[Fact], None]
+
+UNREADABLE = "Unreadable"
+
+
+class Facts:
+    """Joins a world to an engine. `tell` takes each fact in the order of what happened."""
+
+    def __init__(
+        self,
+        world: World,
+        tell: Tell,
+        recorder: Recorder,
+        config: Configuration | None,
+        gates: Gates,
+    ) -> None:
+        self._world = world
+        self._tell = tell
+        self._recorder = recorder
+        self._config = config
+        self._gates = gates
+        self.intake: Intake = intake(config, gates)
+
+    def follow(self) -> None:
+        """From now on, and from the beginning, tell everything."""
+        world = self._world
+        world.limit_ranges.observe(lambda old, new: self._recount(old, new))
+        world.runtime_classes.observe(lambda old, new: self._recount(None, None))
+        self._follow(world.namespaces, model.Namespace, inbound.namespace)
+        self._follow(world.topologies, model.Topology, inbound.topology)
+        self._follow(world.flavors, model.ResourceFlavor, inbound.flavor)
+        self._follow(world.checks, model.AdmissionCheck, inbound.admission_check)
+        self._follow(world.cohorts, model.Cohort, inbound.cohort)
+        self._follow(world.cluster_queues, model.ClusterQueue, inbound.cluster_queue)
+        self._follow(world.local_queues, model.LocalQueue, inbound.local_queue)
+        self._follow(world.workloads, model.Workload, self._workload)
+
+    def workload(self, seen: Seen) -> model.Workload:
+        """A Workload as it is counted. Raises what its quantities deserve."""
+        return inbound_workload(seen.obj, self.intake)
+
+    def _workload(self, seen: Seen) -> Known:
+        return self.workload(seen)
+
+    def _follow(self, informer: Any, kind: type[Known], read: Callable[[Any], Known]) -> None:
+        informer.observe(lambda old, new: self._changed(kind, read, old, new))
+
+    def _changed(
+        self,
+        kind: type[Known],
+        read: Callable[[Any], Known],
+        old: Held[Any] | None,
+        new: Held[Any] | None,
+    ) -> None:
+        if new is None:
+            if old is not None:
+                self._tell(Gone(kind=kind, key=old.key))
+            return
+        fault = new.fault
+        if new.value is not None:
+            try:
+                self._tell(Stored(value=read(new.value)))
+                return
+            except (ValueError, TypeError, LookupError) as error:
+                fault = str(error)
+        self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
+        self._tell(Gone(kind=kind, key=new.key))
+
+    def _recount(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
+        """Count anew what waits, since what its namespace or runtime adds has changed."""
+        world = self._world
+        self.intake = intake(
+            self._config,
+            self._gates,
+            [each.value for each in world.limit_ranges.values() if each.value],
+            [each.value for each in world.runtime_classes.values() if each.value],
+        )
+        changed = new or old
+        namespace = changed.key.namespace if changed is not None else None
+        for held in list(world.workloads.values()):
+            if namespace in (None, held.key.namespace) and _pending(held):
+                self._changed(model.Workload, self._workload, held, held)
+
+
+def _pending(held: Held[Seen]) -> bool:
+    return held.value is not None and not held.value.reserved and not held.value.true("Finished")

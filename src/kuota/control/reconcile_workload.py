@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings one Workload further, as `kuota.bridge.lifecycle` says it should go."""
+
+from __future__ import annotations
+
+import random
+
+from kuota.api.base import Key
+from kuota.bridge.draft import Seen
+from kuota.bridge.lifecycle import steps
+from kuota.bridge.lifecycle_view import Rules, WorkloadView
+from kuota.engine.engine import Engine
+from kuota.kube.clock import Clock
+
+from .effects import Sender
+from .world import World
+
+JITTER = 0.0001
+"""The largest part of a back-off that is added to it, so that not all come back at once."""
+
+
+class WorkloadReconciler:
+    """Reads the world and what the engine believes; changes neither."""
+
+    def __init__(
+        self, world: World, engine: Engine, sender: Sender, clock: Clock, rules: Rules
+    ) -> None:
+        self._world = world
+        self._engine = engine
+        self._sender = sender
+        self._clock = clock
+        self._rules = rules
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass; the seconds after which to look again, None if only a change calls for it."""
+        held = self._world.workload(key)
+        if held is None or held.value is None:
+            return None
+        result = steps(self.view(held.value), self._clock.now().timestamp())
+        await self._sender.send(result.effects)
+        return result.again_s
+
+    def view(self, seen: Seen) -> WorkloadView:
+        """What the pass looks at."""
+        obj, state = seen.obj, self._engine.state
+        local = Key(obj.metadata.namespace, obj.spec.queue_name)
+        local_queue = state.local_queues.get(local)
+        name = local_queue.cluster_queue if local_queue is not None else ""
+        if seen.reserved and obj.status.admission is not None:
+            name = obj.status.admission.cluster_queue
+        queue = state.queues.get(name)
+        known = state.workloads.get(obj.key)
+        pending = self._engine.queues.queue_of(obj.key)
+        return WorkloadView(
+            seen=seen,
+            rules=self._rules,
+            local_queue=local_queue,
+            local_queue_deleting=self._deleting(local),
+            cluster_queue=queue.spec if queue is not None else None,
+            cluster_queue_active=state.pops(name),
+            namespace_matches=queue is None or state.admits(name, obj.metadata.namespace),
+            faults=known.faults if known is not None else (),
+            failed=pending.parked_reason(obj.key) if pending is not None else None,
+            jitter=random.random() * JITTER,
+        )
+
+    def _deleting(self, local_queue: Key) -> bool:
+        held = self._world.local_queues.get(local_queue)
+        return held is not None and bool(held.json["metadata"].get("deletionTimestamp"))

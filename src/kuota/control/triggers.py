@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has to be looked at again when something changed. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kuota.api.base import Json, Key
+from kuota.api.rules.job_common import PRIORITY_CLASS
+from kuota.bridge.draft import Seen
+from kuota.engine.activity import flavor_names
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Fact, Gone, Stored
+from kuota.engine.model import LocalQueue, Workload
+from kuota.kube import resources as kinds
+from kuota.kube.resources import Resource
+
+from .held import Held
+from .reconcile_queue import Name
+from .workqueue import WorkQueue
+from .world import World
+
+Change = Held[Any] | None
+
+
+class Triggers:
+    """Adds names to work queues as the world changes. `mark` takes queues whose status may."""
+
+    def __init__(
+        self,
+        world: World,
+        engine: Engine,
+        workloads: WorkQueue[Key],
+        jobs: WorkQueue[Key],
+        classes: WorkQueue[Key],
+        mark: Callable[[Name], None],
+    ) -> None:
+        self._world = world
+        self._engine = engine
+        self._workloads = workloads
+        self._jobs = jobs
+        self._classes = classes
+        self._mark = mark
+
+    def follow(self) -> None:
+        world = self._world
+        world.jobs.observe(self._job)
+        world.workloads.observe(self._workload)
+        world.namespaces.observe(self._namespace)
+        world.workload_classes.observe(self._class)
+        world.local_queues.observe(self._local_queue)
+        world.cluster_queues.observe(self._cluster_queue)
+        world.cohorts.observe(lambda old, new: self._mark_all())
+        world.flavors.observe(self._flavor)
+        world.checks.observe(self._check)
+
+    def told(self, fact: Fact) -> None:
+        """A fact may change what queues use, and how many wait in them."""
+        match fact:
+            case Stored(value=Workload() as workload):
+                self._mark_queues(workload)
+            case Gone(kind=kind) if kind is Workload:
+                self._mark_all()
+            case Stored(value=LocalQueue(cluster_queue=queue)):
+                self._mark((kinds.CLUSTER_QUEUES, Key("", queue)))
+            case _:
+                pass
+
+    def parked(self, cluster_queue: str, class_id: str) -> None:
+        """Those who were not tried because one of their class did not fit have to say so."""
+        waiting = self._engine.queues[cluster_queue].ordered()
+        self._add(self._workloads, (each.key for each in waiting if each.class_id == class_id))
+
+    def _job(self, old: Change, new: Change) -> None:
+        self._jobs.add(_either(old, new).key)
+
+    def _workload(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+        held = _either(old, new)
+        if new is not None:
+            self._workloads.add(held.key)
+        for owner in held.json["metadata"].get("ownerReferences") or ():
+            if owner.get("controller") and owner.get("kind") == "Job":
+                self._jobs.add(Key(held.key.namespace, owner["name"]))
+
+    def _namespace(self, old: Change, new: Change) -> None:
+        name = _either(old, new).key.name
+        if _labels(old) != _labels(new):
+            self._add(self._jobs, [k for k in list(self._world.jobs.keys()) if k.namespace == name])
+
+    def _class(self, old: Change, new: Change) -> None:
+        if new is None:
+            return
+        self._classes.add(new.key)
+        if old is None:
+            named = (e for e in self._world.jobs.values() if _class_of(e.json) == new.key.name)
+            self._add(self._jobs, (each.key for each in named))
+
+    def _local_queue(self, old: Change, new: Change) -> None:
+        key = _either(old, new).key
+        if _settled(old, new):
+            return
+        self._add(self._workloads, (each.key for each in self._world.workloads_in(key)))
+        self._mark((kinds.LOCAL_QUEUES, key))
+
+    def _cluster_queue(self, old: Change, new: Change) -> None:
+        if _settled(old, new):
+            return
+        self._queue_changed(_either(old, new).key.name)
+        self._mark_each(kinds.RESOURCE_FLAVORS, self._world.flavors.keys())
+        self._mark_each(kinds.ADMISSION_CHECKS, self._world.checks.keys())
+        self._mark_all()
+
+    def _flavor(self, old: Change, new: Change) -> None:
+        name = _either(old, new).key.name
+        self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
+        if not _settled(old, new):
+            for queue in list(self._engine.state.queues.values()):
+                if name in flavor_names(queue.spec):
+                    self._queue_changed(queue.name)
+            self._mark_all()
+
+    def _check(self, old: Change, new: Change) -> None:
+        name = _either(old, new).key.name
+        self._mark((kinds.ADMISSION_CHECKS, Key("", name)))
+        for queue in list(self._engine.state.queues.values()):
+            if any(rule.name == name for rule in queue.spec.checks):
+                self._queue_changed(queue.name)
+        self._mark_all()
+
+    def _queue_changed(self, name: str) -> None:
+        """Look again at all Workloads of a ClusterQueue, those that wait and those that run."""
+        queue = self._engine.state.queues.get(name)
+        if queue is not None:
+            self._add(self._workloads, list(queue.running))
+        for local in list(self._engine.state.local_queues.values()):
+            if local.cluster_queue == name:
+                found = self._world.workloads_in(local.key)
+                self._add(self._workloads, (each.key for each in found))
+
+    def _mark_queues(self, workload: Workload) -> None:
+        self._mark((kinds.LOCAL_QUEUES, workload.local_queue))
+        local = self._engine.state.local_queues.get(workload.local_queue)
+        names = {local.cluster_queue} if local is not None else set()
+        if workload.reservation is not None:
+            names.add(workload.reservation.cluster_queue)
+        for name in names:
+            self._mark((kinds.CLUSTER_QUEUES, Key("", name)))
+        if self._engine.policy.fair_sharing is not None:
+            self._mark_all()
+
+    def _mark_all(self) -> None:
+        self._mark_each(kinds.CLUSTER_QUEUES, self._world.cluster_queues.keys())
+        self._mark_each(kinds.LOCAL_QUEUES, self._world.local_queues.keys())
+        self._mark_each(kinds.COHORTS, self._world.cohorts.keys())
+
+    def _mark_each(self, resource: Resource, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._mark((resource, key))
+
+    @staticmethod
+    def _add(queue: WorkQueue[Key], keys: Iterable[Key]) -> None:
+        for key in keys:
+            queue.add(key)
+
+
+def _either(old: Change, new: Change) -> Held[Any]:
+    held = new or old
+    assert held is not None
+    return held
+
+
+def _settled(old: Change, new: Change) -> bool:
+    """Whether only the status changed, which is our own writing."""
+    return old is not None and new is not None and _essence(old) == _essence(new)
+
+
+def _essence(held: Held[Any]) -> tuple[Any, bool]:
+    return held.json.get("spec"), bool(held.json["metadata"].get("deletionTimestamp"))
+
+
+def _labels(change: Change) -> Any:
+    return change.json["metadata"].get("labels") if change is not None else None
+
+
+def _class_of(job: Json) -> str:
+    return str((job["metadata"].get("labels") or {}).get(PRIORITY_CLASS) or "")

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names to reconcile: each at most once in the queue and in one worker's hands at a time.
+
+A name added while it waits is not added twice; one added while it is being worked on comes back
+when that is done. So no two workers ever hold the same name, and no change goes unseen. Names
+may be added for later; the earliest time asked for wins. One failing name waits longer each time
+and holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from kuota.api.backoff import Backoff
+from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.errors import Conflict, KubeError
+
+N = TypeVar("N", bound=Hashable)
+
+Reconcile = Callable[[N], Awaitable[float | None]]
+
+RETRY = Backoff(base=5, cap=60_000)
+"""Waits after failures in a row of one name, in milliseconds."""
+
+_SPARE_ALARMS = 64
+
+_log = logging.getLogger(__name__)
+
+
+class Closed(Exception):
+    """The queue takes and gives no more names."""
+
+
+class WorkQueue(Generic[N]):
+    """First come, first served, except for names that asked for a delay."""
+
+    def __init__(self, clock: Clock | None = None, retry: Backoff = RETRY) -> None:
+        self._clock = clock or SystemClock()
+        self._retry = retry
+        self._order: deque[N] = deque()
+        self._ready: set[N] = set()
+        self._working: set[N] = set()
+        self._again: set[N] = set()
+        self._failures: dict[N, int] = {}
+        self._due: dict[N, tuple[float, int]] = {}
+        self._alarms: list[tuple[float, int, N]] = []
+        self._count = 0
+        self._timer: asyncio.Task[None] | None = None
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many names wait for a worker now; later ones are not counted."""
+        return len(self._ready)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nobody works. Names for later may still be there."""
+        return not self._ready and not self._working
+
+    def add(self, name: N) -> None:
+        """Have the name reconciled soon. After `close` this does nothing."""
+        if self._closed:
+            return
+        self._due.pop(name, None)
+        if name in self._working:
+            self._again.add(name)
+        elif name not in self._ready:
+            self._ready.add(name)
+            self._order.append(name)
+            self._wake_one()
+
+    def add_after(self, name: N, delay_s: float) -> None:
+        """Have the name reconciled then, unless something makes it sooner."""
+        if delay_s <= 0:
+            return self.add(name)
+        due = self._clock.monotonic() + delay_s
+        sooner = name in self._due and self._due[name][0] <= due
+        if not (self._closed or sooner or name in self._ready):
+            self._push(due, name)
+        return None
+
+    def retry(self, name: N) -> None:
+        """Have the name reconciled again after a failure, later with each one in a row."""
+        self._failures[name] = self._failures.get(name, 0) + 1
+        self.add_after(name, self._retry.wait(self._failures[name]) / 1000)
+
+    def failures(self, name: N) -> int:
+        """How often in a row the name has failed."""
+        return self._failures.get(name, 0)
+
+    def forget(self, name: N) -> None:
+        """The name has succeeded, or is given up: its failures no longer count."""
+        self._failures.pop(name, None)
+
+    async def get(self) -> N:
+        """The next name, which is the caller's until `done`. Raises Closed."""
+        while not self._ready:
+            if self._closed:
+                raise Closed
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                self._pass_on(waiter)
+                raise
+        if self._closed:
+            raise Closed
+        name = self._order.popleft()
+        self._ready.discard(name)
+        self._working.add(name)
+        return name
+
+    def done(self, name: N) -> None:
+        """The caller is finished with the name, however it went."""
+        self._working.discard(name)
+        if name in self._again:
+            self._again.discard(name)
+            self.add(name)
+
+    def close(self) -> None:
+        """Take and give no more names. Whoever waits for one gets Closed."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._waiters:
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _pass_on(self, waiter: asyncio.Future[None]) -> None:
+        """A worker gave up waiting: if a name was already promised to it, wake another."""
+        if waiter.done() and not waiter.cancelled():
+            self._wake_one()
+        elif waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    def _push(self, due: float, name: N) -> None:
+        if len(self._alarms) > 2 * len(self._due) + _SPARE_ALARMS:
+            # Alarms of names that came sooner another way would pile up until their time.
+            self._alarms = [each for each in self._alarms if self._due.get(each[2]) == each[:2]]
+            heapq.heapify(self._alarms)
+        self._count += 1
+        self._due[name] = (due, self._count)
+        heapq.heappush(self._alarms, (due, self._count, name))
+        if self._alarms[0][1] == self._count:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().create_task(self._keep_time())
+
+    async def _keep_time(self) -> None:
+        """Add each name when its time has come."""
+        while self._alarms:
+            due, serial, name = self._alarms[0]
+            wait_s = due - self._clock.monotonic()
+            if wait_s > 0:
+                await self._clock.sleep(wait_s)
+                continue
+            heapq.heappop(self._alarms)
+            if self._due.get(name) == (due, serial):
+                self.add(name)
+
+
+async def serve(queue: WorkQueue[N], reconcile: Reconcile[N], workers: int = 1) -> None:
+    """Reconcile names until the queue is closed, that many at a time.
+
+    `reconcile` returns None when all is as it should be, or the seconds after which to look
+    again. An exception is logged and the name tried again later.
+    """
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(_work(queue, reconcile))
+
+
+async def _work(queue: WorkQueue[N], reconcile: Reconcile[N]) -> None:
+    while True:
+        try:
+            name = await queue.get()
+        except Closed:
+            return
+        try:
+            again_s = await reconcile(name)
+        except Exception as error:
+            _explain(name, error)
+            queue.retry(name)
+        else:
+            queue.forget(name)
+            if again_s is not None:
+                queue.add_after(name, again_s)
+        finally:
+            queue.done(name)
+        # A reconciliation that never had to wait must not keep the others from theirs.
+        await asyncio.sleep(0)
+
+
+def _explain(name: object, error: Exception) -> None:
+    """Another writer's haste is nothing to report, a server's refusal is, a bug above all."""
+    if isinstance(error, Conflict):
+        _log.debug("reconciling %s: %s", name, error)
+    elif isinstance(error, KubeError):
+        _log.warning("reconciling %s failed: %s", name, error)
+    else:
+        _log.error("reconciling %s failed", name, exc_info=error)

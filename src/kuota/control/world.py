@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What controllers know of the cluster: an informer a kind, and their own writes on top.
+
+A watch tells of a write only after its answer has come. Until then the answer is what counts, so
+that nobody decides on the state from before their own write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+
+from kuota.api import kueue
+from kuota.api.base import Json, Key
+from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
+from kuota.bridge.draft import Seen
+from kuota.bridge.jobs.batch_job import Classes
+from kuota.kube import resources as kinds
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.informer import Informer
+from kuota.kube.resources import Resource, key_of
+
+from .held import Held, hold_plain, hold_workload, holding, newer
+
+T = TypeVar("T")
+
+OWNER = "owner"
+QUEUE = "queue"
+
+
+class World:
+    """Every object that matters here. `ready` returns once all of them are known."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        def informer(resource: Resource, decode: Callable[[Json], Held[T]]) -> Informer[Held[T]]:
+            found = Informer(client, resource, decode=decode, clock=clock)
+            self._informers[resource] = found
+            return found
+
+        self._informers: dict[Resource, Informer[Any]] = {}
+        self._written: dict[tuple[Resource, Key], Held[Any]] = {}
+        self.workloads: Informer[Held[Seen]] = Informer(
+            client,
+            kinds.WORKLOADS,
+            decode=hold_workload,
+            indexers={OWNER: _owners, QUEUE: _queues},
+            clock=clock,
+        )
+        self._informers[kinds.WORKLOADS] = self.workloads
+        self.jobs = informer(kinds.JOBS, hold_plain)
+        self.cluster_queues = informer(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
+        self.local_queues = informer(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
+        self.cohorts = informer(kinds.COHORTS, holding(kueue.Cohort))
+        self.flavors = informer(kinds.RESOURCE_FLAVORS, holding(kueue.ResourceFlavor))
+        self.checks = informer(kinds.ADMISSION_CHECKS, holding(kueue.AdmissionCheck))
+        self.topologies = informer(kinds.TOPOLOGIES, holding(kueue.Topology))
+        self.workload_classes = informer(
+            kinds.WORKLOAD_PRIORITY_CLASSES, holding(kueue.WorkloadPriorityClass)
+        )
+        self.pod_classes = informer(kinds.PRIORITY_CLASSES, holding(PriorityClass))
+        self.namespaces = informer(kinds.NAMESPACES, holding(Namespace))
+        self.limit_ranges = informer(kinds.LIMIT_RANGES, holding(LimitRange))
+        self.runtime_classes = informer(kinds.RUNTIME_CLASSES, holding(RuntimeClass))
+        for each in self._informers.values():
+            each.observe(partial(self._caught_up, each.resource))
+
+    def informers(self) -> Iterator[Informer[Any]]:
+        return iter(self._informers.values())
+
+    async def ready(self) -> None:
+        for each in self._informers.values():
+            await each.synced.wait()
+
+    @property
+    def synced(self) -> bool:
+        return all(each.synced.is_set() for each in self._informers.values())
+
+    def wrote(self, resource: Resource, obj: Json) -> None:
+        """Remember the answer to a write until the watch has caught up with it."""
+        meta = obj["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            self.removed(resource, key_of(obj))
+            return
+        held: Held[Any] = hold_workload(obj) if resource == kinds.WORKLOADS else hold_plain(obj)
+        self._written[resource, key_of(obj)] = held
+
+    def removed(self, resource: Resource, key: Key) -> None:
+        """Forget what was written: the object is on its way out, or not what we thought."""
+        self._written.pop((resource, key), None)
+
+    def workload(self, key: Key) -> Held[Seen] | None:
+        return self._newest(kinds.WORKLOADS, self.workloads.get(key), key)
+
+    def job(self, key: Key) -> Held[Json] | None:
+        return self._newest(kinds.JOBS, self.jobs.get(key), key)
+
+    def json(self, resource: Resource, key: Key) -> Json | None:
+        """The newest state of any object that is watched."""
+        held = self._newest(resource, self._informers[resource].get(key), key)
+        return held.json if held is not None else None
+
+    def workloads_of(self, job: Key) -> list[Held[Seen]]:
+        """The Workloads that a Job of that name controls, oldest first."""
+        found = self.workloads.indexed(OWNER, str(job))
+        return [self.workload(each.key) or each for each in found]
+
+    def workloads_in(self, local_queue: Key) -> list[Held[Seen]]:
+        return self.workloads.indexed(QUEUE, str(local_queue))
+
+    def classes(self) -> Classes:
+        return Classes(
+            pods={e.key.name: e.value for e in self.pod_classes.values() if e.value},
+            workloads={e.key.name: e.value for e in self.workload_classes.values() if e.value},
+        )
+
+    def flavor_objects(self) -> dict[str, kueue.ResourceFlavor]:
+        return {each.key.name: each.value for each in self.flavors.values() if each.value}
+
+    def _caught_up(self, resource: Resource, old: Held[Any] | None, new: Held[Any] | None) -> None:
+        held = new or old
+        at = (resource, held.key) if held is not None else None
+        if at in self._written and (new is None or not newer(self._written[at], new)):
+            del self._written[at]
+
+    def _newest(self, resource: Resource, seen: Held[T] | None, key: Key) -> Held[T] | None:
+        written = self._written.get((resource, key))
+        if written is None:
+            return seen
+        # One that the watch does not know is gone, or will be told of: wait for that.
+        return written if seen is not None and newer(written, seen) else seen
+
+
+def _owners(held: Held[Seen]) -> list[str]:
+    owners = held.json["metadata"].get("ownerReferences") or ()
+    namespace = held.key.namespace
+    return [
+        str(Key(namespace, each["name"]))
+        for each in owners
+        if each.get("controller") and each.get("kind") == "Job"
+    ]
+
+
+def _queues(held: Held[Seen]) -> list[str]:
+    spec = held.json.get("spec")
+    name = spec.get("queueName") if isinstance(spec, dict) else None
+    return [str(Key(held.key.namespace, name))] if isinstance(name, str) and name else []
+
+
+async def followed(world: World) -> None:
+    """Keep the world up to date until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        for each in world.informers():
+            group.create_task(each.run())

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves to an API server who we are, and keeps the proof fresh.
+
+Token files are read again every minute, for tokens are rotated under a running controller.
+Client certificates on disk are loaded again when they change. A plugin is asked again when its
+grant runs out, or when the server no longer takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import ssl
+from datetime import timedelta
+
+from . import exec_plugin, tls
+from .clock import Clock
+from .config import Connection, Secret, User, file_text
+from .errors import ConfigError
+from .exec_plugin import Grant
+
+FRESH_S = 60.0
+_EARLY = timedelta(seconds=30)
+
+Headers = list[tuple[str, str]]
+
+
+class Credentials:
+    """The headers and the TLS context for one connection."""
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._token = Secret()
+        self._token_at: float | None = None
+        self._grant: Grant | None = None
+        self._asking = asyncio.Lock()
+        self._shown: tuple[object, ...] = ()
+        self.generation = 0
+        """Grows when the client certificate changes; older connections still show the old one."""
+        self.context: ssl.SSLContext | None = None
+        if connection.server.startswith("https://"):
+            self.context = tls.trusting(connection)
+
+    async def headers(self) -> Headers:
+        """What to send with a request made now; also readies the client certificate."""
+        await self._refresh_grant()
+        self._show_certificate()
+        proof = self._authorization()
+        own = [("Authorization", proof)] if proof else []
+        return own + list(self._user.impersonate)
+
+    def doubt(self, refused: Headers) -> bool:
+        """The server refused these headers (401): get new proof before the next request.
+
+        False when there is no newer proof to be had, so that asking again is pointless.
+        """
+        if dict(refused).get("Authorization", "") != self._authorization():
+            return True
+        self._token_at = None
+        had_grant, self._grant = self._grant is not None, None
+        return had_grant or bool(self._user.token_file)
+
+    @property
+    def _user(self) -> User:
+        return self._connection.user
+
+    def _authorization(self) -> str:
+        if self._grant and self._grant.token:
+            return f"Bearer {self._grant.token.reveal()}"
+        token = self._bearer_token()
+        if token:
+            return f"Bearer {token.reveal()}"
+        if self._user.username:
+            pair = f"{self._user.username}:{self._user.password.reveal()}"
+            return f"Basic {base64.b64encode(pair.encode()).decode()}"
+        return ""
+
+    def _bearer_token(self) -> Secret:
+        """The file's token, as it was less than a minute ago; else the one given inline.
+
+        While the file cannot be read the last token is kept: it is most likely being replaced.
+        """
+        if not self._user.token_file:
+            return self._user.token
+        now = self._clock.monotonic()
+        if self._token_at is None or now - self._token_at >= FRESH_S:
+            try:
+                self._token = Secret(file_text(self._user.token_file).strip())
+            except ConfigError:
+                self._token = self._token or self._user.token
+                if not self._token:
+                    raise
+            self._token_at = now
+        return self._token
+
+    async def _refresh_grant(self) -> None:
+        plugin = self._user.plugin
+        if plugin is None or self._valid(self._grant):
+            return
+        async with self._asking:
+            if not self._valid(self._grant):
+                self._grant = await exec_plugin.granted(plugin, self._connection)
+
+    def _valid(self, grant: Grant | None) -> bool:
+        if grant is None:
+            return False
+        return grant.expires is None or self._clock.now() + _EARLY < grant.expires
+
+    def _show_certificate(self) -> None:
+        """Load the certificate if it changed. While a new one is unusable the old one stays:
+        certificate and key are seldom replaced in the same instant."""
+        if self.context is None:
+            return
+        try:
+            if self._grant and self._grant.certificate:
+                pair = (self._grant.certificate.reveal(), self._grant.key.reveal())
+                self._show(self.context, pair, pair)
+            elif self._user.certificate:
+                stamp = (_stamp(self._user.certificate.file), _stamp(self._user.key.file))
+                if stamp != self._shown:
+                    pair = (self._user.certificate.read(), self._user.key.read())
+                    self._show(self.context, stamp, pair)
+        except ConfigError:
+            if not self._shown:
+                raise
+
+    def _show(
+        self, context: ssl.SSLContext, stamp: tuple[object, ...], pair: tuple[str, str]
+    ) -> None:
+        if stamp == self._shown:
+            return
+        tls.show_certificate(context, *pair)
+        self.generation += bool(self._shown)
+        self._shown = stamp
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """Changes when the file does; the same for ever for inline text."""
+    try:
+        found = os.stat(path) if path else None
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    return (found.st_mtime_ns, found.st_ino) if found else (0, 0)

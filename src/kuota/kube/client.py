@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs of a Kubernetes API, for whoever reads or writes objects.
+
+`Client` is the contract. `RestClient` keeps it over any `Transport`, so that the embedded server
+in this process and a real one behind HTTP are used alike: the transport moves bytes, everything
+else (paths, paging, patch types, retries, typed errors, decoding of watches) is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+from . import requests
+from .clock import Clock, SystemClock
+from .errors import Gone, Unreachable
+from .rate import Rate
+from .requests import HttpRequest, LogOptions, Patch, PatchBody, Selection, WriteOptions
+from .resources import PODS, Resource
+from .retry import Sender
+from .transport import Transport
+from .watch_lines import Event, event_of, lines
+
+WHOLE_LOG = LogOptions()
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Objects as they were at one revision. Each carries its apiVersion and kind."""
+
+    items: list[Json]
+    revision: str
+
+
+class Client(Protocol):
+    """What controllers, runner and commands may ask of an API server.
+
+    Objects are plain JSON, and belong to the caller. Failures are those of `kuota.kube.errors`.
+    The generators hang up when closed: use them under `contextlib.aclosing`.
+    """
+
+    async def get(self, resource: Resource, key: Key, *, subresource: str = "") -> Json:
+        """The object; raises NotFound."""
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing:
+        """All objects that match, as of one revision, however many pages that takes."""
+
+    def pages(
+        self, resource: Resource, which: Selection, *, limit: int | None = requests.PAGE
+    ) -> AsyncGenerator[Listing, None]:
+        """The same page by page, for who need not hold all at once.
+
+        Raises Gone when the server forgot the revision between two pages; begin again then, with
+        a limit of None.
+        """
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        since: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+    ) -> AsyncGenerator[Event, None]:
+        """Every change after the revision `since`, until the server ends the stream.
+
+        Raises Gone when that revision was compacted, and Unreachable when the line breaks.
+        """
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Json,
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        """The object as stored; raises AlreadyExists, Invalid."""
+
+    async def replace(
+        self,
+        resource: Resource,
+        obj: Json,
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        """The object as stored; raises Conflict when it is no longer what `obj` was made from."""
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        body: PatchBody,
+        *,
+        kind: Patch = Patch.MERGE,
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        """The object as stored. A body with `metadata.resourceVersion` is refused by Conflict
+        when the object is no longer at that revision."""
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        propagation: str = "",
+        uid: str = "",
+        revision: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        """The dying object, or a Status; raises NotFound, and Conflict for another uid."""
+
+    def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
+        """The text of a pod's log, in chunks."""
+
+    async def fetch(self, path: str) -> Any:
+        """The JSON found at any path, such as `/version` or `/apis`."""
+
+    async def close(self) -> None:
+        """Let go of the transport. The client is of no use afterwards."""
+
+
+class RestClient:
+    """A `Client` over a transport.
+
+    Writes name `manager` as their field manager unless told otherwise. They are held back, with
+    NotWriting, while `may_write` is false; it is asked before every attempt.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock | None = None,
+        manager: str = "kuota",
+        rate: Rate | None = None,
+        may_write: Callable[[], bool] | None = None,
+    ) -> None:
+        self._sender = Sender(transport, clock or SystemClock(), rate, may_write)
+        self._manager = manager
+
+    async def get(self, resource: Resource, key: Key, *, subresource: str = "") -> Json:
+        return await self._object(requests.reading(resource, key, subresource))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing:
+        which = Selection(namespace, label_selector, field_selector)
+        try:
+            return await self._listing(resource, which, requests.PAGE)
+        except Gone:
+            # Compaction overtook the paging. In one piece it cannot.
+            return await self._listing(resource, which, None)
+
+    async def pages(
+        self, resource: Resource, which: Selection, *, limit: int | None = requests.PAGE
+    ) -> AsyncGenerator[Listing, None]:
+        resume = ""
+        while True:
+            page = await self._object(requests.listing(resource, which, limit=limit, resume=resume))
+            metadata = page.get("metadata") or {}
+            items = [_labelled(resource, each) for each in page.get("items") or ()]
+            yield Listing(items, str(metadata.get("resourceVersion") or ""))
+            resume = metadata.get("continue") or ""
+            if not resume:
+                return
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        since: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+    ) -> AsyncGenerator[Event, None]:
+        which = Selection(namespace, label_selector, field_selector)
+        request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
+        async with aclosing(self._stream(request)) as chunks:
+            async for line in lines(chunks):
+                event = event_of(line)
+                _labelled(resource, event.object)
+                yield event
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Json,
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        options = self._options(manager=manager, dry_run=dry_run, validation=validation)
+        return await self._object(requests.creation(resource, obj, options, subresource))
+
+    async def replace(
+        self,
+        resource: Resource,
+        obj: Json,
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        options = self._options(manager=manager, dry_run=dry_run, validation=validation)
+        return await self._object(requests.replacement(resource, obj, options, subresource))
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        body: PatchBody,
+        *,
+        kind: Patch = Patch.MERGE,
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        options = self._options(
+            manager=manager, force=force, dry_run=dry_run, validation=validation
+        )
+        request = requests.patching(resource, key, body, kind, options, subresource)
+        return await self._object(request)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        propagation: str = "",
+        uid: str = "",
+        revision: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        return await self._object(
+            requests.deletion(
+                resource,
+                key,
+                propagation=propagation,
+                uid=uid,
+                revision=revision,
+                grace_s=grace_s,
+                dry_run=dry_run,
+            )
+        )
+
+    def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
+        return self._stream(requests.log_reading(PODS, key, options))
+
+    async def fetch(self, path: str) -> Any:
+        return await self._decoded(requests.fetching(path))
+
+    async def close(self) -> None:
+        await self._sender.transport.close()
+
+    def _options(
+        self, *, manager: str, force: bool = False, dry_run: bool = False, validation: str = ""
+    ) -> WriteOptions:
+        return WriteOptions(
+            manager=manager or self._manager, force=force, dry_run=dry_run, validation=validation
+        )
+
+    async def _listing(self, resource: Resource, which: Selection, limit: int | None) -> Listing:
+        items: _Items = []
+        revision = ""
+        async with aclosing(self.pages(resource, which, limit=limit)) as pages:
+            async for page in pages:
+                items.extend(page.items)
+                # Later pages may be newer; a watch from the first revision misses nothing.
+                revision = revision or page.revision
+        return Listing(items, revision)
+
+    async def _object(self, request: HttpRequest) -> Json:
+        found = await self._decoded(request)
+        if not isinstance(found, dict):
+            raise Unreachable(f"the answer to {request} is no object")
+        return found
+
+    async def _decoded(self, request: HttpRequest) -> Any:
+        response = await self._sender.send(request)
+        try:
+            return msgspec.json.decode(response.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unreachable(f"the answer to {request} is no JSON: {error}") from None
+
+    async def _stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        await self._sender.permitted(request)
+        async with aclosing(self._sender.transport.stream(request)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+
+_Items = list[Json]
+"""Spelled out here because inside the class `list` is a verb."""
+
+
+def _labelled(resource: Resource, obj: Json) -> Json:
+    """The object saying what it is: real servers leave that out of the items of a list."""
+    obj.setdefault("apiVersion", resource.api_version)
+    obj.setdefault("kind", resource.kind)
+    return obj

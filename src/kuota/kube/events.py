@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells people what happened to an object, as events.k8s.io/v1 Events, without flooding anyone.
+
+The same thing said again becomes a count on the first Event, written once in a while; an object
+about which too much is said is left alone for some time. Events are a courtesy: what cannot be
+sent is dropped, and nobody who records one ever waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import OrderedDict, deque
+from datetime import datetime
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+from .client import Client
+from .clock import Clock, SystemClock, micro_time, within
+from .errors import KubeError, NotFound
+from .event_quota import EventQuota
+from .resources import EVENTS
+
+MOST_WAITING = 2048
+MOST_SERIES = 4096
+INTERVAL_S = 60.0
+"""Between two writes of the count of one series."""
+QUIET_S = 360.0
+"""After this long without a repeat, the next one is news again."""
+AT_ONCE = 8
+_NOTE_BYTES = 1024
+_NAME_LENGTH = 253
+_WORD_LENGTH = 128
+
+_log = logging.getLogger(__name__)
+
+
+class _Story(msgspec.Struct, frozen=True, cache_hash=True):
+    """What makes two events the same event."""
+
+    regarding: tuple[tuple[str, str], ...]
+    related: tuple[tuple[str, str], ...]
+    reason: str
+    action: str
+    type: str
+    note: str
+
+
+class _Series:
+    """How often one story was told, and how much of that the server knows."""
+
+    def __init__(self, first: datetime, at: float) -> None:
+        self.first = self.last = first
+        self.last_at = at
+        self.count = 1
+        self.written_count = 0
+        self.written_at = at
+        self.key: Key | None = None
+
+
+class EventRecorder:
+    """Records in the name of one controller; `run` sends until cancelled.
+
+    `dropped` counts what was not sent.
+    """
+
+    def __init__(
+        self, client: Client, controller: str, instance: str = "", *, clock: Clock | None = None
+    ) -> None:
+        self.dropped = 0
+        self._client = client
+        self._controller = controller
+        self._instance = (instance or f"{controller}-{socket.gethostname()}")[:_WORD_LENGTH]
+        self._clock = clock or SystemClock()
+        self._quota = EventQuota(self._clock)
+        self._series: OrderedDict[_Story, _Series] = OrderedDict()
+        self._fresh: deque[_Story] = deque()
+        self._repeated: dict[_Story, None] = {}
+        self._wake = asyncio.Event()
+        self._serial = 0
+
+    def record(
+        self,
+        regarding: Json,
+        reason: str,
+        note: str,
+        *,
+        action: str = "",
+        warning: bool = False,
+        related: Json | None = None,
+    ) -> None:
+        """Have it said about the object, soon. Without an `action` the reason stands for it."""
+        story = _Story(
+            regarding=_reference(regarding),
+            related=_reference(related) if related else (),
+            reason=reason[:_WORD_LENGTH],
+            action=(action or reason)[:_WORD_LENGTH],
+            type="Warning" if warning else "Normal",
+            note=_shortened(note),
+        )
+        series = self._series.get(story)
+        now_at = self._clock.monotonic()
+        if series is not None and now_at - series.last_at < QUIET_S:
+            self._repeat(story, series, now_at)
+        elif len(self._fresh) < MOST_WAITING and self._quota.spend(story.regarding):
+            self._begin(story, now_at)
+        else:
+            self.dropped += 1
+
+    async def run(self) -> None:
+        """Send what is recorded, until cancelled."""
+        while True:
+            self._wake.clear()
+            await self._send_fresh()
+            await self._send_counts()
+            await self._rest()
+
+    async def flush(self) -> None:
+        """Send all that is known now, counts too; for the end of a process."""
+        await self._send_fresh()
+        await self._send_counts(early=True)
+
+    def _begin(self, story: _Story, now_at: float) -> None:
+        self._series[story] = _Series(self._clock.now(), now_at)
+        self._series.move_to_end(story)
+        while len(self._series) > MOST_SERIES:
+            forgotten, _ = self._series.popitem(last=False)
+            self._repeated.pop(forgotten, None)
+        self._fresh.append(story)
+        self._wake.set()
+
+    def _repeat(self, story: _Story, series: _Series, now_at: float) -> None:
+        series.count += 1
+        series.last = self._clock.now()
+        series.last_at = now_at
+        self._series.move_to_end(story)
+        if series.written_count and story not in self._repeated:
+            self._repeated[story] = None
+            self._wake.set()
+
+    async def _rest(self) -> None:
+        """Until something fresh is recorded, or the next count is due."""
+        if not self._repeated:
+            await self._wake.wait()
+            return
+        due = min(self._due(story) for story in self._repeated)
+        try:
+            await within(self._clock, due - self._clock.monotonic(), self._wake.wait())
+        except TimeoutError:
+            return
+
+    def _due(self, story: _Story) -> float:
+        return self._series[story].written_at + INTERVAL_S
+
+    async def _send_fresh(self) -> None:
+        while self._fresh:
+            some = [self._fresh.popleft() for _ in range(min(AT_ONCE, len(self._fresh)))]
+            await asyncio.gather(*(self._create(story) for story in some))
+
+    async def _send_counts(self, *, early: bool = False) -> None:
+        now_at = self._clock.monotonic()
+        for story in [each for each in self._repeated if early or self._due(each) <= now_at]:
+            self._repeated.pop(story, None)
+            await self._count(story)
+
+    async def _create(self, story: _Story) -> None:
+        series = self._series.get(story)
+        if series is None:
+            return
+        event = self._event(story, series)
+        series.key = Key(event["metadata"]["namespace"], event["metadata"]["name"])
+        self._written(series)
+        try:
+            await self._client.create(EVENTS, event)
+        except KubeError as error:
+            self.dropped += 1
+            _log.debug("event %s was not sent: %s", story.reason, error)
+
+    async def _count(self, story: _Story) -> None:
+        series = self._series.get(story)
+        if series is None or series.key is None:
+            return
+        told = {"count": series.count, "lastObservedTime": micro_time(series.last)}
+        self._written(series)
+        try:
+            await self._client.patch(EVENTS, series.key, {"series": told})
+        except NotFound:
+            # Servers forget Events after an hour or so.
+            await self._create(story)
+        except KubeError as error:
+            self.dropped += 1
+            _log.debug("the count of event %s was not sent: %s", story.reason, error)
+
+    def _written(self, series: _Series) -> None:
+        series.written_count = series.count
+        series.written_at = self._clock.monotonic()
+
+    def _event(self, story: _Story, series: _Series) -> Json:
+        regarding = dict(story.regarding)
+        event: Json = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {
+                "namespace": regarding.get("namespace") or "default",
+                "name": self._name(regarding["name"], series.first),
+            },
+            "eventTime": micro_time(series.first),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": story.action,
+            "reason": story.reason,
+            "regarding": regarding,
+            "note": story.note,
+            "type": story.type,
+        }
+        if story.related:
+            event["related"] = dict(story.related)
+        if series.count > 1:
+            event["series"] = {
+                "count": series.count,
+                "lastObservedTime": micro_time(series.last),
+            }
+        return event
+
+    def _name(self, about: str, moment: datetime) -> str:
+        """Unique enough: the object's name, the microsecond, and a serial number."""
+        self._serial += 1
+        suffix = f"{int(moment.timestamp() * 1_000_000):x}{self._serial & 0xFFFF:04x}"
+        return f"{about[: _NAME_LENGTH - len(suffix) - 1].rstrip('-.')}.{suffix}"
+
+
+def _reference(obj: Json) -> tuple[tuple[str, str], ...]:
+    metadata = obj.get("metadata") or {}
+    found = {
+        "apiVersion": obj.get("apiVersion"),
+        "kind": obj.get("kind"),
+        "namespace": metadata.get("namespace"),
+        "name": metadata["name"],
+        "uid": metadata.get("uid"),
+    }
+    return tuple((name, str(value)) for name, value in found.items() if value)
+
+
+def _shortened(note: str) -> str:
+    raw = note.encode()
+    if len(raw) <= _NOTE_BYTES:
+        return note
+    return raw[: _NOTE_BYTES - 4].decode(errors="ignore") + " ..."

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leader election on a Lease: at most one holder writes at a time.
+
+Clocks of different machines are never compared. A candidate notes, on its own clock, when it
+last saw the Lease change; if it has not changed for as long as the Lease itself says it lasts,
+its holder is gone. A holder counts from the moment before it asked for the renewal that
+succeeded, and stops `renew_deadline_s` later, which is sooner than anyone else may take over.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+import uuid
+from collections.abc import Callable
+
+from kuota.api.base import Json, Key
+
+from .client import Client
+from .clock import Clock, SystemClock, micro_time, within
+from .errors import AlreadyExists, Conflict, KubeError, NotFound
+from .resources import LEASES
+
+_log = logging.getLogger(__name__)
+
+
+class Timing:
+    """Kueue's and client-go's defaults. Each must be larger than the next."""
+
+    def __init__(
+        self, lease_s: float = 15, renew_deadline_s: float = 10, retry_s: float = 2
+    ) -> None:
+        if not lease_s > renew_deadline_s > retry_s > 0:
+            raise ValueError("need lease duration > renew deadline > retry period > 0")
+        self.lease_s = lease_s
+        self.renew_deadline_s = renew_deadline_s
+        self.retry_s = retry_s
+
+
+def unique_identity() -> str:
+    """A name for this process that no other candidate has: host and a random part."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Election:
+    """One candidate for one Lease. No two candidates may share an identity.
+
+    `held` tells whether this process may write at this instant; it turns false by the clock alone,
+    even if the event loop was stuck when the deadline passed. Give it to a client as `may_write`,
+    and this election a client of its own without that bar and without a rate.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        key: Key,
+        identity: str,
+        *,
+        timing: Timing | None = None,
+        clock: Clock | None = None,
+        on_lost: Callable[[], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._key = key
+        self._identity = identity
+        self._timing = timing or Timing()
+        self._clock = clock or SystemClock()
+        self._on_lost = on_lost
+        self._lease: Json | None = None
+        self._seen_at = 0.0
+        self._held_until: float | None = None
+
+    def held(self) -> bool:
+        """Whether we lead right now."""
+        return self._held_until is not None and self._clock.monotonic() < self._held_until
+
+    @property
+    def holder(self) -> str:
+        """Who leads, as far as we know; "" for nobody."""
+        return str(_spec(self._lease).get("holderIdentity") or "")
+
+    async def acquire(self) -> None:
+        """Return when this process leads."""
+        while not await self._attempt():
+            await self._clock.sleep(self._timing.retry_s)
+        _log.info("leading %s as %s", self._key, self._identity)
+
+    async def hold(self) -> None:
+        """Renew until the lease is lost; then call `on_lost`, at once, and return."""
+        try:
+            while self.held():
+                await within(self._clock, self._left_s(), self._renewal())
+        except TimeoutError:
+            _log.error("could not renew %s in time", self._key)
+        self._lose()
+
+    async def release(self) -> None:
+        """Stop leading, and say so, so that the next one need not wait for the lease to run out."""
+        leading, self._held_until = self._held_until is not None, None
+        if not leading or self._lease is None or self.holder != self._identity:
+            return
+        try:
+            await self._write(holder="", duration_s=1)
+        except KubeError as error:
+            _log.warning("could not release %s: %s", self._key, error)
+
+    def _lose(self) -> None:
+        if self._held_until is None:
+            return
+        self._held_until = None
+        _log.error("lost %s", self._key)
+        if self._on_lost is not None:
+            self._on_lost()
+
+    def _left_s(self) -> float:
+        return (self._held_until or 0.0) - self._clock.monotonic()
+
+    async def _renewal(self) -> None:
+        """One round of holding: wait, then renew until it works or somebody else has it."""
+        await self._clock.sleep(self._timing.retry_s)
+        if not await self._attempt() and self.holder not in ("", self._identity):
+            self._held_until = self._clock.monotonic()
+
+    async def _attempt(self) -> bool:
+        """Take or renew the lease if that is allowed; False when not, or when it did not work."""
+        started = self._clock.monotonic()
+        try:
+            if not await self._taken():
+                return False
+        except KubeError as error:
+            await self._explain(error)
+            return False
+        self._held_until = started + self._timing.renew_deadline_s
+        return True
+
+    async def _explain(self, error: KubeError) -> None:
+        """Find out who was faster, or who removed the lease; else say what went wrong."""
+        if isinstance(error, Conflict | AlreadyExists | NotFound):
+            try:
+                await self._look()
+                return
+            except KubeError as later:
+                error = later
+        _log.warning("election on %s: %s", self._key, error)
+
+    async def _taken(self) -> bool:
+        if self.holder != self._identity or self._lease is None:
+            await self._look()
+        if self._lease is None:
+            self._note(await self._client.create(LEASES, self._made()))
+            return True
+        if self.holder not in ("", self._identity) and not self._expired():
+            return False
+        await self._write(holder=self._identity, duration_s=self._timing.lease_s)
+        return True
+
+    async def _look(self) -> None:
+        try:
+            self._note(await self._client.get(LEASES, self._key))
+        except NotFound:
+            self._lease = None
+
+    def _note(self, lease: Json) -> None:
+        """Remember the lease, and by our own clock when its content last changed."""
+        if _spec(lease) != _spec(self._lease):
+            self._seen_at = self._clock.monotonic()
+        self._lease = lease
+
+    def _expired(self) -> bool:
+        duration_s = _spec(self._lease).get("leaseDurationSeconds") or self._timing.lease_s
+        return self._clock.monotonic() >= self._seen_at + float(duration_s)
+
+    async def _write(self, *, holder: str, duration_s: float) -> None:
+        """Put our word into the lease as last seen; raises Conflict when that is out of date."""
+        before = self._lease or self._made()
+        spec = _spec(before)
+        now = micro_time(self._clock.now())
+        changed = spec | {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": math.ceil(duration_s),
+            "renewTime": now,
+        }
+        if spec.get("holderIdentity") != holder and holder:
+            changed["acquireTime"] = now
+            changed["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        self._note(await self._client.replace(LEASES, before | {"spec": changed}))
+
+    def _made(self) -> Json:
+        now = micro_time(self._clock.now())
+        return {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"namespace": self._key.namespace, "name": self._key.name},
+            "spec": {
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": math.ceil(self._timing.lease_s),
+                "acquireTime": now,
+                "renewTime": now,
+                "leaseTransitions": 0,
+            },
+        }
+
+
+def _spec(lease: Json | None) -> Json:
+    return (lease or {}).get("spec") or {}

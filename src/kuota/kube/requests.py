@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every verb as a request: method, path, query and body. Sends nothing.
+
+Paths are plain text, not percent-encoded; whoever puts one on a wire encodes it. A name that
+would change which URL is meant (empty, with a slash, `..`) is refused here: a DELETE without a
+name would delete the whole collection.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+from .resources import Resource
+
+REQUEST_TIMEOUT_S = 60.0
+WATCH_TIMEOUT_S = 290
+PAGE = 500
+_GRACE_S = 30.0
+_JSON = {"accept": "application/json"}
+_JSON_BODY = {"accept": "application/json", "content-type": "application/json"}
+
+
+PatchBody = Json | list[Json]
+"""An object with the fields to change, or the list of operations of a JSON patch."""
+
+
+class Patch(StrEnum):
+    """The four ways to say what should change, by media type."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request, ready for any transport. Header names are lower case.
+
+    `timeout_s` is the longest silence to put up with, None for no limit. `idempotent` says that
+    carrying it out twice leaves the server as carrying it out once.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str] = {}
+    headers: dict[str, str] = msgspec.field(default_factory=lambda: dict(_JSON))
+    body: bytes = b""
+    timeout_s: float | None = REQUEST_TIMEOUT_S
+    idempotent: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class HttpResponse(msgspec.Struct, frozen=True):
+    """One answer, whole. Header names are lower case."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which objects of a kind are meant. No namespace means all of them."""
+
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+
+    def query(self) -> dict[str, str]:
+        return _stated(labelSelector=self.labels, fieldSelector=self.fields)
+
+
+class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to write: as whom (field manager), for real or not, and how strictly to check fields.
+
+    `validation` is Strict, Warn, Ignore, or "" for the server's default.
+    """
+
+    manager: str = ""
+    force: bool = False
+    dry_run: bool = False
+    validation: str = ""
+
+    def query(self) -> dict[str, str]:
+        return _stated(
+            fieldManager=self.manager,
+            force="true" if self.force else "",
+            dryRun="All" if self.dry_run else "",
+            fieldValidation=self.validation,
+        )
+
+
+def fetching(path: str) -> HttpRequest:
+    """GET of any path, such as `/version`."""
+    return HttpRequest(method="GET", path=path, idempotent=True)
+
+
+def reading(resource: Resource, key: Key, subresource: str = "") -> HttpRequest:
+    return fetching(item_path(resource, key, subresource))
+
+
+def listing(
+    resource: Resource, which: Selection, *, limit: int | None = PAGE, resume: str = ""
+) -> HttpRequest:
+    """One page of a list; all of it when `limit` is None. `resume` is the last page's token."""
+    query = which.query() | _stated(**{"limit": str(limit or ""), "continue": resume})
+    path = collection_path(resource, which.namespace)
+    return HttpRequest(method="GET", path=path, query=query, idempotent=True)
+
+
+def watching(
+    resource: Resource, which: Selection, *, since: str, bookmarks: bool = False
+) -> HttpRequest:
+    """A stream of changes after the revision `since`.
+
+    The server is asked to end it after WATCH_TIMEOUT_S; much longer silence means a dead line.
+    """
+    query = which.query() | _stated(
+        watch="true",
+        resourceVersion=since,
+        timeoutSeconds=str(WATCH_TIMEOUT_S),
+        allowWatchBookmarks="true" if bookmarks else "",
+    )
+    path = collection_path(resource, which.namespace)
+    silence_s = WATCH_TIMEOUT_S + _GRACE_S
+    return HttpRequest(method="GET", path=path, query=query, timeout_s=silence_s, idempotent=True)
+
+
+def creation(
+    resource: Resource, obj: Json, options: WriteOptions, subresource: str = ""
+) -> HttpRequest:
+    """POST of the object; with a subresource (binding, eviction) to the object it names."""
+    metadata = obj.get("metadata") or {}
+    namespace = metadata.get("namespace") or ""
+    if subresource:
+        path = item_path(resource, Key(namespace, metadata.get("name") or ""), subresource)
+    else:
+        path = collection_path(resource, _own_namespace(resource, namespace))
+    return HttpRequest(
+        method="POST", path=path, query=options.query(), headers=_JSON_BODY, body=_encoded(obj)
+    )
+
+
+def replacement(
+    resource: Resource, obj: Json, options: WriteOptions, subresource: str = ""
+) -> HttpRequest:
+    """PUT of the object as read and changed.
+
+    Without a resourceVersion it would overwrite whatever others wrote meanwhile, so that is
+    refused.
+    """
+    metadata = obj["metadata"]
+    if not metadata.get("resourceVersion"):
+        raise ValueError(
+            f"replacing {metadata.get('name')!r} needs the resourceVersion it was read at"
+        )
+    key = Key(metadata.get("namespace") or "", metadata["name"])
+    return HttpRequest(
+        method="PUT",
+        path=item_path(resource, key, subresource),
+        query=options.query(),
+        headers=_JSON_BODY,
+        body=_encoded(obj),
+        idempotent=True,
+    )
+
+
+def patching(
+    resource: Resource,
+    key: Key,
+    body: PatchBody,
+    kind: Patch,
+    options: WriteOptions,
+    subresource: str = "",
+) -> HttpRequest:
+    """A patch. Apply needs a manager; an apply's body is sent as JSON, which is YAML too."""
+    if kind is Patch.APPLY and not options.manager:
+        raise ValueError("an apply patch needs the name of its field manager")
+    return HttpRequest(
+        method="PATCH",
+        path=item_path(resource, key, subresource),
+        query=options.query(),
+        headers={"accept": "application/json", "content-type": kind.value},
+        body=_encoded(body),
+        # A JSON patch may append to a list, and would do so twice.
+        idempotent=kind is not Patch.JSON,
+    )
+
+
+def deletion(
+    resource: Resource,
+    key: Key,
+    *,
+    propagation: str = "",
+    uid: str = "",
+    revision: str = "",
+    grace_s: int | None = None,
+    dry_run: bool = False,
+) -> HttpRequest:
+    """DELETE with its options in the body, where kubectl puts them too.
+
+    `uid` and `revision` are preconditions: anything else under that name is left alone.
+    """
+    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    preconditions = _stated(uid=uid, resourceVersion=revision)
+    if propagation:
+        options["propagationPolicy"] = propagation
+    if preconditions:
+        options["preconditions"] = preconditions
+    if grace_s is not None:
+        options["gracePeriodSeconds"] = grace_s
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return HttpRequest(
+        method="DELETE",
+        path=item_path(resource, key),
+        headers=_JSON_BODY,
+        body=_encoded(options),
+        idempotent=True,
+    )
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of a container's log, and whether to wait for more of it."""
+
+    container: str = ""
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail: int | None = None
+    since_s: int | None = None
+    limit_bytes: int | None = None
+
+    def query(self) -> dict[str, str]:
+        numbers = {
+            "tailLines": self.tail,
+            "sinceSeconds": self.since_s,
+            "limitBytes": self.limit_bytes,
+        }
+        flags = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
+        return (
+            _stated(container=self.container)
+            | {name: "true" for name, wanted in flags.items() if wanted}
+            | {name: str(number) for name, number in numbers.items() if number is not None}
+        )
+
+
+def log_reading(pods: Resource, key: Key, options: LogOptions) -> HttpRequest:
+    """The text of a log. A process may be silent for as long as it likes while followed."""
+    return HttpRequest(
+        method="GET",
+        path=item_path(pods, key, "log"),
+        query=options.query(),
+        headers={"accept": "*/*"},
+        timeout_s=None if options.follow else REQUEST_TIMEOUT_S,
+        idempotent=True,
+    )
+
+
+def collection_path(resource: Resource, namespace: str | None = None) -> str:
+    """The path of all objects of the kind, in one namespace where one is given."""
+    root = f"/apis/{resource.group}" if resource.group else "/api"
+    inside = f"/namespaces/{_segment(namespace)}" if namespace and resource.namespaced else ""
+    return f"{root}/{resource.version}{inside}/{resource.plural}"
+
+
+def item_path(resource: Resource, key: Key, subresource: str = "") -> str:
+    """The path of one object, or of its subresource."""
+    collection = collection_path(resource, _own_namespace(resource, key.namespace))
+    path = f"{collection}/{_segment(key.name)}"
+    return f"{path}/{subresource}" if subresource else path
+
+
+def _own_namespace(resource: Resource, namespace: str) -> str:
+    if resource.namespaced and not namespace:
+        raise ValueError(f"{resource.name} live in a namespace, and none was given")
+    return namespace
+
+
+def _segment(name: str) -> str:
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise ValueError(f"{name!r} is no name of an object")
+    return name
+
+
+def _stated(**words: str) -> dict[str, str]:
+    return {name: word for name, word in words.items() if word}
+
+
+def _encoded(value: Any) -> bytes:
+    return msgspec.json.encode(value)

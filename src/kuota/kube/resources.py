@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds there are to ask for, and where each one lives on an API server."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+
+class Resource(msgspec.Struct, frozen=True, cache_hash=True):
+    """One kind in one version, as its URL needs it. The core group is ""."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """What objects of the kind say in `apiVersion`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def name(self) -> str:
+        """The name without a version: `jobs.batch`, or `pods` in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def key_of(obj: Json) -> Key:
+    """The object's own key."""
+    metadata = obj["metadata"]
+    return Key(metadata.get("namespace") or "", metadata["name"])
+
+
+_KUEUE = "kueue.x-k8s.io"
+_V = "v1beta2"
+
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+PODS = Resource("", "v1", "pods", "Pod")
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate")
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
+SECRETS = Resource("", "v1", "secrets", "Secret")
+SERVICES = Resource("", "v1", "services", "Service")
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange")
+RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+CORE_EVENTS = Resource("", "v1", "events", "Event")
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+JOBS = Resource("batch", "v1", "jobs", "Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
+PRIORITY_CLASSES = Resource(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+CRDS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+
+WORKLOADS = Resource(_KUEUE, _V, "workloads", "Workload")
+LOCAL_QUEUES = Resource(_KUEUE, _V, "localqueues", "LocalQueue")
+CLUSTER_QUEUES = Resource(_KUEUE, _V, "clusterqueues", "ClusterQueue", namespaced=False)
+COHORTS = Resource(_KUEUE, _V, "cohorts", "Cohort", namespaced=False)
+RESOURCE_FLAVORS = Resource(_KUEUE, _V, "resourceflavors", "ResourceFlavor", namespaced=False)
+ADMISSION_CHECKS = Resource(_KUEUE, _V, "admissionchecks", "AdmissionCheck", namespaced=False)
+TOPOLOGIES = Resource(_KUEUE, _V, "topologies", "Topology", namespaced=False)
+WORKLOAD_PRIORITY_CLASSES = Resource(
+    _KUEUE, _V, "workloadpriorityclasses", "WorkloadPriorityClass", namespaced=False
+)
+PROVISIONING_REQUEST_CONFIGS = Resource(
+    _KUEUE, _V, "provisioningrequestconfigs", "ProvisioningRequestConfig", namespaced=False
+)
+MULTI_KUEUE_CONFIGS = Resource(
+    _KUEUE, _V, "multikueueconfigs", "MultiKueueConfig", namespaced=False
+)
+MULTI_KUEUE_CLUSTERS = Resource(
+    _KUEUE, _V, "multikueueclusters", "MultiKueueCluster", namespaced=False
+)
+
+ALL: tuple[Resource, ...] = tuple(
+    each for each in list(globals().values()) if isinstance(each, Resource)
+)
+"""Every kind named in this module."""

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Kueue's webhooks do to new Jobs and check on changed ones, as a hook of the API server."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json, Key
+from kuota.api.faults import Invalid
+from kuota.api.rules.job import job_faults
+from kuota.bridge.jobs.job_arrival import Arrival, arrived
+from kuota.bridge.lifecycle_view import Rules
+from kuota.server.admission import Hook, Review
+from kuota.server.store import Store
+
+DEFAULT = "default"
+_JOBS = "jobs.batch"
+_LOCAL_QUEUES = "localqueues.kueue.x-k8s.io"
+_CLASSES = "workloadpriorityclasses.kueue.x-k8s.io"
+
+
+def job_hook(store: Store, rules: Rules) -> Hook:
+    """Gives new Jobs their default queue and class, holds them back, and refuses what is wrong."""
+
+    def hook(review: Review) -> Json:
+        if review.kind.resource != _JOBS or review.subresource:
+            return review.object
+        namespace = review.object["metadata"]["namespace"]
+        queue = store.get(_LOCAL_QUEUES, Key(namespace, DEFAULT)) is not None
+        job = review.object
+        if review.old is None:
+            job = arrived(job, _arrival(store, job, namespace, queue, rules))
+        faults = job_faults(job, review.old, rules.gates, default_queue=queue)
+        if faults:
+            raise Invalid(faults)
+        return job
+
+    return hook
+
+
+def _arrival(store: Store, job: Json, namespace: str, queue: bool, rules: Rules) -> Arrival:
+    found = store.get("namespaces", Key("", namespace))
+    return Arrival(
+        namespace=(found["metadata"].get("labels") or {}) if found is not None else None,
+        default_queue=queue,
+        default_class=store.get(_CLASSES, Key("", DEFAULT)) is not None,
+        owned=_owned(job),
+        nested=_owned(job),
+        rules=rules,
+    )
+
+
+def _owned(job: Json) -> bool:
+    """Whether another Job controls this one. The only kind that is managed here is Job."""
+    owners = job["metadata"].get("ownerReferences") or ()
+    return any(each.get("controller") and each.get("kind") == "Job" for each in owners)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One machine's whole system: store, API server, Kueue's controllers, Jobs and their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+
+import msgspec
+
+from kuota import __version__
+from kuota.api.base import Json, Key
+from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gates
+from kuota.bridge.lifecycle_view import rules
+from kuota.control.system import System
+from kuota.kube.resources import JOBS, PODS
+from kuota.memory import calm_collector
+from kuota.runner.agent import Agent
+from kuota.runner.inventory import machine
+from kuota.runner.job_controller import JobController
+from kuota.runner.logs import LogQuery
+from kuota.runner.mirror import Mirror
+from kuota.runner.nodes import NodePlan, this_machine
+from kuota.runner.proc import start_ticks
+from kuota.runner.run_as import RunAsPolicy
+from kuota.runner.settings import RunnerSettings
+from kuota.server.api import ApiServer
+from kuota.server.certificate import server_context
+from kuota.server.http import HttpServer
+from kuota.server.pods import LogOptions
+from kuota.server.store import Store
+from kuota.server.tokens import Tokens, admin_token
+
+from . import kubeconfig
+from .arrivals import job_hook
+from .local import local_client
+from .place import Place, Running
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for. Port 0 is any free one; no nodes means this machine itself.
+
+    Where the runner is root, pods that name no user run as `run_as`, and as root only if allowed.
+    """
+
+    port: int = 0
+    pretend_gpus: int = 0
+    allow_root: bool = False
+    run_as: int | None = None
+    nodes: tuple[NodePlan, ...] = ()
+    config: Configuration | None = None
+    gates: Gates = Gates()
+
+
+class Installation:
+    """Runs until cancelled. Whatever it started goes on when it ends, and is taken up again."""
+
+    def __init__(self, place: Place, wishes: Wishes) -> None:
+        self._place = place
+        self._wishes = wishes
+        self._agent: Agent | None = None
+
+    async def run(self, ready: Callable[[int], None]) -> None:
+        """Serve; `ready` hears the port once everything answers."""
+        self._place.prepare()
+        async with AsyncExitStack() as stack:
+            store = Store.open(self._place.store)
+            stack.callback(store.close)
+            hook = job_hook(store, rules(self._wishes.config, self._wishes.gates))
+            api = ApiServer(store, hooks=(hook,), logs=self._log, gates=self._wishes.gates)
+            await api.start()
+            stack.push_async_callback(api.close)
+            port = await self._listen(api, stack)
+            async with asyncio.TaskGroup() as group:
+                for each in self._parts(api):
+                    group.create_task(each)
+                calm_collector()
+                ready(port)
+
+    async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
+        place = self._place
+        token = admin_token(place.tokens)
+        http = HttpServer(api, Tokens.load(place.tokens))
+        stack.push_async_callback(http.close)
+        context = server_context(place.tls, datetime.now(UTC))
+        port = await http.listen(port=self._wishes.port, tls=context)
+        await http.listen_unix(place.socket)
+        authority = (place.tls / "server.crt").read_bytes()
+        kubeconfig.write(place.kubeconfig, f"https://127.0.0.1:{port}", token, authority)
+        place.announce(Running(os.getpid(), start_ticks(os.getpid()), port, __version__))
+        stack.callback(place.retire)
+        return port
+
+    def _parts(self, api: ApiServer) -> Sequence[Coroutine[None, None, None]]:
+        client = local_client(api)
+        jobs, pods = Mirror(client, JOBS), Mirror(client, PODS)
+        self._agent = Agent(client, pods, self._plans(), self._runner_settings())
+        system = System(client, config=self._wishes.config, gates=self._wishes.gates)
+        controller = JobController(client, jobs, pods)
+        return (jobs.run(), pods.run(), self._agent.run(), controller.run(), system.run())
+
+    def _plans(self) -> Sequence[NodePlan]:
+        if self._wishes.nodes:
+            return self._wishes.nodes
+        found = machine(str(self._place.root), pretend_gpus=self._wishes.pretend_gpus)
+        return (this_machine(socket.gethostname().lower(), found),)
+
+    def _runner_settings(self) -> RunnerSettings:
+        wishes = self._wishes
+        policy = RunAsPolicy(os.geteuid(), wishes.allow_root, wishes.run_as)
+        return RunnerSettings(state_dir=str(self._place.root), run_as=policy)
+
+    def _log(self, pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
+        if self._agent is None:
+            raise LookupError("the runner has not started yet")
+        meta = pod["metadata"]
+        query = LogQuery(
+            follow=options.follow,
+            timestamps=options.timestamps,
+            tail=options.tail_lines,
+            since=_since(options),
+            limit_bytes=options.limit_bytes,
+        )
+        key = Key(meta["namespace"], meta["name"])
+        return self._agent.read_log(key, options.container, query, previous=options.previous)
+
+
+def _since(options: LogOptions) -> float | None:
+    if options.since_time:
+        return datetime.fromisoformat(options.since_time).timestamp()
+    if options.since_s is not None:
+        return datetime.now(UTC).timestamp() - options.since_s
+    return None

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where one installation keeps its files, and how its commands find it again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+ENVIRONMENT = "KUOTA_STATE"
+
+
+class Running(msgspec.Struct, frozen=True):
+    """What a running installation says of itself. A pid alone may come to mean another process."""
+
+    pid: int
+    started: int
+    port: int
+    version: str
+
+    @property
+    def alive(self) -> bool:
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                state, *rest = file.read().rpartition(b")")[2].split()
+        except OSError:
+            return False
+        return state != b"Z" and int(rest[18]) == self.started
+
+
+class Place:
+    """One folder, for its owner only. Two installations have two places."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = root / "kuota.db"
+        self.tokens = root / "tokens.csv"
+        self.kubeconfig = root / "kubeconfig"
+        self.socket = root / "kuota.sock"
+        self.log = root / "kuota.log"
+        self.tls = root / "tls"
+        self._running = root / "running.json"
+
+    def prepare(self) -> None:
+        self.root.mkdir(mode=0o711, parents=True, exist_ok=True)
+
+    def running(self) -> Running | None:
+        """The installation that runs from here, None if there is none (any more)."""
+        try:
+            found = msgspec.json.decode(self._running.read_bytes(), type=Running)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return found if found.alive else None
+
+    def announce(self, running: Running) -> None:
+        temporary = self._running.with_suffix(".new")
+        temporary.write_bytes(msgspec.json.encode(running))
+        temporary.replace(self._running)
+
+    def retire(self) -> None:
+        self._running.unlink(missing_ok=True)
+
+
+def default_place() -> Place:
+    """The place that $KUOTA_STATE names, else one in the user's state folder."""
+    given = os.environ.get(ENVIRONMENT)
+    if given:
+        return Place(Path(given))
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Place(Path(base) / "kuota")

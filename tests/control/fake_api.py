@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An API server in memory that keeps the contract controllers rely on.
+
+Versions and conflicts, generations, the status subresource, watches, finalizers, owner references,
+Kueue's defaults and rules, and what a Job may change when. It serves a `kuota.kube` client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.api.defaults import defaulted
+from kuota.api.kueue import KINDS
+from kuota.api.rules import faults
+from kuota.bridge.effects import merged
+from kuota.kube.client import WHOLE_LOG, Listing
+from kuota.kube.clock import Clock
+from kuota.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from kuota.kube.requests import LogOptions, Patch, Selection
+from kuota.kube.resources import ALL, JOBS, Resource, key_of
+from kuota.kube.watch_lines import Event
+
+BY_KIND = {each.kind: each for each in ALL}
+Jsons = list[Json]
+_MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
+
+
+class FakeApi:
+    """Objects by resource and key. `writes` counts, `refuse` makes chosen writes fail."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.writes = 0
+        self.refuse: dict[tuple[str, str], list[ApiError]] = {}
+        self._objects: dict[tuple[Resource, Key], Json] = {}
+        self._revision = 100
+        self._log: list[tuple[int, Resource, str, Json]] = []
+        self._news = asyncio.Event()
+
+    # Short ways for stories
+
+    def find(self, resource: Resource, name: str, namespace: str = "") -> Json | None:
+        space = (namespace or "team") if resource.namespaced else ""
+        found = self._objects.get((resource, Key(space, name)))
+        return _copy(found) if found is not None else None
+
+    def all(self, resource: Resource) -> list[Json]:
+        return [_copy(obj) for (r, _), obj in self._objects.items() if r == resource]
+
+    def total(self, resource: Resource, measure: Callable[[Json], int]) -> int:
+        """A sum over all objects of a kind, which `measure` may only read."""
+        return sum(measure(obj) for (r, _), obj in self._objects.items() if r == resource)
+
+    async def apply(self, *objects: Json) -> None:
+        """Create each object, or change it to be so."""
+        for obj in objects:
+            resource = BY_KIND[obj["kind"]]
+            if (resource, key_of(obj)) in self._objects:
+                await self.patch(resource, key_of(obj), obj)
+            else:
+                await self.create(resource, obj)
+
+    def poison(self, resource: Resource, name: str, spec: Json) -> None:
+        """Store a spec that no rule would let in."""
+        key = Key("", name)
+        self._store(resource, key, self._existing(resource, key) | {"spec": spec}, "MODIFIED")
+
+    def versions(self, resource: Resource, name: str) -> int:
+        """How often an object was written."""
+        return sum(r == resource and o["metadata"]["name"] == name for _, r, _, o in self._log)
+
+    # The client
+
+    async def get(self, resource: Resource, key: Key, *, subresource: str = "") -> Json:
+        return _copy(self._existing(resource, key))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> Listing:
+        found = [o for o in self.all(resource) if not namespace or key_of(o).namespace == namespace]
+        return Listing(found, str(self._revision))
+
+    async def pages(
+        self, resource: Resource, which: Selection, *, limit: int | None = None
+    ) -> AsyncGenerator[Listing, None]:
+        yield await self.list(resource, which.namespace)
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        since: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+    ) -> AsyncGenerator[Event, None]:
+        sent = int(since)
+        while True:
+            news = self._news
+            start = bisect_right(self._log, sent, key=lambda each: each[0])
+            for revision, about, type_, obj in self._log[start:]:
+                sent = revision
+                if about == resource:
+                    yield Event(type_, _copy(obj))
+            if news is self._news:
+                await news.wait()
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Json,
+        *,
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        await asyncio.sleep(0)
+        self._may_fail("create", resource)
+        key = key_of(obj)
+        if (resource, key) in self._objects:
+            raise AlreadyExists(409, "AlreadyExists", f"{resource} {key} exists already")
+        made = defaulted(obj)
+        named = {"apiVersion": resource.api_version, "kind": resource.kind}
+        meta = {k: v for k, v in made["metadata"].items() if k != "resourceVersion"}
+        meta |= {"uid": f"uid-{self._revision}", "creationTimestamp": self._stamp()}
+        made = made | named | {"metadata": meta | {"generation": 1}}
+        if "status" in made and resource.kind in (*KINDS, "Job"):
+            made = {name: value for name, value in made.items() if name != "status"}
+        self._check(made, None)
+        return self._store(resource, key, made, "ADDED")
+
+    async def replace(self, resource: Resource, obj: Json, **options: Any) -> Json:
+        raise NotImplementedError
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        body: Json | Jsons,
+        *,
+        kind: Patch = Patch.MERGE,
+        subresource: str = "",
+        manager: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+        validation: str = "",
+    ) -> Json:
+        await asyncio.sleep(0)
+        self._may_fail(subresource or "patch", resource)
+        assert isinstance(body, dict)
+        before = self._existing(resource, key)
+        wanted = (body.get("metadata") or {}).get("resourceVersion")
+        if wanted and wanted != before["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", f"{resource} {key} has changed")
+        after = merged(before, _copy(body))
+        if subresource == "status":
+            after = before | {"status": after.get("status") or {}}
+        elif resource.kind in (*KINDS, "Job"):
+            after = after | {"status": before["status"]} if "status" in before else after
+        meta = after["metadata"] | {"generation": before["metadata"]["generation"]}
+        meta["resourceVersion"] = before["metadata"]["resourceVersion"]
+        if before.get("spec") != after.get("spec"):
+            meta["generation"] += 1
+        after = after | {"metadata": meta}
+        if after == before:
+            return _copy(before)
+        self._check(after, before)
+        return self._changed(resource, key, after)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        propagation: str = "",
+        uid: str = "",
+        revision: str = "",
+        grace_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Json:
+        await asyncio.sleep(0)
+        before = self._existing(resource, key)
+        if uid and before["metadata"]["uid"] != uid:
+            raise Conflict(409, "Conflict", f"{resource} {key} is another one now")
+        if before["metadata"].get("deletionTimestamp"):
+            return before
+        meta = before["metadata"] | {"deletionTimestamp": self._stamp()}
+        return self._changed(resource, key, before | {"metadata": meta})
+
+    def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
+        raise NotImplementedError
+
+    async def fetch(self, path: str) -> Any:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        return None
+
+    # Inside
+
+    def _existing(self, resource: Resource, key: Key) -> Json:
+        found = self._objects.get((resource, key))
+        if found is None:
+            raise NotFound(404, "NotFound", f"{resource} {key} does not exist")
+        return found
+
+    def _may_fail(self, verb: str, resource: Resource) -> None:
+        planned = self.refuse.get((verb, resource.kind))
+        if planned:
+            raise planned.pop(0)
+
+    def _changed(self, resource: Resource, key: Key, after: Json) -> Json:
+        meta = after["metadata"]
+        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
+            return self._remove(resource, key, after)
+        return self._store(resource, key, after, "MODIFIED")
+
+    def _store(self, resource: Resource, key: Key, obj: Json, type_: str) -> Json:
+        obj = self._next(resource, obj, type_)
+        self._objects[resource, key] = obj
+        return _copy(obj)
+
+    def _remove(self, resource: Resource, key: Key, obj: Json) -> Json:
+        del self._objects[resource, key]
+        obj = self._next(resource, obj, "DELETED")
+        self._collect(obj["metadata"]["uid"])
+        return _copy(obj)
+
+    def _next(self, resource: Resource, obj: Json, type_: str) -> Json:
+        self._revision += 1
+        if resource.kind != "Event":
+            self.writes += 1
+        obj = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(self._revision)}}
+        self._log.append((self._revision, resource, type_, _copy(obj)))
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+        return obj
+
+    def _collect(self, owner: str) -> None:
+        """Delete in the background what the object owned."""
+        for (resource, key), obj in list(self._objects.items()):
+            owners = obj["metadata"].get("ownerReferences") or ()
+            gone = any(each.get("uid") == owner for each in owners)
+            if gone and not obj["metadata"].get("deletionTimestamp"):
+                meta = obj["metadata"] | {"deletionTimestamp": self._stamp()}
+                self._changed(resource, key, obj | {"metadata": meta})
+
+    def _stamp(self) -> str:
+        return self.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
+
+    def _check(self, obj: Json, old: Json | None) -> None:
+        found = [str(each) for each in faults(obj, old)] if obj["kind"] in KINDS else []
+        if obj["kind"] == "Job" and old is not None:
+            found += _job_faults(obj, old)
+        if found:
+            raise Invalid(422, "Invalid", "; ".join(found))
+
+
+def _copy(obj: Json) -> Json:
+    copied: Json = msgspec.json.decode(msgspec.json.encode(obj))
+    return copied
+
+
+def _job_faults(job: Json, old: Json) -> list[str]:
+    """A template may change only where pods land, and only before the job has ever started."""
+    before, after = _copy(old["spec"]["template"]), _copy(job["spec"]["template"])
+    if before == after:
+        return []
+    at_rest = old["spec"].get("suspend") is True and not (old.get("status") or {}).get("startTime")
+    if not at_rest:
+        return ["spec.template: field is immutable"]
+    for template in (before, after):
+        template["metadata"] = None
+        for field in _MUTABLE:
+            template["spec"].pop(field, None)
+    return [] if before == after else ["spec.template: field is immutable"]
+
+
+__all__ = ["JOBS", "FakeApi"]

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole system on a stage: an API in memory, a toy kubelet, and short ways to set a scene."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from control.fake_api import FakeApi
+from control.kubelet import Kubelet
+from control.virtual import VirtualClock, played
+from kuota.api.base import Json, Key
+from kuota.api.config.load import load
+from kuota.api.gates import Gates
+from kuota.control.system import System
+from kuota.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
+
+CONFIG = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
+
+Scene = Callable[["Stage"], Coroutine[Any, Any, None]]
+
+
+class Stage:
+    """What a story is told on. Time passes only by `rest`."""
+
+    def __init__(self, config: Json | None = None, gates: dict[str, bool] | None = None) -> None:
+        self.clock = VirtualClock()
+        self.api = FakeApi(self.clock)
+        self.kubelet = Kubelet(self.api)
+        chosen = Gates.of(gates or {}, check=False)
+        self._config = load(json.dumps(CONFIG | config)) if config is not None else None
+        self._gates = chosen
+
+    async def play(self, scene: Scene) -> None:
+        await self.api.apply(namespace("team"))
+        kubelet = asyncio.create_task(self.kubelet.run())
+        self._start()
+        try:
+            await scene(self)
+        finally:
+            await _ended(kubelet)
+            await _ended(self._running)
+
+    async def restart(self) -> None:
+        """Stop the system, and start another on the same objects."""
+        await _ended(self._running)
+        self._start()
+
+    def _start(self) -> None:
+        self.system = System(self.api, config=self._config, gates=self._gates, clock=self.clock)
+        self._running = asyncio.create_task(self.system.run())
+
+    async def rest(self, seconds: float = 3) -> None:
+        await asyncio.sleep(seconds)
+
+    def job(self, name: str) -> Json:
+        found = self.api.find(JOBS, name)
+        assert found is not None, f"no job {name}"
+        return found
+
+    def suspended(self, name: str) -> bool:
+        return bool(self.job(name)["spec"].get("suspend"))
+
+    def active(self, name: str) -> int:
+        return int((self.job(name).get("status") or {}).get("active", 0))
+
+    def workloads(self, job: str) -> list[Json]:
+        return [
+            each
+            for each in self.api.all(WORKLOADS)
+            if any(o["name"] == job for o in each["metadata"].get("ownerReferences") or ())
+        ]
+
+    def workload(self, job: str) -> Json:
+        (found,) = self.workloads(job)
+        return found
+
+    def condition(self, job: str, type_: str) -> Json:
+        return condition(self.workload(job), type_)
+
+    def says(self, job: str, type_: str) -> str:
+        """Status and reason of a condition of the job's Workload, "" without it."""
+        found = self.condition(job, type_)
+        return f"{found['status']}/{found['reason']}" if found else ""
+
+    def get(self, resource: Resource, name: str) -> Json:
+        found = self.api.find(resource, name)
+        assert found is not None, f"no {resource} {name}"
+        return found
+
+    def events(self, kind: str, name: str = "") -> list[str]:
+        """The reasons of all events about objects of a kind, in the order they were sent."""
+        return [
+            each["reason"]
+            for each in self.api.all(EVENTS)
+            if each["regarding"].get("kind") == kind
+            and (not name or each["regarding"]["name"] == name)
+        ]
+
+    async def edit(self, resource: Resource, name: str, body: Json) -> None:
+        space = "team" if resource.namespaced else ""
+        await self.api.patch(resource, Key(space, name), body)
+
+    async def edit_workload(self, job: str, body: Json) -> None:
+        await self.edit(WORKLOADS, self.workload(job)["metadata"]["name"], body)
+
+    async def status(self, resource: Resource, name: str, body: Json) -> None:
+        space = "team" if resource.namespaced else ""
+        await self.api.patch(resource, Key(space, name), {"status": body}, subresource="status")
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Cancel a task; one that died before is a fault."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    if not task.cancelled() and task.exception() is not None:
+        raise AssertionError("a part of the system died") from task.exception()
+
+
+def told(scene: Scene, config: Json | None = None, gates: dict[str, bool] | None = None) -> Stage:
+    """Play a scene in virtual time."""
+
+    async def run() -> Stage:
+        stage = Stage(config, gates)
+        await stage.play(scene)
+        return stage
+
+    return played(run())
+
+
+def condition(obj: Json, type_: str) -> Json:
+    listed = (obj.get("status") or {}).get("conditions") or ()
+    return next((each for each in listed if each["type"] == type_), {})
+
+
+def namespace(name: str, **labels: str) -> Json:
+    labels = {"kubernetes.io/metadata.name": name, **labels}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def flavor(name: str = "default", **spec: Any) -> Json:
+    return _kueue("ResourceFlavor", name, spec)
+
+
+def queue(name: str, cpu: int = 10, *, flavors: dict[str, int] | None = None, **spec: Any) -> Json:
+    """A ClusterQueue with CPUs; `flavors` names several, in order."""
+    quotas = [
+        {"name": each, "resources": [{"name": "cpu", "nominalQuota": str(amount)}]}
+        for each, amount in (flavors or {"default": cpu}).items()
+    ]
+    group = {"coveredResources": ["cpu"], "flavors": quotas}
+    return _kueue("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [group]} | spec)
+
+
+def local_queue(name: str = "main", cluster_queue: str = "cq", **spec: Any) -> Json:
+    made = _kueue("LocalQueue", name, {"clusterQueue": cluster_queue} | spec)
+    made["metadata"]["namespace"] = "team"
+    return made
+
+
+def check(name: str, controller: str = "example.com/check") -> Json:
+    return _kueue("AdmissionCheck", name, {"controllerName": controller})
+
+
+def workload_class(name: str, value: int) -> Json:
+    made = _kueue("WorkloadPriorityClass", name, {}) | {"value": value}
+    del made["spec"]
+    return made
+
+
+def priority_class(name: str, value: int) -> Json:
+    named = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return named | {"metadata": {"name": name}, "value": value}
+
+
+def job(
+    name: str,
+    cpu: str = "1",
+    *,
+    queue: str = "main",
+    parallelism: int = 1,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    pod: Json | None = None,
+    **spec: Any,
+) -> Json:
+    named = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"} | (pod or {})}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "labels": named | (labels or {}),
+            "annotations": annotations or {},
+        },
+        "spec": {"suspend": True, "parallelism": parallelism, "template": template} | spec,
+    }
+
+
+def _kueue(kind: str, name: str, spec: Json) -> Json:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver: it rests when nothing is to be done, and survives refusals and poison."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from control.stage import Stage, flavor, job, local_queue, priority_class, queue, told
+from kuota.kube.errors import Conflict, ServerError
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+
+
+async def _setting(stage: Stage, cpu: int = 4, **spec: Any) -> None:
+    await stage.api.apply(flavor(), queue("cq", cpu, **spec), local_queue())
+
+
+def test_a_blocked_strict_queue_does_not_spin() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, queueingStrategy="StrictFIFO")
+        await stage.api.apply(job("runs", "4"))
+        await stage.rest()
+        await stage.api.apply(job("big", "4"))
+        await stage.rest()
+        await stage.api.apply(job("small", "1"))
+        await stage.rest(10)
+        writes, cycles = stage.api.writes, stage.system.engine.cycles
+        await stage.rest(600)
+        assert writes == stage.api.writes
+        assert cycles == stage.system.engine.cycles
+        await stage.kubelet.succeed("runs")
+        await stage.rest()
+        assert not stage.suspended("big")
+        assert stage.suspended("small")
+
+    told(scene)
+
+
+def test_a_preemptor_does_not_spin_while_its_victims_leave() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, preemption={"withinClusterQueue": "LowerOrNewerEqualPriority"})
+        stage.kubelet.grace_s = 300
+        await stage.api.apply(job("runs", "4"))
+        await stage.rest()
+        made = job("waits", "4", pod={"priorityClassName": "p"})
+        await stage.api.apply(priority_class("p", 9), made)
+        await stage.rest(60)
+        cycles = stage.system.engine.cycles
+        await stage.rest(100)
+        assert cycles == stage.system.engine.cycles
+
+    told(scene)
+
+
+def test_everyone_of_a_class_that_does_not_fit_says_why() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.api.apply(job("runs", "3"))
+        await stage.rest()
+        await stage.api.apply(*(job(f"j{number}", "2") for number in range(5)))
+        await stage.rest()
+        said = {stage.says(f"j{number}", "QuotaReserved") for number in range(5)}
+        assert {"False/WaitingForQuota"} == said
+
+    told(scene)
+
+
+def test_a_conflict_is_answered_with_the_newest_object() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        conflict = Conflict(409, "Conflict", "somebody was faster")
+        stage.api.refuse["status", "Workload"] = [conflict, conflict]
+        await stage.api.apply(job("a"))
+        await stage.rest(10)
+        assert not stage.suspended("a")
+
+    told(scene)
+
+
+def test_a_write_that_fails_is_tried_again_later() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        down = [ServerError(500, "InternalError", "out of order") for _ in range(20)]
+        stage.api.refuse["status", "Workload"] = list(down)
+        stage.api.refuse["patch", "Job"] = list(down)
+        await stage.api.apply(job("a"), job("b"))
+        await stage.rest(600)
+        assert not stage.suspended("a")
+        assert not stage.suspended("b")
+
+    told(scene)
+
+
+def test_a_poisoned_object_is_told_so_and_harms_nobody_else() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        bad = queue("bad")
+        quota = bad["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
+        await stage.api.apply(bad)
+        quota["nominalQuota"] = "many"
+        stage.api.poison(CLUSTER_QUEUES, "bad", bad["spec"])
+        await stage.api.apply(job("a"))
+        await stage.rest()
+        assert not stage.suspended("a")
+        assert "Unreadable" in stage.events("ClusterQueue", "bad")
+
+    told(scene)
+
+
+def test_status_is_written_at_most_once_a_second_and_never_in_vain() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 100)
+        for number in range(20):
+            await stage.api.apply(job(f"j{number}"))
+        await stage.rest(10)
+        status = stage.get(CLUSTER_QUEUES, "cq")["status"]
+        assert (20, 0) == (status["admittedWorkloads"], status["pendingWorkloads"])
+        assert 20 == stage.get(LOCAL_QUEUES, "main")["status"]["admittedWorkloads"]
+        assert stage.api.versions(CLUSTER_QUEUES, "cq") <= 5
+        writes = stage.api.writes
+        await stage.rest(120)
+        assert writes == stage.api.writes
+
+    told(scene)
+
+
+def test_a_system_that_starts_again_takes_up_what_it_finds() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.api.apply(job("a", "4"), job("b", "4"))
+        await stage.rest()
+        await stage.restart()
+        await stage.rest()
+        running = [not stage.suspended(name) for name in ("a", "b")]
+        assert [False, True] == sorted(running)
+        await stage.kubelet.succeed("a" if running[0] else "b")
+        await stage.rest()
+        assert not stage.suspended("b" if running[0] else "a")
+
+    told(scene)

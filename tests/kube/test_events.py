@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events are told once, counted when repeated, and never cost anyone a wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from kube.tiny_server import TinyServer
+from kube.virtual_time import VirtualClock, run, settled
+from kuota.api.base import Json
+from kuota.kube import event_quota
+from kuota.kube.client import RestClient
+from kuota.kube.events import INTERVAL_S, MOST_WAITING, QUIET_S, EventRecorder
+
+JOB: Json = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"namespace": "team", "name": "it", "uid": "u1"},
+}
+NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+
+
+class Told:
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.server = TinyServer()
+        client = RestClient(self.server, clock=self.clock)
+        self.recorder = EventRecorder(client, "kueue-admission", "me", clock=self.clock)
+
+    def during(self, story: Callable[[], Awaitable[None]]) -> list[Json]:
+        async def main() -> None:
+            task = asyncio.create_task(self.recorder.run())
+            await settled()
+            await story()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        run(self.clock, main())
+        return list(self.server.objects.values())
+
+
+def test_an_event_has_all_that_the_api_demands() -> None:
+    told = Told()
+
+    async def story() -> None:
+        told.recorder.record(JOB, "Started", "It runs", action="Start", related=NODE)
+        told.recorder.record(NODE, "Odd", "x" * 2000, warning=True)
+        await settled()
+
+    first, second = told.during(story)
+    name = first["metadata"].pop("name")
+    assert name.startswith("it.")
+    assert {"namespace": "team", "uid": "u1", "resourceVersion": "2"} == first.pop("metadata")
+    assert {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "eventTime": "2026-01-01T12:00:00.000000Z",
+        "reportingController": "kueue-admission",
+        "reportingInstance": "me",
+        "action": "Start",
+        "reason": "Started",
+        "regarding": {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "namespace": "team",
+            "name": "it",
+            "uid": "u1",
+        },
+        "related": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+        "note": "It runs",
+        "type": "Normal",
+    } == first
+    assert ("default", "Warning", "Odd") == (
+        second["metadata"]["namespace"],
+        second["type"],
+        second["action"],
+    )
+    assert len(second["note"].encode()) <= 1024
+
+
+def test_repeats_become_a_count_written_once_in_a_while() -> None:
+    told = Told()
+
+    async def story() -> None:
+        for _ in range(120):
+            told.recorder.record(JOB, "Pending", "no quota")
+            await told.clock.sleep(1)
+        await told.clock.sleep(3 * INTERVAL_S)
+
+    (event,) = told.during(story)
+    assert 120 == event["series"]["count"]
+    assert "2026-01-01T12:01:59.000000Z" == event["series"]["lastObservedTime"]
+    assert ["POST", "PATCH", "PATCH"] == [each.method for each in told.server.requests]
+
+
+def test_repeats_before_the_first_is_sent_go_with_it() -> None:
+    told = Told()
+
+    async def story() -> None:
+        for _ in range(3):
+            told.recorder.record(JOB, "Pending", "no quota")
+        await settled()
+
+    (event,) = told.during(story)
+    assert 3 == event["series"]["count"]
+    assert 1 == len(told.server.requests)
+
+
+def test_after_a_quiet_time_it_is_news_again() -> None:
+    told = Told()
+
+    async def story() -> None:
+        told.recorder.record(JOB, "Pending", "no quota")
+        await told.clock.sleep(QUIET_S)
+        told.recorder.record(JOB, "Pending", "no quota")
+        await settled()
+
+    first, second = told.during(story)
+    assert first["metadata"]["name"] != second["metadata"]["name"]
+
+
+def test_another_note_is_another_event() -> None:
+    told = Told()
+
+    async def story() -> None:
+        told.recorder.record(JOB, "Pending", "no quota")
+        told.recorder.record(JOB, "Pending", "no flavor")
+        await settled()
+
+    assert 2 == len(told.during(story))
+
+
+def test_nobody_is_flooded_with_news_of_one_object() -> None:
+    told = Told()
+
+    async def story() -> None:
+        for number in range(100):
+            told.recorder.record(JOB, "Pending", f"try {number}")
+        told.recorder.record(NODE, "Fine", "another object")
+        await told.clock.sleep(2 * event_quota.REFILL_S)
+        told.recorder.record(JOB, "Pending", "much later")
+        await settled()
+
+    events = told.during(story)
+    assert event_quota.BURST + 2 == len(events)
+    assert 100 - event_quota.BURST == told.recorder.dropped
+
+
+def test_an_event_that_the_server_forgot_is_made_again() -> None:
+    told = Told()
+
+    async def story() -> None:
+        told.recorder.record(JOB, "Pending", "no quota")
+        await settled()
+        told.server.remove(next(iter(told.server.objects)))
+        told.recorder.record(JOB, "Pending", "no quota")
+        await told.clock.sleep(INTERVAL_S + 1)
+
+    (event,) = told.during(story)
+    assert 2 == event["series"]["count"]
+
+
+def test_what_waits_has_a_bound_and_recording_never_waits() -> None:
+    told = Told()
+    for number in range(MOST_WAITING + 10):
+        about: dict[str, Any] = {"metadata": {"namespace": "team", "name": f"j{number}"}}
+        told.recorder.record(about, "Pending", "no quota")
+    assert 10 == told.recorder.dropped
+
+
+def test_a_server_that_is_down_costs_events_and_nothing_else() -> None:
+    told = Told()
+    told.server.down = True
+
+    async def story() -> None:
+        told.recorder.record(JOB, "Pending", "no quota")
+        await told.clock.sleep(30)
+        told.server.down = False
+        told.recorder.record(JOB, "Started", "now")
+        await settled()
+
+    assert ["Started"] == [each["reason"] for each in told.during(story)]
+    assert 1 == told.recorder.dropped
+
+
+def test_at_the_end_all_is_sent() -> None:
+    told = Told()
+
+    async def main() -> None:
+        told.recorder.record(JOB, "Pending", "no quota")
+        await told.recorder.flush()
+        told.recorder.record(JOB, "Pending", "no quota")
+        await told.recorder.flush()
+
+    run(told.clock, main())
+    (event,) = told.server.objects.values()
+    assert 2 == event["series"]["count"]
+
+
+def test_a_long_name_still_makes_a_legal_one() -> None:
+    told = Told()
+
+    async def story() -> None:
+        name = "a" * 230 + "-" * 10 + "b" * 13
+        told.recorder.record({"metadata": {"namespace": "team", "name": name}}, "X", "y")
+        await settled()
+
+    (event,) = told.during(story)
+    name = event["metadata"]["name"]
+    assert len(name) <= 253
+    assert "-." not in name

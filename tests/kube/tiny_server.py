@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An API server of one screen that keeps the contract: revisions, paging, watches, 409 and 410.
+
+It can misbehave on demand: be down, cut its watches, forget its history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from kube.scripted import line, ok, refused
+from kuota.api.base import Json
+from kuota.kube.errors import Unreachable
+from kuota.kube.requests import HttpRequest, HttpResponse
+
+
+class TinyServer:
+    """Objects by path. Watches are cut by `cut`, history is forgotten by `compact`."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.objects: dict[str, Json] = {}
+        self.log: list[tuple[int, str, str, Json]] = []
+        self.compacted = 0
+        self.down = False
+        self.hang = False
+        self.requests: list[HttpRequest] = []
+        self.page = 2
+        self._epoch = 0
+        self._uid = 0
+        self._news = asyncio.Event()
+
+    def put(self, path: str, **content: object) -> Json:
+        """Create or change the object at the path, as some other client would."""
+        before = self.objects.get(path)
+        *_, namespace, _, name = path.split("/")
+        if before is None:
+            self._uid += 1
+        uid = before["metadata"]["uid"] if before else f"u{self._uid}"
+        metadata: Json = {"name": name, "namespace": namespace, "uid": uid}
+        metadata["managedFields"] = [{"manager": "somebody"}]
+        return self._store(path, {"metadata": metadata, **content})
+
+    def remove(self, path: str) -> None:
+        gone = self.objects.pop(path)
+        self.revision += 1
+        gone["metadata"]["resourceVersion"] = str(self.revision)
+        self._tell("DELETED", path, gone)
+
+    def bookmark(self) -> None:
+        """Let the revision grow by something that no watcher sees, and tell them."""
+        self.revision += 1
+        self._tell("BOOKMARK", "", {"metadata": {"resourceVersion": str(self.revision)}})
+
+    def compact(self) -> None:
+        self.compacted = self.revision
+
+    def cut(self) -> None:
+        """Break every watch that is open."""
+        self._epoch += 1
+        self._ring()
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self.requests.append(request)
+        if self.hang:
+            await asyncio.Event().wait()
+        if self.down:
+            raise Unreachable("connection refused", sent=False)
+        body: Json = msgspec.json.decode(request.body or b"{}")
+        if request.method == "GET":
+            return self._read(request)
+        if request.method == "POST":
+            return self._create(request.path, body)
+        found = self.objects.get(request.path)
+        if found is None:
+            return refused(404, "NotFound")
+        if request.method == "PUT":
+            return self._replace(request.path, found, body)
+        if request.method == "PATCH":
+            return ok(self._store(request.path, {**found, **body}))
+        self.remove(request.path)
+        return ok(found)
+
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        self.requests.append(request)
+        if self.down:
+            raise Unreachable("connection refused", sent=False)
+        seen, epoch = int(request.query["resourceVersion"]), self._epoch
+        if seen < self.compacted:
+            yield line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired"})
+            return
+        while True:
+            news = self._news
+            for revision, kind, path, obj in list(self.log):
+                if revision > seen and path.startswith(request.path if path else ""):
+                    seen = revision
+                    yield line(kind, obj)
+            if epoch != self._epoch:
+                raise Unreachable("the line broke")
+            await news.wait()
+
+    async def close(self) -> None:
+        return None
+
+    def _read(self, request: HttpRequest) -> HttpResponse:
+        if request.path in self.objects:
+            return ok(self.objects[request.path])
+        inside = request.path.partition("/namespaces/")[2]
+        return refused(404, "NotFound") if inside.count("/") == 2 else self._list(request)
+
+    def _list(self, request: HttpRequest) -> HttpResponse:
+        begin, _, at = request.query.get("continue", "0@").partition("@")
+        if at and int(at) < self.compacted:
+            return refused(410, "Expired")
+        found = [
+            each for path, each in sorted(self.objects.items()) if path.startswith(request.path)
+        ]
+        end = int(begin) + self.page if "limit" in request.query else len(found)
+        metadata = {"resourceVersion": str(self.revision)}
+        if end < len(found):
+            metadata["continue"] = f"{end}@{at or self.revision}"
+        return ok({"metadata": metadata, "items": found[int(begin) : end] or None})
+
+    def _create(self, collection: str, obj: Json) -> HttpResponse:
+        path = f"{collection}/{obj['metadata']['name']}"
+        if path in self.objects:
+            return refused(409, "AlreadyExists")
+        self._uid += 1
+        obj["metadata"]["uid"] = f"u{self._uid}"
+        return ok(self._store(path, obj), 201)
+
+    def _replace(self, path: str, found: Json, obj: Json) -> HttpResponse:
+        if obj["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            return refused(409, "Conflict")
+        return ok(self._store(path, obj))
+
+    def _store(self, path: str, obj: Json) -> Json:
+        kind = "MODIFIED" if path in self.objects else "ADDED"
+        self.revision += 1
+        stored = copy.deepcopy(obj)
+        stored["metadata"]["resourceVersion"] = str(self.revision)
+        self.objects[path] = stored
+        self._tell(kind, path, stored)
+        return stored
+
+    def _tell(self, kind: str, path: str, obj: Json) -> None:
+        self.log.append((self.revision, kind, path, copy.deepcopy(obj)))
+        self._ring()
+
+    def _ring(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole system on one machine, with real processes and the real kubectl."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+KUBECTL = str(Path(sys.executable).with_name("kubectl"))
+KUOTA = str(Path(sys.executable).with_name("kuota"))
+
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+spec: {}
+---
+apiVersion: kueue.x-k8s.io/v1beta1
+kind: ClusterQueue
+metadata: {name: lab}
+spec:
+  namespaceSelector: {}
+  preemption: {withinClusterQueue: LowerPriority}
+  resourceGroups:
+  - coveredResources: ["nvidia.com/gpu"]
+    flavors: [{name: default, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: default}
+spec: {clusterQueue: lab}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: high}
+value: 100
+"""
+
+
+class Machine:
+    """An installation in a folder of its own."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self._environment = {
+            **os.environ,
+            "KUOTA_STATE": str(state),
+            "KUBECONFIG": str(state / "kubeconfig"),
+        }
+
+    def up(self) -> None:
+        user = ["--run-as", "nobody"] if os.geteuid() == 0 else []
+        self._run(KUOTA, "up", "--gpus", "2", "--detach", *user)
+
+    def down(self) -> None:
+        self._run(KUOTA, "down")
+
+    def kill(self) -> None:
+        """As the kernel would: at once, with no chance to tidy up."""
+        pid = json.loads((self.state / "running.json").read_bytes())["pid"]
+        end = os.pidfd_open(pid)
+        os.kill(pid, signal.SIGKILL)
+        assert select.select([end], [], [], 30)[0], "it does not die"
+        os.close(end)
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> str:
+        return self._run(KUBECTL, *arguments, stdin=stdin)
+
+    def apply(self, *manifests: str) -> None:
+        self.kubectl("apply", "-f", "-", stdin="---\n".join(manifests))
+
+    def get(self, *arguments: str) -> Any:
+        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+
+    def wait(self, what: str, for_: str) -> None:
+        self.kubectl("wait", *what.split(), f"--for={for_}", "--timeout=60s")
+
+    def started(self, name: str) -> None:
+        """Wait until the pod of a Job runs."""
+        self.wait(f"job/{name}", "jsonpath={.status.ready}=1")
+
+    def _run(self, *arguments: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            arguments,
+            input=stdin,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert 0 == done.returncode, f"{arguments}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def job(name: str, script: str, gpus: int = 1, **labels: str) -> str:
+    marks = {"kueue.x-k8s.io/queue-name": "main", **labels}
+    return dedent(f"""
+        apiVersion: batch/v1
+        kind: Job
+        metadata: {{name: {name}, namespace: default, labels: {json.dumps(marks)}}}
+        spec:
+          template:
+            spec:
+              restartPolicy: Never
+              terminationGracePeriodSeconds: 20
+              containers:
+              - name: main
+                image: none
+                command: ["sh", "-c", {json.dumps(script)}]
+                resources:
+                  requests: {{nvidia.com/gpu: {gpus}}}
+                  limits: {{nvidia.com/gpu: {gpus}}}
+        """)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    # Pods may run as another user, who has to get to their folders.
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        if os.stat(folder).st_uid == os.getuid():
+            folder.chmod(0o711)
+    found = Machine(tmp_path / "state")
+    found.up()
+    try:
+        yield found
+    finally:
+        found.down()
+
+
+def test_jobs_wait_for_quota_and_run_as_processes_that_see_only_their_gpus(
+    machine: Machine,
+) -> None:
+    machine.apply(QUEUES)
+    machine.apply(*(job(f"j{n}", "echo $CUDA_VISIBLE_DEVICES", gpus=2) for n in (1, 2)))
+    for name in ("j1", "j2"):
+        machine.wait(f"job/{name}", "condition=complete")
+        assert "GPU-pretend-0,GPU-pretend-1\n" == machine.kubectl("logs", f"job/{name}")
+    workloads = machine.get("workloads")["items"]
+    assert 2 == len(workloads)
+    queue = machine.get("clusterqueue", "lab")
+    assert "Ready" == queue["status"]["conditions"][0]["reason"]
+
+
+def test_a_preempted_job_saves_on_term_and_goes_on_where_it_was(machine: Machine) -> None:
+    saved = machine.state.parent / "saved"
+    saved.mkdir(mode=0o777)
+    saved.chmod(0o777)
+    script = (
+        f"if [ -e {saved}/state ]; then echo resumed; exit 0; fi; "
+        f"trap 'echo saving; touch {saved}/state; exit 1' TERM; "
+        f"touch {saved}/begun; while :; do sleep 0.05; done"
+    )
+    machine.apply(QUEUES, job("low", script, gpus=2))
+    machine.started("low")
+    machine.apply(job("urgent", "echo now", 2, **{"kueue.x-k8s.io/priority-class": "high"}))
+    machine.wait("job/urgent", "condition=complete")
+    machine.wait("job/low", "condition=complete")
+    assert "resumed\n" == machine.kubectl("logs", "job/low")
+    events = machine.get("events")["items"]
+    assert "Preempted" in {each["reason"] for each in events}
+
+
+def test_a_killed_control_plane_takes_up_what_still_runs(machine: Machine) -> None:
+    gate = machine.state.parent / "gate"
+    runs = machine.state.parent / "runs"
+    runs.touch()
+    runs.chmod(0o666)
+    script = f"echo run >> {runs}; while [ ! -e {gate} ]; do sleep 0.05; done; echo done"
+    machine.apply(QUEUES, job("long", script))
+    machine.started("long")
+    machine.kill()
+    machine.up()
+    gate.touch()
+    machine.wait("job/long", "condition=complete")
+    assert "run\n" == runs.read_text()
+    assert "done\n" == machine.kubectl("logs", "job/long")
