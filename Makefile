@@ -11,7 +11,7 @@ export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test lint bench conformance docs up map lock clean
+.PHONY: help test lint bench conformance docs up plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,7 +39,10 @@ conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler pree
 docs: $(DOCS)  ## build the documentation into site/
 	$(BIN)/zensical build --clean
 
-up: $(DEV)  ## plan the three-teams example
+up: $(DEV)  ## three teams share eight pretend GPUs, live; KEEP=1 leaves it running
+	@$(BIN)/kuota demo $(if $(KEEP),--keep)
+
+plan: $(DEV)  ## plan the three-teams example
 	$(BIN)/kuota plan -f examples/three-teams
 
 map: $(DEV)  ## write the list of modules in ARCHITECTURE.md anew

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m bench [SHAPE…]`: what the engine costs, and how that grows. Prints; asserts nothing.
+"""`python -m bench [NAME…]`: what the engine costs, and how that grows; what the store costs.
 
-Each figure comes from a process of its own. Compare ratios; machines are noisy.
+Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `store`; all of them by default.
+Each figure of a shape comes from a process of its own. Compare ratios; machines are noisy.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from multiprocessing import get_context
 
 from .drive import Cost, behind_blocked, drive
 from .shapes import SHAPES, Shape, more_queues, more_workloads
+from .store import bench_store
 
 HEADER = (
     f"{'shape':<28}{'workloads':>10}{'queues':>8}{'per CPU s':>11}"
@@ -52,18 +54,22 @@ def blocked() -> None:
         print(f"  {kind:<16}" + "".join(f"{c:>10.2f}" for c in costs) + "   (N = 10, 1000, 10000)")
 
 
+OTHERS = {"blocked": blocked, "store": bench_store}
+
+
 def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in (*SHAPES, "blocked")]
+    unknown = [name for name in names if name not in (*SHAPES, *OTHERS)]
     if unknown:
-        print(f"no such shape: {', '.join(unknown)}; there are {', '.join(SHAPES)}, blocked")
+        print(f"no such name: {', '.join(unknown)}; there are {', '.join((*SHAPES, *OTHERS))}")
         return 2
     chosen = [SHAPES[name] for name in names if name in SHAPES] if names else list(SHAPES.values())
     if chosen:
         print(HEADER, flush=True)
     for shape in chosen:
         sweep(shape)
-    if not names or "blocked" in names:
-        blocked()
+    for name, bench in OTHERS.items():
+        if not names or name in names:
+            bench()
     return 0
 
 

@@ -26,7 +26,7 @@ from bridge.objects import (
 )
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
-from kuota.bridge.effects import Effect, Event, MAX_NOTE, StatusPatch
+from kuota.bridge.effects import MAX_NOTE, Effect, Event, StatusPatch
 from kuota.bridge.outbound import Outbound, admission_json, requests_json, shows_requests
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.reasons import Cause, EvictionReason, PreemptionReason, Reason, WaitReason

@@ -4,20 +4,13 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
 import pytest
 
-KUBECTL = str(Path(sys.executable).with_name("kubectl"))
-KUOTA = str(Path(sys.executable).with_name("kuota"))
+from up.machine import Machine, reachable
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -47,62 +40,6 @@ value: 100
 """
 
 
-class Machine:
-    """An installation in a folder of its own."""
-
-    def __init__(self, state: Path) -> None:
-        self.state = state
-        self._environment = {
-            **os.environ,
-            "KUOTA_STATE": str(state),
-            "KUBECONFIG": str(state / "kubeconfig"),
-        }
-
-    def up(self) -> None:
-        user = ["--run-as", "nobody"] if os.geteuid() == 0 else []
-        self._run(KUOTA, "up", "--gpus", "2", "--detach", *user)
-
-    def down(self) -> None:
-        self._run(KUOTA, "down")
-
-    def kill(self) -> None:
-        """As the kernel would: at once, with no chance to tidy up."""
-        pid = json.loads((self.state / "running.json").read_bytes())["pid"]
-        end = os.pidfd_open(pid)
-        os.kill(pid, signal.SIGKILL)
-        assert select.select([end], [], [], 30)[0], "it does not die"
-        os.close(end)
-
-    def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        return self._run(KUBECTL, *arguments, stdin=stdin)
-
-    def apply(self, *manifests: str) -> None:
-        self.kubectl("apply", "-f", "-", stdin="---\n".join(manifests))
-
-    def get(self, *arguments: str) -> Any:
-        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
-
-    def wait(self, what: str, for_: str) -> None:
-        self.kubectl("wait", *what.split(), f"--for={for_}", "--timeout=60s")
-
-    def started(self, name: str) -> None:
-        """Wait until the pod of a Job runs."""
-        self.wait(f"job/{name}", "jsonpath={.status.ready}=1")
-
-    def _run(self, *arguments: str, stdin: str = "") -> str:
-        done = subprocess.run(
-            arguments,
-            input=stdin,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert 0 == done.returncode, f"{arguments}\n{done.stdout}{done.stderr}"
-        return done.stdout
-
-
 def job(name: str, script: str, gpus: int = 1, **labels: str) -> str:
     marks = {"kueue.x-k8s.io/queue-name": "main", **labels}
     return dedent(f"""
@@ -126,12 +63,8 @@ def job(name: str, script: str, gpus: int = 1, **labels: str) -> str:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    # Pods may run as another user, who has to get to their folders.
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        if os.stat(folder).st_uid == os.getuid():
-            folder.chmod(0o711)
-    found = Machine(tmp_path / "state")
-    found.up()
+    found = Machine(reachable(tmp_path) / "state")
+    found.up("--gpus", "2")
     try:
         yield found
     finally:
@@ -180,7 +113,7 @@ def test_a_killed_control_plane_takes_up_what_still_runs(machine: Machine) -> No
     machine.apply(QUEUES, job("long", script))
     machine.started("long")
     machine.kill()
-    machine.up()
+    machine.up("--gpus", "2")
     gate.touch()
     machine.wait("job/long", "condition=complete")
     assert "run\n" == runs.read_text()

@@ -10,10 +10,27 @@ import click
 from kuota import __version__
 
 _COMMANDS = {
+    "up": "Start the control plane of this machine, and run work on it.",
+    "down": "End it; running work goes on.",
+    "status": "Whether it runs, and where.",
+    "apply": "Make the server hold what manifests say.",
     "check": "Say what is wrong with manifests before a cluster does.",
     "crds": "Print the CustomResourceDefinitions of all kinds.",
+    "create": "Create a queue, a flavor or a cohort.",
+    "delete": "Delete objects.",
+    "demo": "See three teams share eight pretend GPUs, live.",
+    "describe": "Tell all about an object, and why a workload waits.",
+    "get": "Show objects.",
+    "list": "List queues, workloads, flavors or pods, and how they are doing.",
+    "logs": "Show what a pod or a Job has written.",
     "plan": "Show who would get quota, who would wait, and why.",
+    "resume": "Let a stopped queue or workload go on.",
+    "run": "Run a command when there is room for it.",
+    "stop": "Stop a queue or a workload.",
+    "watch": "See queues and workloads live.",
 }
+_MODULES = {"list": "list_queues"}
+"""Where a command is that cannot be in a module of its own name."""
 
 
 class _Lazy(click.Group):
@@ -25,7 +42,8 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = import_module(f"kuota.cli.{cmd_name}").command
+        module = _MODULES.get(cmd_name, cmd_name)
+        command = import_module(f"kuota.cli.{module}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -50,3 +68,7 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="kuota")
 def main() -> None:
     """Ration scarce hardware among teams, with Kueue's objects and Kueue's decisions."""
+
+
+if __name__ == "__main__":
+    main()

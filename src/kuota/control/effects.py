@@ -37,9 +37,7 @@ RESOURCES: dict[str, Resource] = {
 class Recorder(Protocol):
     """Whoever publishes events. Events are told best: losing one is no fault."""
 
-    def record(
-        self, regarding: Json, reason: str, note: str, *, warning: bool = False
-    ) -> None:
+    def record(self, regarding: Json, reason: str, note: str, *, warning: bool = False) -> None:
         """Publish, some time, that this happened to the object."""
 
 

@@ -10,6 +10,7 @@ from kuota.bridge.draft import Seen
 from kuota.bridge.lifecycle import steps
 from kuota.bridge.lifecycle_view import Rules, WorkloadView
 from kuota.engine.engine import Engine
+from kuota.engine.reasons import WaitReason
 from kuota.kube.clock import Clock
 
 from .effects import Sender
@@ -50,7 +51,6 @@ class WorkloadReconciler:
             name = obj.status.admission.cluster_queue
         queue = state.queues.get(name)
         known = state.workloads.get(obj.key)
-        pending = self._engine.queues.queue_of(obj.key)
         return WorkloadView(
             seen=seen,
             rules=self._rules,
@@ -60,10 +60,20 @@ class WorkloadReconciler:
             cluster_queue_active=state.pops(name),
             namespace_matches=queue is None or state.admits(name, obj.metadata.namespace),
             faults=known.faults if known is not None else (),
-            failed=pending.parked_reason(obj.key) if pending is not None else None,
+            failed=self._told_of_its_kind(obj.key),
             jitter=random.random() * JITTER,
         )
 
     def _deleting(self, local_queue: Key) -> bool:
         held = self._world.local_queues.get(local_queue)
         return held is not None and bool(held.json["metadata"].get("deletionTimestamp"))
+
+    def _told_of_its_kind(self, key: Key) -> WaitReason | None:
+        """Why it is parked without having been tried: one alike did not fit.
+
+        A workload that was tried itself is told so by the driver, and better.
+        """
+        pending = self._engine.queues.queue_of(key)
+        if pending is None or key in self._engine.last:
+            return None
+        return pending.parked_reason(key)

@@ -14,6 +14,7 @@ from kuota.engine.engine import Engine
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import EventRecorder
+from kuota.kube.workqueue import WorkQueue, serve
 
 from .driver import Driver
 from .effects import Recorder, Sender
@@ -23,7 +24,6 @@ from .reconcile_job import JobReconciler
 from .reconcile_queue import Name, QueueReconciler
 from .reconcile_workload import WorkloadReconciler
 from .triggers import Triggers
-from .workqueue import WorkQueue, serve
 from .world import World, followed
 
 CONTROLLER = "kueue.x-k8s.io/kuota"

@@ -15,10 +15,10 @@ from kuota.engine.facts import Fact, Gone, Stored
 from kuota.engine.model import LocalQueue, Workload
 from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource
+from kuota.kube.workqueue import WorkQueue
 
 from .held import Held
 from .reconcile_queue import Name
-from .workqueue import WorkQueue
 from .world import World
 
 Change = Held[Any] | None

@@ -129,4 +129,3 @@ def admitted(decision: Admit, now: Instant) -> Workload:
     return msgspec.structs.replace(
         decision.workload, reservation=reservation, admitted=ready, evicted=None, preempted=None
     )
-

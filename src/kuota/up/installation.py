@@ -18,26 +18,24 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge.lifecycle_view import rules
 from kuota.control.system import System
-from kuota.kube.resources import JOBS, PODS
 from kuota.memory import calm_collector
-from kuota.runner.agent import Agent
 from kuota.runner.inventory import machine
-from kuota.runner.job_controller import JobController
 from kuota.runner.logs import LogQuery
-from kuota.runner.mirror import Mirror
 from kuota.runner.nodes import NodePlan, this_machine
 from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
+from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
 from kuota.server.api import ApiServer
 from kuota.server.certificate import server_context
+from kuota.server.compaction import keep_compacted
 from kuota.server.http import HttpServer
 from kuota.server.pods import LogOptions
-from kuota.server.store import Store
+from kuota.server.store import Durability, Store
 from kuota.server.tokens import Tokens, admin_token
 
 from . import kubeconfig
-from .arrivals import job_hook
+from .arrivals import identity_hook, job_hook
 from .local import local_client
 from .place import Place, Running
 
@@ -63,20 +61,24 @@ class Installation:
     def __init__(self, place: Place, wishes: Wishes) -> None:
         self._place = place
         self._wishes = wishes
-        self._agent: Agent | None = None
+        self._runner: Runner | None = None
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve; `ready` hears the port once everything answers."""
         self._place.prepare()
         async with AsyncExitStack() as stack:
-            store = Store.open(self._place.store)
+            # The server answers a write only once it is on disk, so each need not wait for itself.
+            store = Store.open(self._place.store, Durability.NORMAL)
             stack.callback(store.close)
             hook = job_hook(store, rules(self._wishes.config, self._wishes.gates))
-            api = ApiServer(store, hooks=(hook,), logs=self._log, gates=self._wishes.gates)
+            api = ApiServer(
+                store, hooks=(identity_hook, hook), logs=self._log, gates=self._wishes.gates
+            )
             await api.start()
             stack.push_async_callback(api.close)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
+                group.create_task(keep_compacted(store))
                 for each in self._parts(api):
                     group.create_task(each)
                 calm_collector()
@@ -98,11 +100,9 @@ class Installation:
 
     def _parts(self, api: ApiServer) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
-        jobs, pods = Mirror(client, JOBS), Mirror(client, PODS)
-        self._agent = Agent(client, pods, self._plans(), self._runner_settings())
+        self._runner = Runner(client, self._plans(), self._runner_settings())
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
-        controller = JobController(client, jobs, pods)
-        return (jobs.run(), pods.run(), self._agent.run(), controller.run(), system.run())
+        return (self._runner.run(), system.run())
 
     def _plans(self) -> Sequence[NodePlan]:
         if self._wishes.nodes:
@@ -116,7 +116,7 @@ class Installation:
         return RunnerSettings(state_dir=str(self._place.root), run_as=policy)
 
     def _log(self, pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
-        if self._agent is None:
+        if self._runner is None:
             raise LookupError("the runner has not started yet")
         meta = pod["metadata"]
         query = LogQuery(
@@ -127,7 +127,7 @@ class Installation:
             limit_bytes=options.limit_bytes,
         )
         key = Key(meta["namespace"], meta["name"])
-        return self._agent.read_log(key, options.container, query, previous=options.previous)
+        return self._runner.read_log(key, options.container, query, previous=options.previous)
 
 
 def _since(options: LogOptions) -> float | None:

@@ -172,9 +172,7 @@ def snapshots(run: Run) -> None:
     }
     same(want, queues, "clusterQueues")
     cohorts = {
-        name: _node_json(node)
-        for name, node in state.tree.cohorts.items()
-        if not node.cyclic
+        name: _node_json(node) for name, node in state.tree.cohorts.items() if not node.cyclic
     }
     want_cohorts = {
         name: {k: v for k, v in cohort.items() if k != "fairWeight" or v != "0"}

@@ -17,8 +17,9 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from kuota.api.backoff import Backoff
-from kuota.kube.clock import Clock, SystemClock
-from kuota.kube.errors import Conflict, KubeError
+
+from .clock import Clock, SystemClock
+from .errors import Conflict, KubeError
 
 N = TypeVar("N", bound=Hashable)
 

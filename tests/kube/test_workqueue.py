@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.backoff import Backoff
-from kuota.control.workqueue import Closed, WorkQueue, serve
 from kuota.kube.errors import Conflict, Unreachable
+from kuota.kube.workqueue import Closed, WorkQueue, serve
 
 Story = Callable[[WorkQueue[str], VirtualClock], Awaitable[None]]
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which API server a command talks to, and how it ends when that goes wrong.
+
+Exit status of every command that talks to a server: 0 when it did what was asked, 1 when the
+server refused or the work failed, 2 when the command was used wrongly, 3 when no server could be
+reached. Imported with every such command: nothing heavy may be imported here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kuota.kube.config import Connection
+    from kuota.kube.errors import ApiError, KubeError
+
+    from .session import Session
+
+FAILED = 1
+UNREACHED = 3
+INTERRUPTED = 130
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The server and the namespace that the user named; empty where they did not."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+
+
+class Failed(click.ClickException):
+    """What was asked for could not be done."""
+
+    exit_code = FAILED
+
+
+class Unreached(click.ClickException):
+    """There is no server to ask."""
+
+    exit_code = UNREACHED
+
+
+def server_options(function: F) -> F:
+    """Adds the options that name a server; the command gets them as one `choice`."""
+
+    @click.option("--kubeconfig", default="", metavar="FILE", help="Whose server to talk to.")
+    @click.option("--context", default="", metavar="NAME", help="A context of the kubeconfig.")
+    @click.option("-n", "--namespace", default="", metavar="NAME", help="Where to look.")
+    @functools.wraps(function)
+    def wrapped(*args: Any, kubeconfig: str, context: str, namespace: str, **options: Any) -> Any:
+        choice = Choice(kubeconfig, context, namespace)
+        return function(*args, choice=choice, **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
+def conduct(choice: Choice, work: Callable[[Session], Awaitable[int | None]]) -> NoReturn:
+    """Do the work with a session of the chosen server, and end the process with its status."""
+    import asyncio
+
+    from kuota.kube.errors import KubeError
+
+    from .session import opened
+
+    async def conducted() -> int:
+        async with opened(connection_of(choice), choice.namespace) as session:
+            return await work(session) or 0
+
+    try:
+        status = asyncio.run(conducted())
+    except KubeError as error:
+        raise explained(error) from None
+    except KeyboardInterrupt:
+        click.echo(err=True)
+        status = INTERRUPTED
+    sys.exit(status)
+
+
+def connection_of(choice: Choice) -> Connection:
+    """How to reach the server meant: named by the user, running here, or of ~/.kube/config."""
+    from pathlib import Path
+
+    from kuota.kube.config import connection, from_kubeconfig
+    from kuota.up.place import default_place
+
+    if choice.kubeconfig and not Path(choice.kubeconfig).expanduser().exists():
+        raise Unreached(f"--kubeconfig {choice.kubeconfig}: there is no such file")
+    if choice.kubeconfig or os.environ.get("KUBECONFIG"):
+        return connection(choice.kubeconfig, choice.context)
+    place = default_place()
+    home = Path.home() / ".kube" / "config"
+    if place.running() is not None and place.kubeconfig.exists():
+        others = [home] if choice.context and home.exists() else []
+        return from_kubeconfig([place.kubeconfig, *others], choice.context)
+    if home.exists() or "KUBERNETES_SERVICE_HOST" in os.environ:
+        return connection("", choice.context)
+    raise Unreached(
+        f"no server to talk to: none runs from {place.root}, $KUBECONFIG is not set, and there is "
+        f"no {home}.\nStart one with `kuota up`, or name a cluster with --kubeconfig FILE."
+    )
+
+
+def explained(error: KubeError) -> click.ClickException:
+    """The failure as the user should read it: what, why, and what to do."""
+    from kuota.kube.errors import ApiError, ConfigError, Unreachable
+
+    if isinstance(error, Unreachable):
+        return Unreached(
+            f"the server does not answer: {error}\n"
+            "Is it running (`kuota status`)? Start it with `kuota up`, or name another with "
+            "--kubeconfig or --context."
+        )
+    if isinstance(error, ConfigError):
+        return Unreached(str(error))
+    return Failed(refusal(error) if isinstance(error, ApiError) else str(error))
+
+
+def refusal(error: ApiError) -> str:
+    """What the server said, each fault on its own line, and a way out where there is one."""
+    from kuota.kube.errors import Conflict, Forbidden, Unauthorized
+
+    causes = error.causes
+    lines = [error.message]
+    if len(causes) > 1:
+        lines += [f"  {each.get('field', '')}: {each.get('message', '')}" for each in causes]
+    if isinstance(error, Unauthorized):
+        lines.append("The server does not know these credentials; look at --kubeconfig.")
+    elif isinstance(error, Forbidden):
+        lines.append("Ask an admin, or act in a namespace of your own with -n.")
+    elif isinstance(error, Conflict) and causes:
+        lines.append("Take these fields over with --force-conflicts, or leave them out.")
+    return "\n".join(lines)

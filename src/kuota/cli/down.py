@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota down`: end the control plane of this machine. Running work goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kuota.up.place import Place
+
+PATIENCE_S = 30.0
+
+
+@click.command("down")
+@click.option("--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything.")
+@click.option("--kill", is_flag=True, help="End running work too.")
+def command(state: Path | None, kill: bool) -> None:
+    """End the control plane of this machine.
+
+    Processes that it started go on, and the next `kuota up` takes them up again, unless --kill
+    ends them: TERM, and KILL ten seconds later.
+    """
+    from kuota.up.place import Place, default_place
+
+    place = Place(state) if state is not None else default_place()
+    running = place.running()
+    if running is None:
+        click.echo(f"nothing runs from {place.root}")
+    else:
+        _stop(place, running.pid)
+    if kill:
+        import asyncio
+
+        from kuota.runner.ending import end_all
+
+        count = asyncio.run(end_all(str(place.root)))
+        click.echo(f"Ended {count} process{'' if count == 1 else 'es'} of running work.")
+    elif running is not None:
+        click.echo("Kuota has stopped. Running work goes on.")
+
+
+def _stop(place: Place, pid: int) -> None:
+    import os
+    import signal
+    import time
+
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE_S
+    while place.running() is not None:
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"pid {pid} does not end; see {place.log}")
+        time.sleep(0.05)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that take a kind as their second word: `kuota stop cq`, `kuota list workloads`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+ALIASES = {
+    "cq": "clusterqueue",
+    "clusterqueues": "clusterqueue",
+    "lq": "localqueue",
+    "localqueues": "localqueue",
+    "queue": "localqueue",
+    "queues": "localqueue",
+    "rf": "resourceflavor",
+    "flavor": "resourceflavor",
+    "flavors": "resourceflavor",
+    "resourceflavors": "resourceflavor",
+    "wl": "workload",
+    "kwl": "workload",
+    "workloads": "workload",
+    "cohorts": "cohort",
+    "po": "pods",
+    "pod": "pods",
+}
+
+
+class KindGroup(click.Group):
+    """A group whose commands are kinds, under all their names."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        word = cmd_name.lower()
+        return super().get_command(ctx, ALIASES.get(word, word))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            ctx.fail(f"'{args[0]}' is none of: {', '.join(self.list_commands(ctx))}")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users call kinds of objects, and where those live on the server.
+
+Known kinds are found without asking; any other by the server's discovery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from kuota.api.base import Json
+from kuota.kube import resources
+from kuota.kube.errors import NotFound
+from kuota.kube.resources import EVENTS, Resource
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_SHORT = {
+    "cm": resources.CONFIG_MAPS,
+    "ev": resources.CORE_EVENTS,
+    "limits": resources.LIMIT_RANGES,
+    "ns": resources.NAMESPACES,
+    "no": resources.NODES,
+    "po": resources.PODS,
+    "quota": resources.RESOURCE_QUOTAS,
+    "sa": resources.SERVICE_ACCOUNTS,
+    "svc": resources.SERVICES,
+    "cj": resources.CRON_JOBS,
+    "pc": resources.PRIORITY_CLASSES,
+    "crd": resources.CRDS,
+    "crds": resources.CRDS,
+    "wl": resources.WORKLOADS,
+    "kwl": resources.WORKLOADS,
+    "cq": resources.CLUSTER_QUEUES,
+    "lq": resources.LOCAL_QUEUES,
+    "queue": resources.LOCAL_QUEUES,
+    "queues": resources.LOCAL_QUEUES,
+    "rf": resources.RESOURCE_FLAVORS,
+    "flavor": resources.RESOURCE_FLAVORS,
+    "flavors": resources.RESOURCE_FLAVORS,
+    "wpc": resources.WORKLOAD_PRIORITY_CLASSES,
+}
+
+
+def _known() -> dict[str, Resource]:
+    named: dict[str, Resource] = {}
+    for each in resources.ALL:
+        if each is not EVENTS:
+            named |= {each.plural: each, each.kind.lower(): each}
+        named[each.name] = each
+    return named | _SHORT
+
+
+NAMES = _known()
+"""Every word for a known kind."""
+
+
+class Unknown(click.UsageError):
+    """A word that is no kind here."""
+
+
+async def resource_of(session: Session, word: str) -> Resource:
+    """The kind that the word means; raises Unknown."""
+    wanted = word.lower()
+    if wanted in NAMES:
+        return NAMES[wanted]
+    found: dict[str, Resource] = {}
+    for words, resource in await _discovered(session):
+        for each in words:
+            found.setdefault(each, resource)
+    if wanted in found:
+        return found[wanted]
+    close = difflib.get_close_matches(wanted, [*NAMES, *found], n=1)
+    hint = f"did you mean {close[0]}?" if close else "see what there is: kubectl api-resources"
+    raise Unknown(f"the server has no kind '{word}'; {hint}")
+
+
+async def resource_for(session: Session, api_version: str, kind: str) -> Resource | None:
+    """Where objects live that say this of themselves, None if nowhere."""
+    group, _, version = api_version.rpartition("/")
+    for each in resources.ALL:
+        if each.group == group and each.kind == kind:
+            return msgspec.structs.replace(each, version=version)
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    try:
+        listed = await session.client.fetch(root)
+    except NotFound:
+        return None
+    for _, resource in _entries(listed, group, version):
+        if resource.kind == kind:
+            return resource
+    return None
+
+
+async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, list[str]]]:
+    """What `KIND[,KIND] [NAME...]` or `KIND/NAME ...` means: kinds, each with names or none."""
+    if any("/" in word for word in words):
+        pairs: dict[Resource, list[str]] = {}
+        for word in words:
+            kind, slash, name = word.partition("/")
+            if not slash or not name or not kind:
+                raise click.UsageError(f"'{word}' is not KIND/NAME, as the others are")
+            pairs.setdefault(await resource_of(session, kind), []).append(name)
+        return list(pairs.items())
+    kinds = [await resource_of(session, each) for each in words[0].split(",") if each]
+    return [(kind, list(words[1:])) for kind in kinds]
+
+
+async def _discovered(session: Session) -> list[tuple[list[str], Resource]]:
+    groups = (await session.client.fetch("/apis")).get("groups") or ()
+    preferred = [each["preferredVersion"]["groupVersion"] for each in groups]
+    listings = await asyncio.gather(
+        session.client.fetch("/api/v1"),
+        *(session.client.fetch(f"/apis/{each}") for each in preferred),
+        return_exceptions=True,
+    )
+    found: list[tuple[list[str], Resource]] = []
+    for where, listed in zip(["v1", *preferred], listings, strict=True):
+        # An aggregated API whose server is down must not hide the others.
+        if isinstance(listed, dict):
+            group, _, version = where.rpartition("/")
+            found += _entries(listed, group, version)
+    return found
+
+
+def _entries(listed: Json, group: str, version: str) -> Iterator[tuple[list[str], Resource]]:
+    for each in listed.get("resources") or ():
+        if "/" in each["name"]:
+            continue
+        resource = Resource(group, version, each["name"], each["kind"], bool(each["namespaced"]))
+        singular = each.get("singularName") or each["kind"].lower()
+        words = [resource.plural, singular, resource.name, f"{singular}.{group}"]
+        yield [*words, *(each.get("shortNames") or ())], resource

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes logs of pods to standard output, several at a time without mixing their lines."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+
+from kuota.api.base import Json, Key
+from kuota.kube.errors import NotFound, Unreachable
+from kuota.kube.requests import LogOptions
+from kuota.kube.resources import PODS, key_of
+
+from .session import Session
+
+_ATTEMPTS = 5
+_AGAIN_S = 0.2
+
+
+class Writer:
+    """Standard output, shared by the logs of several pods. A prefix is put before each line."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix.encode()
+        self._rest = b""
+
+    def write(self, chunk: bytes) -> None:
+        if not self._prefix:
+            _out(chunk)
+            return
+        *ended, self._rest = (self._rest + chunk).split(b"\n")
+        if ended:
+            _out(b"".join(self._prefix + line + b"\n" for line in ended))
+
+    def close(self) -> None:
+        """Write what had no line end yet."""
+        if self._rest:
+            _out(self._prefix + self._rest + b"\n")
+            self._rest = b""
+
+
+def _out(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+class Copying:
+    """One log on its way to standard output. When the line breaks, it goes on where it broke."""
+
+    def __init__(
+        self, session: Session, key: Key, options: LogOptions, writer: Writer | None = None
+    ) -> None:
+        self._session = session
+        self._key = key
+        self._options = options
+        self._writer = writer or Writer()
+        self._seen = 0
+
+    async def run(self) -> None:
+        """Return at the end of the log.
+
+        Raises NotFound if the pod is gone before a word of it came, BadRequest if it has not begun.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                await self._copy()
+                break
+            except NotFound:
+                if not self._seen:
+                    raise
+                break
+            except Unreachable:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(_AGAIN_S * 2**attempt)
+        self._writer.close()
+
+    async def _copy(self) -> None:
+        """Write the log but for the bytes seen before."""
+        total = 0
+        async with aclosing(self._session.client.log(self._key, self._options)) as chunks:
+            async for chunk in chunks:
+                fresh = chunk[max(0, self._seen - total) :]
+                total += len(chunk)
+                self._seen = max(self._seen, total)
+                if fresh:
+                    self._writer.write(fresh)
+
+
+def begun(pod: Json, container: str = "") -> bool:
+    """Whether the container has anything to say: it runs, or it has run."""
+    status = pod.get("status") or {}
+    fields = ("containerStatuses", "initContainerStatuses") if container else ("containerStatuses",)
+    for each in [one for field in fields for one in status.get(field) or ()]:
+        now = each.get("state") or {}
+        if container in ("", each.get("name")) and ({"running", "terminated"} & now.keys()):
+            return True
+    return status.get("phase") in ("Succeeded", "Failed")
+
+
+async def until_begun(session: Session, pod: Json, container: str = "") -> Json:
+    """The pod once its container has begun; raises NotFound when it goes instead."""
+    key = key_of(pod)
+    while not begun(pod, container):
+        changes = session.client.watch(
+            PODS,
+            key.namespace,
+            since=pod["metadata"]["resourceVersion"],
+            field_selector=f"metadata.name={key.name}",
+        )
+        async with aclosing(changes) as events:
+            async for event in events:
+                if event.type == "DELETED":
+                    raise NotFound(404, "NotFound", f"pod {key} was deleted before it began")
+                if begun(event.object, container):
+                    return event.object
+        pod = await session.client.get(PODS, key)
+    return pod

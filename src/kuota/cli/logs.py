@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota logs`: what the processes of a pod, or of all pods of a Job, have written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from .connect import FAILED, Choice, Failed, conduct, server_options
+
+if TYPE_CHECKING:
+    from kuota.api.base import Json
+    from kuota.kube.requests import LogOptions
+
+    from .session import Session
+
+
+@click.command("logs")
+@click.argument("what", metavar="POD | job/NAME | workload/NAME")
+@click.option("-f", "--follow", is_flag=True, help="Go on as long as it runs.")
+@click.option("-c", "--container", default="", metavar="NAME")
+@click.option("-p", "--previous", is_flag=True, help="Of the run before the last restart.")
+@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
+@click.option("--since", type=click.IntRange(0), metavar="SECONDS", help="Only what is newer.")
+@click.option("--timestamps", is_flag=True, help="With the time of each line.")
+@server_options
+def command(
+    what: str,
+    follow: bool,
+    container: str,
+    previous: bool,
+    tail: int | None,
+    since: int | None,
+    timestamps: bool,
+    choice: Choice,
+) -> None:
+    """Print the log of a pod, or the logs of all pods of a Job.
+
+    \b
+    Examples:
+      kuota logs -f job/train
+      kuota logs train-x7k2p --tail 20
+    """
+
+    async def work(session: Session) -> int:
+        from kuota.kube.requests import LogOptions
+
+        options = LogOptions(
+            container=container,
+            follow=follow,
+            previous=previous,
+            tail=tail,
+            since_s=since,
+            timestamps=timestamps,
+        )
+        kind, slash, name = what.partition("/")
+        if not slash or kind in ("pod", "pods", "po"):
+            return await _of_pod(session, name or kind, options)
+        return await _of_job(session, await _job(session, kind, name), options)
+
+    conduct(choice, work)
+
+
+async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
+    from kuota.kube.resources import PODS
+
+    from .log_lines import Copying, until_begun
+
+    key = session.key(PODS, name)
+    pod = await session.client.get(PODS, key)
+    if options.follow:
+        await until_begun(session, pod, options.container)
+    await Copying(session, key, options).run()
+    return 0
+
+
+async def _job(session: Session, kind: str, name: str) -> Json:
+    """The Job that is meant; raises Failed where there is none behind the words."""
+    from kuota.kube.resources import JOBS, WORKLOADS
+    from kuota.view.live import owner
+
+    from .kinds import resource_of
+
+    resource = await resource_of(session, kind)
+    if resource == WORKLOADS:
+        workload = await session.client.get(WORKLOADS, session.key(WORKLOADS, name))
+        owned_by, name = owner(workload)
+        if owned_by != "Job":
+            raise Failed(f"Workload {workload['metadata']['name']} is not that of a Job")
+    elif resource != JOBS:
+        raise click.UsageError(f"logs are of pods, job/NAME or workload/NAME, not of {kind}")
+    return await session.client.get(JOBS, session.key(JOBS, name))
+
+
+async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
+    from .job_follow import JobFollow
+    from .progress import Progress
+
+    if options.follow:
+        ended = await JobFollow(session, job, options, Progress()).run()
+        if ended is None:
+            raise Failed(f"Job {job['metadata']['name']} was deleted")
+        return 0
+    return await _of_pods(session, job, options)
+
+
+async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
+    """The logs of all pods so far, in the order in which they were made."""
+    from kuota.kube.errors import ApiError
+    from kuota.kube.resources import PODS, key_of
+
+    from .job_follow import JOB_NAME, owners
+    from .log_lines import Copying, Writer
+
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    listed = await session.client.list(
+        PODS, job["metadata"]["namespace"], label_selector=f"{JOB_NAME}={name}"
+    )
+    pods = [each for each in listed.items if uid in owners(each)]
+    if not pods:
+        raise Failed(f"Job {name} has no pods yet; wait for them with -f")
+    pods.sort(key=lambda each: str(each["metadata"].get("creationTimestamp")))
+    status = 0
+    for pod in pods:
+        key = key_of(pod)
+        writer = Writer(f"[{key.name}] " if len(pods) > 1 else "")
+        try:
+            await Copying(session, key, options, writer).run()
+        except ApiError as error:
+            click.echo(f"Error: pod {key.name}: {error.message}", err=True)
+            status = FAILED
+    return status

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job that `kuota run` submits, from what was asked on the command line."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, QUEUE_NAME
+
+_WORKLOAD_CLASS, _POD_CLASS = "WorkloadPriorityClass", "PriorityClass"
+CLASSES = (_WORKLOAD_CLASS, _POD_CLASS)
+_LONGEST = 40
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run and with what. `amounts` are for each pod; empty texts were not given."""
+
+    arguments: tuple[str, ...]
+    queue: str = ""
+    amounts: dict[str, str] = {}
+    priority: str = ""
+    name: str = ""
+    parallelism: int = 1
+    retries: int = 0
+    time_limit_s: int | None = None
+    grace_s: int | None = None
+    variables: dict[str, str] = {}
+    workdir: str = ""
+    image: str = ""
+
+
+def job_of(asked: Asked, namespace: str, priority_kind: str = _WORKLOAD_CLASS) -> Json:
+    """The manifest. `priority_kind` is what kind of class `asked.priority` names."""
+    queued = {"suspend": True} if asked.queue else {}
+    together = {"completionMode": "Indexed"} if asked.parallelism > 1 else {}
+    metadata: Json = {"namespace": namespace}
+    if asked.name:
+        metadata["name"] = asked.name
+    else:
+        metadata["generateName"] = f"{_stem(asked.arguments[0])}-"
+    labels = _labels(asked, priority_kind)
+    if labels:
+        metadata["labels"] = labels
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": metadata,
+        "spec": {
+            "parallelism": asked.parallelism,
+            "completions": asked.parallelism,
+            **together,
+            "backoffLimit": asked.retries,
+            **queued,
+            "template": {"spec": _pod(asked, priority_kind)},
+        },
+    }
+
+
+def _labels(asked: Asked, priority_kind: str) -> dict[str, str]:
+    labels = {QUEUE_NAME: asked.queue}
+    if priority_kind == _WORKLOAD_CLASS:
+        labels[PRIORITY_CLASS] = asked.priority
+    if asked.time_limit_s is not None and asked.queue:
+        labels[MAX_EXEC_TIME] = str(asked.time_limit_s)
+    return {name: value for name, value in labels.items() if value}
+
+
+def _pod(asked: Asked, priority_kind: str) -> Json:
+    spec: Json = {"restartPolicy": "Never", "containers": [_container(asked)]}
+    if asked.priority and priority_kind == _POD_CLASS:
+        spec["priorityClassName"] = asked.priority
+    if asked.grace_s is not None:
+        spec["terminationGracePeriodSeconds"] = asked.grace_s
+    if asked.time_limit_s is not None and not asked.queue:
+        spec["activeDeadlineSeconds"] = asked.time_limit_s
+    return spec
+
+
+def _container(asked: Asked) -> Json:
+    container: Json = {"name": "main", "image": asked.image, "command": list(asked.arguments)}
+    if asked.workdir:
+        container["workingDir"] = asked.workdir
+    if asked.variables:
+        container["env"] = [
+            # "$" begins a reference to another variable there; these are plain values.
+            {"name": name, "value": value.replace("$", "$$")}
+            for name, value in asked.variables.items()
+        ]
+    if asked.amounts:
+        resources: Json = {"requests": dict(asked.amounts)}
+        # Devices cannot be overcommitted: the server wants their limit to be their request.
+        devices = {name: amount for name, amount in asked.amounts.items() if "/" in name}
+        container["resources"] = resources | ({"limits": devices} if devices else {})
+    return container
+
+
+def _stem(command: str) -> str:
+    """A name for a Job out of the name of a program: "/opt/Train_v2.sh" gives "train-v2-sh"."""
+    base = command.rstrip("/").rpartition("/")[2].lower()
+    return re.sub(r"[^a-z0-9]+", "-", base).strip("-")[:_LONGEST].strip("-") or "job"

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One command's conversation with an API server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.kube.client import RestClient
+from kuota.kube.clock import SystemClock
+from kuota.kube.config import Connection
+from kuota.kube.errors import Unreachable
+from kuota.kube.http_client import HttpTransport
+from kuota.kube.requests import HttpRequest, fetching
+from kuota.kube.resources import Resource
+from kuota.kube.retry import Sender
+
+MANAGER = "kuota"
+
+
+class Session:
+    """A client, the namespace meant, and the bare requests that tables need."""
+
+    def __init__(self, transport: HttpTransport, namespace: str, version: str) -> None:
+        self.client = RestClient(transport, manager=MANAGER)
+        self.namespace = namespace
+        self.embedded = "+kuota" in version
+        """Whether the server is our own, which runs pods as processes of its machine."""
+        self._transport = transport
+        self._sender = Sender(transport, SystemClock(), None, None)
+
+    def key(self, resource: Resource, name: str) -> Key:
+        """The key of an object that the user named."""
+        return Key(self.namespace if resource.namespaced else "", name)
+
+    async def answer(self, request: HttpRequest) -> tuple[Json, list[str]]:
+        """The object that the server answers with, and what it warns of."""
+        response = await self._sender.send(request)
+        try:
+            found: Any = msgspec.json.decode(response.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unreachable(f"the answer to {request} is no JSON: {error}") from None
+        return found, warnings_in(response.headers.get("warning", ""))
+
+    def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        return self._transport.stream(request)
+
+
+@asynccontextmanager
+async def opened(connection: Connection, namespace: str = "") -> AsyncIterator[Session]:
+    """A session with a server that answers; raises Unreachable at once where none does."""
+    # What a watch has to say of its troubles is said by the command, in its own words.
+    logging.getLogger("kuota").addHandler(logging.NullHandler())
+    transport = HttpTransport(connection)
+    try:
+        version = await transport.send(fetching("/version"))
+        yield Session(
+            transport, namespace or connection.namespace, version.body.decode(errors="replace")
+        )
+    finally:
+        await transport.close()
+
+
+def warnings_in(header: str) -> list[str]:
+    """The texts in a Warning header: `299 - "text", 299 - "text"`."""
+    texts: list[str] = []
+    rest = header
+    while '"' in rest:
+        text, rest = _quoted(rest.partition('"')[2])
+        texts.append(text)
+    return texts
+
+
+def _quoted(words: str) -> tuple[str, str]:
+    """What stands before the closing quote, and what follows it."""
+    text = ""
+    characters = iter(enumerate(words))
+    for at, character in characters:
+        if character == "\\":
+            text += next(characters, (at, ""))[1]
+        elif character == '"':
+            return text, words[at + 1 :]
+        else:
+            text += character
+    return text, ""

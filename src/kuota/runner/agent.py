@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kubelet and scheduler of this machine: a worker for each pod that is bound here.
+
+At its start it takes up what an earlier runner left: pods that still exist go on, and what no
+longer has a pod is ended. Stopping it leaves every process alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Sequence
+
+from kuota.api.base import Json, Key
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.resources import NODES, key_of
+
+from .binder import Binder
+from .binding import offer
+from .cgroups import Cgroups, delegated
+from .devices import Ledger
+from .logs import LogQuery, read_log
+from .mirror import Mirror
+from .nodes import NodeKeeper, NodePlan
+from .pod_home import PodHome, homes
+from .pod_runs import is_alive, last_run
+from .pod_worker import PodWorker
+from .proc import become_subreaper
+from .settings import RunnerSettings, Shared
+from .spawn import ShimStarter
+
+_ENDED = ("Succeeded", "Failed")
+_log = logging.getLogger(__name__)
+
+
+class Agent:
+    """Runs pods on this machine while `run` runs. `pods` is a mirror that somebody runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        pods: Mirror,
+        plans: Sequence[NodePlan],
+        settings: RunnerSettings,
+        *,
+        clock: Clock | None = None,
+        cgroups: Cgroups | None = None,
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._clock = clock or SystemClock()
+        self._settings = settings
+        self._plans = {each.name: each for each in plans}
+        self._keeper = NodeKeeper(client, plans, settings.host_ip, self._clock)
+        self._nodes = Mirror(client, NODES, clock=self._clock)
+        self._binder = Binder(client, self._clock)
+        self._cgroups = delegated() if cgroups is None else cgroups
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Until cancelled. Processes go on without us."""
+        self._open()
+        try:
+            await self._keeper.register()
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._nodes.run())
+                await asyncio.gather(self._nodes.synced.wait(), self._pods.synced.wait())
+                self._nodes.observe(self._node_changed)
+                self._pods.observe(self._pod_changed)
+                self._end_orphans()
+                group.create_task(self._binder.run())
+                group.create_task(self._keeper.run())
+        finally:
+            self._shared.shims.close()
+
+    def _open(self) -> None:
+        os.makedirs(self._settings.pods_dir, exist_ok=True)
+        become_subreaper()  # a killed shim's process becomes our child, and its end ours to learn
+        devices = {name: plan.devices for name, plan in self._plans.items()}
+        self._shared = Shared(
+            client=self._client,
+            settings=self._settings,
+            ledger=Ledger(self._settings.state_dir + "/devices.json", devices),
+            shims=ShimStarter(),
+            clock=self._clock,
+            cgroups=self._cgroups,
+            allocatable={name: plan.allocatable for name, plan in self._plans.items()},
+        )
+
+    def _node_changed(self, old: Json | None, new: Json | None) -> None:
+        mine = [each for each in self._nodes.values() if key_of(each).name in self._plans]
+        self._binder.set_offers([offer(each) for each in mine])
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        self._binder.pod_changed(old, new)
+        pod = new or old
+        if pod is None or (pod.get("spec") or {}).get("nodeName") not in self._plans:
+            return
+        uid = pod["metadata"]["uid"]
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.update(new)
+        elif new is None:
+            PodHome(self._settings.pods_dir, uid).remove()
+        elif (new.get("status") or {}).get("phase") not in _ENDED:
+            self._employ(PodWorker(new, self._shared))
+
+    def _employ(self, worker: PodWorker) -> None:
+        self._workers[worker.uid] = worker
+        self._tasks[worker.uid] = self._group.create_task(self._work(worker))
+
+    async def _work(self, worker: PodWorker) -> None:
+        """A worker's fault is its own pod's, and nobody else's."""
+        try:
+            while True:
+                try:
+                    return await worker.run()
+                except Exception:
+                    _log.exception("running pod %s failed", key_of(worker.pod))
+                    await self._clock.sleep(1)
+        finally:
+            del self._workers[worker.uid], self._tasks[worker.uid]
+            for other in self._workers.values():
+                other.wake_if_waiting()
+
+    def _end_orphans(self) -> None:
+        """End what runs here for pods that the server does not have."""
+        known = {pod["metadata"]["uid"] for pod in self._pods.values()}
+        for uid in homes(self._settings.pods_dir):
+            home = PodHome(self._settings.pods_dir, uid)
+            pod = home.pod()
+            if uid in known:
+                continue
+            if pod is None:
+                home.remove()
+            elif uid not in self._workers:
+                self._employ(PodWorker(pod, self._shared, gone=True))
+        for uid in self._shared.ledger.holders():
+            if uid not in self._workers:
+                self._shared.ledger.release(uid)
+
+    def read_log(
+        self, key: Key, container: str, query: LogQuery, *, previous: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """The log of a container. Raises LookupError when there is none here."""
+        pod = self._pods.get(key)
+        if pod is None:
+            raise LookupError(f"there is no pod {key}")
+        home = PodHome(self._settings.pods_dir, pod["metadata"]["uid"])
+        folder = last_run(home, container, previous=previous)
+        if folder is None:
+            word = "previous terminated container" if previous else "container"
+            raise LookupError(f"{word} {container!r} in pod {key.name!r} not found")
+        return read_log(folder, query, lambda: is_alive(folder))

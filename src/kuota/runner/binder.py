@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out what `binding` decides: pods go to nodes, or are told why not.
+
+The one scheduler of this cluster, so room that it has given out is taken at once, before any
+watch tells of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kuota.api.base import Json, Key
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.errors import Conflict, KubeError, NotFound
+from kuota.kube.requests import Patch
+from kuota.kube.resources import PODS, key_of
+
+from .binding import Bind, Candidate, Decision, Offer, Placed, decisions, placed
+from .instants import time_text
+
+SCHEDULER = "default-scheduler"
+_ENDED = ("Succeeded", "Failed")
+_log = logging.getLogger(__name__)
+
+
+class Binder:
+    """Binds pods while `run` runs. Tell it of every change of a pod, and of the nodes."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._offers: list[Offer] = []
+        self._pending: dict[Key, Candidate] = {}
+        self._placed: dict[Key, Placed] = {}
+        self._wake = asyncio.Event()
+
+    def set_offers(self, offers: list[Offer]) -> None:
+        """The nodes as they are now."""
+        if offers != self._offers:
+            self._offers = offers
+            self._wake.set()
+
+    def pod_changed(self, old: Json | None, new: Json | None) -> None:
+        pod = new or old
+        if pod is None:
+            return
+        key = key_of(pod)
+        if new is None or (new.get("status") or {}).get("phase") in _ENDED:
+            self._pending.pop(key, None)
+            if self._placed.pop(key, None) is not None and self._pending:
+                self._wake.set()
+        elif (new.get("spec") or {}).get("nodeName"):
+            self._pending.pop(key, None)
+            if key not in self._placed:
+                self._placed[key] = placed(new)
+        elif key not in self._placed:
+            self._consider(key, new)
+
+    def _consider(self, key: Key, pod: Json) -> None:
+        known = self._pending.get(key)
+        spec, meta = pod["spec"], pod["metadata"]
+        ours = (spec.get("schedulerName") or SCHEDULER) == SCHEDULER
+        if not ours or meta.get("deletionTimestamp") or spec.get("schedulingGates"):
+            self._pending.pop(key, None)
+        elif known is None or known.pod["spec"] != spec:
+            self._pending[key] = Candidate(pod)
+            self._wake.set()
+        else:
+            known.pod = pod
+
+    async def run(self) -> None:
+        """Decide whenever something may have changed, until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._round()
+
+    async def _round(self) -> None:
+        waiting = list(self._pending.values())
+        made = decisions(waiting, self._offers, self._placed.values())
+        for decision in made:
+            if isinstance(decision, Bind):
+                # Before any pause: nobody else may be given that room.
+                found = self._pending.pop(decision.key)
+                self._placed[decision.key] = Placed(decision.node, found.pod, found.requests)
+        await asyncio.gather(*(self._carry_out(each) for each in made))
+
+    async def _carry_out(self, decision: Decision) -> None:
+        try:
+            if isinstance(decision, Bind):
+                await self._bind(decision)
+            else:
+                await self._explain(decision.key, decision.message)
+        except (NotFound, Conflict):
+            self._forget(decision)
+        except KubeError as error:
+            _log.warning("binding pod %s failed: %s", decision.key, error)
+            self._forget(decision, again=True)
+
+    def _forget(self, decision: Decision, *, again: bool = False) -> None:
+        """Give the room back that a pod did not take."""
+        if not isinstance(decision, Bind):
+            return
+        found = self._placed.pop(decision.key, None)
+        if again and found is not None:
+            self._pending[decision.key] = Candidate(found.pod)
+            asyncio.get_running_loop().call_later(0.5, self._wake.set)
+
+    async def _bind(self, decision: Bind) -> None:
+        key = decision.key
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": key.name, "namespace": key.namespace},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+        }
+        await self._client.create(PODS, binding, subresource="binding")
+
+    async def _explain(self, key: Key, message: str) -> None:
+        """Say why the pod waits, once for each reason."""
+        found = self._pending.get(key)
+        if found is None or found.told == message:
+            return
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": time_text(self._clock.now().timestamp()),
+        }
+        found.told = message
+        await self._client.patch(
+            PODS,
+            key,
+            {"metadata": {"uid": found.uid}, "status": {"conditions": [condition]}},
+            kind=Patch.STRATEGIC,
+            subresource="status",
+        )

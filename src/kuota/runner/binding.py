@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which node each waiting pod goes to: selector, affinity, taints and free room decide. Pure.
+
+Of the nodes that take a pod the one it prefers wins, then the emptiest. Higher priority goes
+first, then age; a pod that finds no room does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.api.core import NodeAffinity, NodeSelectorTerm, PodSpec, Taint, Toleration
+from kuota.api.match import SelectorError, check_requirement, holds, tolerates, untolerated
+from kuota.api.resources import Nanos, nanos, pod_requests
+
+from .pod_affinity import affinity_refusal
+
+_ONE = 10**9
+"""One pod, in nano-units: a node's `pods` is a resource like any other."""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """A node as pods see it."""
+
+    name: str
+    labels: dict[str, str] = {}
+    taints: list[Taint] = []
+    allocatable: dict[str, int] = {}
+    unschedulable: bool = False
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A pod that is on a node and has not ended."""
+
+    node: str
+    pod: Json
+    requests: dict[str, int] = {}
+
+
+class Bind(msgspec.Struct, frozen=True):
+    key: Key
+    node: str
+
+
+class Unschedulable(msgspec.Struct, frozen=True):
+    key: Key
+    message: str
+
+
+Decision = Bind | Unschedulable
+
+
+def offer(node: Json) -> Offer:
+    """What the Node object offers."""
+    meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+    return Offer(
+        name=meta["name"],
+        labels=dict(meta.get("labels") or {}),
+        taints=msgspec.convert(spec.get("taints") or [], list[Taint]),
+        allocatable=nanos(status.get("allocatable") or {}),
+        unschedulable=bool(spec.get("unschedulable")),
+    )
+
+
+def placed(pod: Json) -> Placed:
+    """A bound pod and what it takes."""
+    return Placed(pod["spec"]["nodeName"], pod, requests_of(pod["spec"]))
+
+
+def requests_of(spec: Json) -> Nanos:
+    """What the pod takes of a node, itself included; a limit counts where no request is made."""
+    full = {
+        **spec,
+        **{
+            field: [_requesting(each) for each in spec.get(field) or ()]
+            for field in ("containers", "initContainers")
+        },
+    }
+    asked = pod_requests(msgspec.convert(full, PodSpec))
+    return {**asked, "pods": _ONE}
+
+
+def _requesting(container: Json) -> Json:
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
+
+
+class Candidate:
+    """A pod that waits, with what it asks of a node read once."""
+
+    def __init__(self, pod: Json) -> None:
+        spec = pod["spec"]
+        self.pod = pod
+        self.uid: str = pod["metadata"].get("uid") or ""
+        self.requests = requests_of(spec)
+        self.told = ""
+        """The last reason for waiting that was written down."""
+        self._selector: dict[str, str] = spec.get("nodeSelector") or {}
+        affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+        self._affinity = msgspec.convert(affinity or {}, NodeAffinity)
+        self._tolerations = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
+
+    def refusal(self, node: Offer, used: Mapping[str, int]) -> str:
+        """Why the node cannot take the pod, "" if it can."""
+        if node.unschedulable and not self._tolerates_unschedulable():
+            return "node(s) were unschedulable"
+        if not self._selected(node):
+            return "node(s) didn't match Pod's node affinity/selector"
+        taint = untolerated(node.taints, self._tolerations)
+        if taint is not None:
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        for name, amount in sorted(self.requests.items()):
+            if amount and amount > node.allocatable.get(name, 0) - used.get(name, 0):
+                return "Too many pods" if name == "pods" else f"Insufficient {name}"
+        return ""
+
+    def rank(self, node: Offer, used: Mapping[str, int]) -> tuple[int, int, float]:
+        """Less is better: the pod's own preferences, soft taints, then how full the node is."""
+        preferred = sum(
+            each.weight
+            for each in self._affinity.preferred_during_scheduling_ignored_during_execution or ()
+            if _holds(each.preference, node)
+        )
+        soft = sum(
+            taint.effect == "PreferNoSchedule"
+            and not any(tolerates(each, taint) for each in self._tolerations)
+            for taint in node.taints
+        )
+        fullest = max(
+            (
+                (used.get(name, 0) + amount) / node.allocatable[name]
+                for name, amount in self.requests.items()
+                if node.allocatable.get(name)
+            ),
+            default=0.0,
+        )
+        return -preferred, soft, fullest
+
+    def _tolerates_unschedulable(self) -> bool:
+        taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+        return any(tolerates(each, taint) for each in self._tolerations)
+
+    def _selected(self, node: Offer) -> bool:
+        if any(node.labels.get(key) != value for key, value in self._selector.items()):
+            return False
+        required = self._affinity.required_during_scheduling_ignored_during_execution
+        if required is None:
+            return True
+        return any(_holds(term, node) for term in required.node_selector_terms or ())
+
+
+def decisions(
+    pending: Iterable[Candidate], offers: Sequence[Offer], there: Iterable[Placed]
+) -> list[Decision]:
+    """One decision for each pending pod, the first ones taking room from the later ones."""
+    around = list(there)
+    used: dict[str, Counter[str]] = {each.name: Counter() for each in offers}
+    for each in around:
+        used.setdefault(each.node, Counter()).update(each.requests)
+    made: list[Decision] = []
+    for waiting in sorted(pending, key=lambda each: _turn(each.pod)):
+        decision = _decision(waiting, offers, used, around)
+        made.append(decision)
+        if isinstance(decision, Bind):
+            around.append(Placed(decision.node, waiting.pod, waiting.requests))
+            used[decision.node].update(waiting.requests)
+    return made
+
+
+def _turn(pod: Json) -> tuple[int, str, str, str]:
+    meta = pod["metadata"]
+    priority = (pod.get("spec") or {}).get("priority") or 0
+    created = meta.get("creationTimestamp") or ""
+    return -priority, created, meta.get("namespace") or "", meta["name"]
+
+
+def _decision(
+    waiting: Candidate,
+    offers: Sequence[Offer],
+    used: Mapping[str, Counter[str]],
+    around: Sequence[Placed],
+) -> Decision:
+    meta = waiting.pod["metadata"]
+    key = Key(meta.get("namespace") or "", meta["name"])
+    labels_of = {each.name: each.labels for each in offers}
+    reasons: Counter[str] = Counter()
+    takers: list[Offer] = []
+    for each in offers:
+        refusal = waiting.refusal(each, used[each.name])
+        if not refusal:
+            refusal = affinity_refusal(waiting.pod, each.labels, labels_of, around)
+        if refusal:
+            reasons[refusal] += 1
+        else:
+            takers.append(each)
+    if takers:
+        best = min(takers, key=lambda each: (*waiting.rank(each, used[each.name]), each.name))
+        return Bind(key, best.name)
+    why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return Unschedulable(key, f"0/{len(offers)} nodes are available: {why or 'there are none'}.")
+
+
+def _holds(term: NodeSelectorTerm, node: Offer) -> bool:
+    """Whether the node satisfies the term. One that says nothing, or nonsense, matches no node."""
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node.name}
+    try:
+        for each in (*(term.match_expressions or ()), *(term.match_fields or ())):
+            check_requirement(each)
+    except SelectorError:
+        return False
+    return all(holds(each, node.labels) for each in term.match_expressions or ()) and all(
+        holds(each, fields) for each in term.match_fields or ()
+    )

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment of a container, and `$(NAME)` in its words. Pure.
+
+Values come from the manifest, from fields of the pod, from its own requests and limits, and from
+ConfigMaps and Secrets that were fetched before.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.quantity import parse
+
+from .errors import LaunchError
+
+CONFIG_ERROR = "CreateContainerConfigError"
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+_KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
+_NOTHING: Json = {}
+Values = Callable[[Json], dict[str, bytes]]
+
+
+class Sources(msgspec.Struct, frozen=True):
+    """What an environment may refer to. Maps and secrets are whole objects, by name."""
+
+    node_name: str = ""
+    host_ip: str = "127.0.0.1"
+    pod_ip: str = "127.0.0.1"
+    allocatable: Mapping[str, str] = {}
+    config_maps: Mapping[str, Json] = {}
+    secrets: Mapping[str, Json] = {}
+
+
+def expanded(text: str, env: Mapping[str, str]) -> str:
+    """The text with each `$(NAME)` replaced; unknown names stay, `$$` stands for one `$`."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else env.get(name, match.group())
+
+    return _REFERENCE.sub(value, text) if "$" in text else text
+
+
+def container_env(
+    pod: Json, container: Json, sources: Sources, base: Mapping[str, str]
+) -> dict[str, str]:
+    """All variables of the container, later ones over earlier. Raises LaunchError."""
+    env = dict(base)
+    for each in container.get("envFrom") or ():
+        env.update(_bulk(each, sources))
+    for each in container.get("env") or ():
+        value = _value(pod, container, each, sources, env)
+        if value is not None:
+            env[each["name"]] = value
+    return env
+
+
+def _value(
+    pod: Json, container: Json, entry: Json, sources: Sources, env: Mapping[str, str]
+) -> str | None:
+    """The variable's value; None for an optional key that is not there."""
+    source = entry.get("valueFrom")
+    if not source:
+        return expanded(str(entry.get("value") or ""), env)
+    if "fieldRef" in source:
+        return field(pod, source["fieldRef"].get("fieldPath") or "", sources)
+    if "resourceFieldRef" in source:
+        return resource_field(pod, container, source["resourceFieldRef"], sources)
+    if "configMapKeyRef" in source:
+        return _keyed(
+            source["configMapKeyRef"], sources.config_maps, config_map_values, "configmap"
+        )
+    if "secretKeyRef" in source:
+        return _keyed(source["secretKeyRef"], sources.secrets, secret_values, "secret")
+    raise LaunchError(
+        CONFIG_ERROR, f"env {entry['name']}: no value from {', '.join(source)} here", permanent=True
+    )
+
+
+def field(pod: Json, path: str, sources: Sources) -> str:
+    """One field of the pod as text. Raises LaunchError for a path that is not offered."""
+    meta, spec = pod["metadata"], pod.get("spec") or _NOTHING
+    keyed = _KEYED.fullmatch(path)
+    if keyed:
+        return str((meta.get(keyed[1]) or _NOTHING).get(keyed[2], ""))
+    match path:
+        case "metadata.name" | "metadata.namespace" | "metadata.uid":
+            return str(meta.get(path.removeprefix("metadata.")) or "")
+        case "metadata.labels" | "metadata.annotations":
+            pairs = meta.get(path.removeprefix("metadata.")) or _NOTHING
+            return "\n".join(f'{key}="{_quoted(pairs[key])}"' for key in sorted(pairs))
+        case "spec.nodeName":
+            return spec.get("nodeName") or sources.node_name
+        case "spec.serviceAccountName":
+            return spec.get("serviceAccountName") or "default"
+        case "status.hostIP" | "status.hostIPs":
+            return sources.host_ip
+        case "status.podIP" | "status.podIPs":
+            return sources.pod_ip
+    raise LaunchError(CONFIG_ERROR, f"fieldPath {path!r} is not offered here", permanent=True)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def resource_field(pod: Json, container: Json, ref: Json, sources: Sources) -> str:
+    """A request or limit in units of the divisor, rounded up.
+
+    Without a limit the node's whole share counts; without a request there is 0.
+    """
+    which, _, name = (ref.get("resource") or "").partition(".")
+    if which not in ("limits", "requests") or not name:
+        raise LaunchError(
+            CONFIG_ERROR, f"resource {ref.get('resource')!r} is not offered here", permanent=True
+        )
+    asked = _named_container(pod, ref.get("containerName") or container["name"])
+    resources = asked.get("resources") or _NOTHING
+    quantity = (resources.get(which) or _NOTHING).get(name)
+    if quantity is None and which == "requests":
+        quantity = (resources.get("limits") or _NOTHING).get(name, "0")
+    if quantity is None:
+        quantity = sources.allocatable.get(name, "0")
+    divisor = parse(ref.get("divisor") or "1") or parse("1")
+    return str(-(-parse(quantity) // divisor))
+
+
+def _named_container(pod: Json, name: str) -> Json:
+    spec = pod.get("spec") or _NOTHING
+    for each in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        if each.get("name") == name:
+            found: Json = each
+            return found
+    raise LaunchError(CONFIG_ERROR, f"the pod has no container {name!r}", permanent=True)
+
+
+def _bulk(entry: Json, sources: Sources) -> Iterator[tuple[str, str]]:
+    prefix = entry.get("prefix") or ""
+    for ref, objects, values, kind in (
+        (entry.get("configMapRef"), sources.config_maps, config_map_values, "configmap"),
+        (entry.get("secretRef"), sources.secrets, secret_values, "secret"),
+    ):
+        if ref is None:
+            continue
+        found = _object(ref, objects, kind)
+        if found is not None:
+            for key, raw in values(found).items():
+                yield prefix + key, _text(raw)
+
+
+def _keyed(ref: Json, objects: Mapping[str, Json], values: Values, kind: str) -> str | None:
+    found = _object(ref, objects, kind)
+    if found is None:
+        return None
+    key = ref.get("key") or ""
+    raw = values(found).get(key)
+    if raw is None:
+        if ref.get("optional"):
+            return None
+        raise LaunchError(CONFIG_ERROR, f"couldn't find key {key} in {kind} {ref.get('name')!r}")
+    return _text(raw)
+
+
+def _object(ref: Json, objects: Mapping[str, Json], kind: str) -> Json | None:
+    found = objects.get(ref.get("name") or "")
+    if found is None and not ref.get("optional"):
+        raise LaunchError(CONFIG_ERROR, f'{kind} "{ref.get("name")}" not found')
+    return found
+
+
+def config_map_values(obj: Json) -> dict[str, bytes]:
+    """All entries of a ConfigMap, as bytes."""
+    values = {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
+    for key, value in (obj.get("binaryData") or {}).items():
+        values[key] = _decoded(value)
+    return values
+
+
+def secret_values(obj: Json) -> dict[str, bytes]:
+    """All entries of a Secret, as bytes."""
+    values = {key: _decoded(value) for key, value in (obj.get("data") or {}).items()}
+    values.update({key: str(text).encode() for key, text in (obj.get("stringData") or {}).items()})
+    return values
+
+
+def _decoded(value: str) -> bytes:
+    try:
+        return base64.b64decode(value or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise LaunchError(CONFIG_ERROR, "an entry is not valid base64") from None
+
+
+def _text(raw: bytes) -> str:
+    """As text for an environment, which cannot hold NUL nor what is no UTF-8."""
+    return raw.decode(errors="replace").replace("\0", "")

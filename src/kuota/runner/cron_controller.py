@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out what `cron_rules` decides about each CronJob."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kuota.api.base import Json, Key
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.errors import AlreadyExists, NotFound
+from kuota.kube.events import EventRecorder
+from kuota.kube.resources import CRON_JOBS, JOBS, key_of
+from kuota.kube.workqueue import WorkQueue, serve
+
+from .cron_rules import cron_step, reference
+from .differences import merge_difference
+from .mirror import Mirror
+
+_LONGEST_NAP_S = 60.0
+"""Wall clocks are set now and then; looking this often keeps schedules true to them."""
+
+
+class CronController:
+    """Makes Jobs on schedule while `run` runs. `jobs` is a mirror that somebody runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        jobs: Mirror,
+        *,
+        clock: Clock | None = None,
+        recorder: EventRecorder | None = None,
+    ) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._clock = clock or SystemClock()
+        self._recorder = recorder
+        self._crons = Mirror(client, CRON_JOBS, clock=self._clock)
+        self._queue: WorkQueue[Key] = WorkQueue(self._clock)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._crons.run())
+            await asyncio.gather(self._crons.synced.wait(), self._jobs.synced.wait())
+            self._crons.observe(self._cron_changed)
+            self._jobs.observe(self._job_changed)
+            group.create_task(serve(self._queue, self.reconcile))
+
+    def _cron_changed(self, old: Json | None, new: Json | None) -> None:
+        if new is not None:
+            self._queue.add(key_of(new))
+
+    def _job_changed(self, old: Json | None, new: Json | None) -> None:
+        job = new or old
+        owner = None if job is None else _owner(job)
+        if job is not None and owner is not None:
+            self._queue.add(Key(key_of(job).namespace, owner["name"]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One CronJob. Returns seconds until the next look."""
+        cron = self._crons.get(key)
+        if cron is None:
+            return None
+        now = self._clock.now().timestamp()
+        step = cron_step(cron, self._jobs_of(cron), now)
+        for job in step.delete:
+            await self._delete(cron, job)
+        if step.create is not None:
+            await self._create(cron, step.create, step.status)
+        await self._write_status(cron, step.status)
+        for event in step.events:
+            self._say(cron, event.reason, event.message, warning=event.warning)
+        if step.again_at is None:
+            return None
+        return min(_LONGEST_NAP_S, max(0.0, step.again_at - self._clock.now().timestamp()))
+
+    def _jobs_of(self, cron: Json) -> list[Json]:
+        uid, namespace = cron["metadata"]["uid"], key_of(cron).namespace
+        found = []
+        for job in self._jobs.values():
+            owner = _owner(job)
+            if owner is not None and owner.get("uid") == uid and key_of(job).namespace == namespace:
+                found.append(job)
+        return found
+
+    async def _create(self, cron: Json, job: Json, status: Json) -> None:
+        try:
+            made = await self._client.create(JOBS, job)
+        except AlreadyExists:
+            return  # made before, and not written down
+        self._jobs.learn(made)
+        status["active"] = [*(status.get("active") or ()), reference(made)]
+        self._say(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
+
+    async def _delete(self, cron: Json, job: Json) -> None:
+        meta = job["metadata"]
+        try:
+            await self._client.delete(
+                JOBS, key_of(job), propagation="Background", uid=meta.get("uid") or ""
+            )
+        except NotFound:
+            return
+        self._say(cron, "SuccessfulDelete", f"Deleted job {meta['name']}")
+
+    async def _write_status(self, cron: Json, status: Json) -> None:
+        changes = merge_difference(cron.get("status") or {}, status)
+        if not changes:
+            return
+        meta = cron["metadata"]
+        expected = {"resourceVersion": meta["resourceVersion"], "uid": meta["uid"]}
+        body = {"metadata": expected, "status": changes}
+        try:
+            written = await self._client.patch(CRON_JOBS, key_of(cron), body, subresource="status")
+        except NotFound:
+            return
+        self._crons.learn(written)
+
+    def _say(self, cron: Json, reason: str, note: str, *, warning: bool = False) -> None:
+        if self._recorder is not None:
+            self._recorder.record(cron, reason, note, warning=warning)
+
+
+def _owner(job: Json) -> Json | None:
+    """The CronJob that controls the Job, if one does."""
+    for each in job["metadata"].get("ownerReferences") or ():
+        if each.get("controller") and each.get("kind") == "CronJob":
+            found: Json = each
+            return found
+    return None

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do about one CronJob, given its Jobs and the time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .cron_schedule import Schedule, ScheduleError
+from .instants import instant, time_text
+from .job_pods import owner
+from .job_spec import condition, is_finished
+from .run_as import RUN_AS
+
+SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_MANY = 100
+
+
+class CronEvent(msgspec.Struct, frozen=True):
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class CronStep(msgspec.Struct, kw_only=True):
+    """The next things to do, in this order; the status is written last."""
+
+    delete: list[Json] = []
+    create: Json | None = None
+    status: Json = {}
+    again_at: float | None = None
+    events: list[CronEvent] = []
+
+
+def cron_step(cron: Json, jobs: Sequence[Json], now: float) -> CronStep:
+    """What to do about the CronJob. `jobs` are all those it controls."""
+    step = CronStep(status=_status(cron, jobs))
+    if cron["metadata"].get("deletionTimestamp"):
+        return step
+    step.delete = _outlived(cron, jobs)
+    spec = cron["spec"]
+    try:
+        schedule = Schedule(spec.get("schedule") or "", spec.get("timeZone") or "")
+    except ScheduleError as error:
+        step.events.append(CronEvent("InvalidSchedule", str(error), True))
+        return step
+    if not spec.get("suspend"):
+        _schedule(step, cron, jobs, schedule, now)
+        step.again_at = schedule.after(now, _since(cron))
+    return step
+
+
+def _since(cron: Json) -> float:
+    """The moment from which schedules are owed."""
+    last = instant((cron.get("status") or {}).get("lastScheduleTime"))
+    return last or instant(cron["metadata"].get("creationTimestamp")) or 0.0
+
+
+def _schedule(
+    step: CronStep, cron: Json, jobs: Sequence[Json], schedule: Schedule, now: float
+) -> None:
+    patience_s = cron["spec"].get("startingDeadlineSeconds")
+    since = _since(cron)
+    found = schedule.latest(since, now)
+    if found is None:
+        return
+    due, missed = found
+    if patience_s is not None and due + patience_s < now:
+        words = f"Missed scheduled time to start a job: {time_text(due)}"
+        step.events.append(CronEvent("MissSchedule", words, True))
+        return
+    if patience_s is None and missed > _MANY:
+        words = "too many missed start times; the last one is made up for"
+        step.events.append(CronEvent("TooManyMissedTimes", words, True))
+    name = job_name(cron, due)
+    if any(each["metadata"]["name"] == name for each in jobs):
+        step.status["lastScheduleTime"] = time_text(due)
+        return
+    if _may_start(step, cron, jobs):
+        step.create = new_job(cron, due)
+        step.status["lastScheduleTime"] = time_text(due)
+
+
+def _may_start(step: CronStep, cron: Json, jobs: Sequence[Json]) -> bool:
+    """Whether another Job may run now; those that must make way are deleted."""
+    running = [each for each in jobs if not is_finished(each)]
+    policy = cron["spec"].get("concurrencyPolicy") or "Allow"
+    if not running or policy == "Allow":
+        return True
+    if policy == "Forbid":
+        words = "Not starting job because prior execution is running and concurrency is forbidden"
+        step.events.append(CronEvent("JobAlreadyActive", words))
+        return False
+    step.delete.extend(running)
+    gone = {each["metadata"].get("uid") for each in running}
+    step.status["active"] = [
+        each for each in step.status.get("active") or () if each.get("uid") not in gone
+    ]
+    return True
+
+
+def job_name(cron: Json, due: float) -> str:
+    return f"{cron['metadata']['name']}-{int(due) // 60}"
+
+
+def new_job(cron: Json, due: float) -> Json:
+    """The Job for one moment of the schedule; its name makes it the only one."""
+    template = cron["spec"].get("jobTemplate") or {}
+    meta = template.get("metadata") or {}
+    notes = {**(meta.get("annotations") or {}), SCHEDULED: time_text(due)}
+    user = (cron["metadata"].get("annotations") or {}).get(RUN_AS)
+    if user is not None:
+        notes[RUN_AS] = user
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": job_name(cron, due),
+            "namespace": cron["metadata"].get("namespace") or "",
+            "labels": dict(meta.get("labels") or {}),
+            "annotations": notes,
+            "ownerReferences": [owner({**cron, "kind": "CronJob"})],
+        },
+        "spec": template.get("spec") or {},
+    }
+
+
+def _status(cron: Json, jobs: Sequence[Json]) -> Json:
+    """The status with the Jobs that run now and the last success."""
+    status = dict(cron.get("status") or {})
+    active = [reference(each) for each in jobs if not is_finished(each)]
+    if active:
+        status["active"] = sorted(active, key=lambda each: str(each["name"]))
+    else:
+        status.pop("active", None)
+    best = instant(status.get("lastSuccessfulTime")) or 0.0
+    for each in jobs:
+        end = condition(each, "Complete")
+        if end is not None:
+            best = max(best, instant(end.get("lastTransitionTime")) or 0.0)
+    if best:
+        status["lastSuccessfulTime"] = time_text(best)
+    return status
+
+
+def reference(job: Json) -> Json:
+    """How a CronJob names a Job that runs."""
+    meta = job["metadata"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": meta["name"],
+        "namespace": meta.get("namespace") or "",
+        "uid": meta.get("uid") or "",
+    }
+
+
+def _outlived(cron: Json, jobs: Sequence[Json]) -> list[Json]:
+    """Finished Jobs beyond what the history may hold, oldest first."""
+    found: list[Json] = []
+    for type_, field, default in (
+        ("Complete", "successfulJobsHistoryLimit", 3),
+        ("Failed", "failedJobsHistoryLimit", 1),
+    ):
+        limit = cron["spec"].get(field)
+        keep = default if limit is None else limit
+        ended = [each for each in jobs if condition(each, type_) is not None]
+        ended.sort(key=lambda each: (str(each["metadata"].get("creationTimestamp")), _name(each)))
+        found.extend(ended[: max(0, len(ended) - keep)])
+    return found
+
+
+def _name(job: Json) -> str:
+    return str(job["metadata"]["name"])

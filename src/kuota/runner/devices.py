@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who holds which device. No device is ever held by two pods.
+
+What is given out is on disk before anybody learns of it, so that a runner that comes back knows
+who holds what. A pod keeps its devices until all its processes are dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.quantity import units
+
+Grant = dict[str, list[str]]
+"""Device ids by resource."""
+
+
+class Ledger:
+    """The devices of each node and their holders, by the pods' uids."""
+
+    def __init__(self, path: str, devices: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
+        self._path = path
+        self._devices = devices
+        self._grants: dict[str, Grant] = _read(path)
+
+    def resources(self, node: str) -> set[str]:
+        """The resources whose devices on the node are given out by name."""
+        return set(self._devices.get(node, {}))
+
+    def take(self, uid: str, node: str, wanted: Mapping[str, int]) -> Grant | None:
+        """Devices for the pod, None if too few are free. Asked again, it is the same answer."""
+        held = self._grants.get(uid)
+        if held is not None:
+            return held
+        free = self.free(node)
+        grant: Grant = {}
+        for resource in self.resources(node) & set(wanted):
+            count = wanted[resource]
+            if len(free[resource]) < count:
+                return None
+            grant[resource] = free[resource][:count]
+        if any(grant.values()):
+            self._store({**self._grants, uid: grant})
+        return grant
+
+    def free(self, node: str) -> Grant:
+        """The node's devices that nobody holds."""
+        taken = {
+            device for grant in self._grants.values() for some in grant.values() for device in some
+        }
+        return {
+            resource: [each for each in some if each not in taken]
+            for resource, some in self._devices.get(node, {}).items()
+        }
+
+    def release(self, uid: str) -> None:
+        """The pod needs its devices no more. Releasing nothing is no mistake."""
+        if uid in self._grants:
+            self._store({each: grant for each, grant in self._grants.items() if each != uid})
+
+    def holders(self) -> dict[str, Grant]:
+        """What each pod holds, by uid."""
+        return dict(self._grants)
+
+    def _store(self, grants: dict[str, Grant]) -> None:
+        fresh = self._path + ".new"
+        with open(fresh, "wb") as file:
+            file.write(msgspec.json.encode(grants))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, self._path)
+        self._grants = grants
+
+
+def _read(path: str) -> dict[str, Grant]:
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        return msgspec.json.decode(file.read(), type=dict[str, Grant])
+    return {}
+
+
+def shares(spec: Json, grant: Grant) -> dict[str, Grant]:
+    """Which container of the pod sees which of its devices.
+
+    Containers that run at the same time share none; an ordinary init container, which runs
+    before them, borrows from those that come later.
+    """
+    seen: dict[str, Grant] = {}
+    for resource, ids in grant.items():
+        used = 0
+        for container in _long_lived(spec, init=True):
+            used = _share(seen, container, resource, ids, used)
+        for container in spec.get("initContainers") or ():
+            if container.get("restartPolicy") != "Always":
+                _share(seen, container, resource, ids, used)
+        for container in _long_lived(spec, init=False):
+            used = _share(seen, container, resource, ids, used)
+    return seen
+
+
+def _share(
+    seen: dict[str, Grant], container: Json, resource: str, ids: list[str], start: int
+) -> int:
+    """Note the container's part of the ids from `start` on; where the next part begins."""
+    end = start + wanted_devices(container).get(resource, 0)
+    if end > start:
+        seen.setdefault(container["name"], {})[resource] = ids[start:end]
+    return end
+
+
+def _long_lived(spec: Json, *, init: bool) -> list[Json]:
+    if not init:
+        return list(spec.get("containers") or ())
+    return [
+        each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"
+    ]
+
+
+def wanted_devices(container: Json) -> dict[str, int]:
+    """How many of each extended resource the container asks for."""
+    resources = container.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: units(value, name) for name, value in asked.items() if "/" in name}

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moments as seconds since 1970, and as Kubernetes writes them. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def instant(text: str | None) -> float | None:
+    """The moment that the text names, None where there is none."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.timestamp() if moment.tzinfo else moment.replace(tzinfo=UTC).timestamp()
+
+
+def time_text(moment: float) -> str:
+    """The moment as `metav1.Time`: whole seconds, in UTC."""
+    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

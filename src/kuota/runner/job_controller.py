@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out what `job_rules` decides about each Job.
+
+One Job is in one worker's hands at a time. A step's pods are made and deleted first, and the rest
+is decided anew with the pods as they are then; its status is written against the state of the Job
+it was decided on, and finalizers go last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from kuota.api.base import Json, Key
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.errors import NotFound
+from kuota.kube.events import EventRecorder
+from kuota.kube.requests import Patch
+from kuota.kube.resources import JOBS, PODS, key_of
+from kuota.kube.workqueue import WorkQueue, serve
+
+from .differences import merge_difference
+from .job_pods import FINALIZER, JOB_NAME, PodView, pod_view
+from .job_rules import Pace, Step, step
+from .mirror import Mirror
+
+WORKERS = 4
+_ROUNDS = 20
+_LULL_S = 0.1
+"""Readiness and the like may wait this long, so that a short life costs few writes."""
+
+
+class JobController:
+    """Keeps every Job's pods and status as they should be while `run` runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        jobs: Mirror,
+        pods: Mirror,
+        *,
+        clock: Clock | None = None,
+        pace: Pace | None = None,
+        recorder: EventRecorder | None = None,
+    ) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._pods = pods
+        self._clock = clock or SystemClock()
+        self._pace = pace or Pace()
+        self._recorder = recorder
+        self._queue: WorkQueue[Key] = WorkQueue(self._clock)
+        self._by_job: dict[Key, dict[Key, None]] = {}
+
+    async def run(self) -> None:
+        """Reconcile until cancelled. Both mirrors must be running."""
+        await asyncio.gather(self._jobs.synced.wait(), self._pods.synced.wait())
+        self._pods.observe(self._pod_changed)
+        self._jobs.observe(self._job_changed)
+        await serve(self._queue, self.reconcile, WORKERS)
+
+    def _job_changed(self, old: Json | None, new: Json | None) -> None:
+        obj = new or old
+        if obj is not None:
+            self._queue.add(key_of(obj))
+
+    def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        for pod, there in ((old, False), (new, True)):
+            job = None if pod is None else job_key(pod)
+            if pod is None or job is None:
+                continue
+            mine = self._by_job.setdefault(job, {})
+            if there:
+                mine[key_of(pod)] = None
+            elif new is None:
+                mine.pop(key_of(pod), None)
+            if not mine:
+                del self._by_job[job]
+            if _matters(old, new):
+                self._queue.add(job)
+            else:
+                self._queue.add_after(job, _LULL_S)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One Job, to where nothing is left to do now. Returns seconds until there may be."""
+        job = self._jobs.get(key)
+        await self._free_strays(key, job)
+        if job is None:
+            return None
+        for _ in range(_ROUNDS):
+            todo = step(job, list(self._pods_of(key, job)), self._now(), self._pace)
+            if not (todo.create or todo.drop or todo.end):
+                break
+            await self._change_pods(job, todo)
+        return await self._conclude(job, todo)
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    def _pods_of(self, key: Key, job: Json | None) -> Iterator[Json]:
+        """The pods that the Job controls; without a Job those that name it."""
+        for each in self._by_job.get(key, ()):
+            pod = self._pods.get(each)
+            if pod is not None and (job is None or _owner_uid(pod) == job["metadata"].get("uid")):
+                yield pod
+
+    async def _free_strays(self, key: Key, job: Json | None) -> None:
+        """Let go of pods whose Job is gone, or that belong to it no more."""
+        uid = None if job is None else job["metadata"].get("uid")
+        for pod in list(self._pods_of(key, None)):
+            if uid is None or _owner_uid(pod) != uid:
+                await self._release(pod_view(pod))
+
+    async def _change_pods(self, job: Json, todo: Step) -> None:
+        for view in todo.drop:
+            await self._release(view)
+            await self._delete(job, view)
+        for view in todo.end:
+            await self._delete(job, view)
+        for pod in todo.create:
+            made = await self._client.create(PODS, pod)
+            self._pods.learn(made)
+            name = made["metadata"]["name"]
+            self._say(job, "SuccessfulCreate", f"Created pod: {name}")
+
+    async def _conclude(self, job: Json, todo: Step) -> float | None:
+        if todo.status is not None:
+            await self._write_status(job, todo.status)
+        for view in todo.release:
+            await self._release(view)
+        if todo.remove:
+            await self._remove(job)
+        return None if todo.again_at is None else max(0.0, todo.again_at - self._now())
+
+    async def _write_status(self, job: Json, status: Json) -> None:
+        """Write what differs, provided that the Job is still the one that was looked at."""
+        old = job.get("status") or {}
+        changes = merge_difference(old, status)
+        if not changes:
+            return
+        meta = job["metadata"]
+        expected = {"resourceVersion": meta["resourceVersion"], "uid": meta["uid"]}
+        body = {"metadata": expected, "status": changes}
+        try:
+            written = await self._client.patch(JOBS, key_of(job), body, subresource="status")
+        except NotFound:
+            return
+        self._jobs.learn(written)
+        for condition in changes.get("conditions") or ():
+            if condition not in (old.get("conditions") or ()):
+                self._tell(job, condition)
+
+    async def _release(self, view: PodView) -> None:
+        """Take our finalizer off the pod, if it is still that pod and has it."""
+        if not view.tracked:
+            return
+        meta = {"uid": view.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+        try:
+            answer = await self._client.patch(
+                PODS, key_of(view.pod), {"metadata": meta}, kind=Patch.STRATEGIC
+            )
+        except NotFound:
+            return
+        self._pods.learn(answer)
+
+    async def _delete(self, job: Json, view: PodView) -> None:
+        try:
+            answer = await self._client.delete(PODS, key_of(view.pod), uid=view.uid)
+        except NotFound:
+            return
+        self._pods.learn(answer)
+        self._say(job, "SuccessfulDelete", f"Deleted pod: {view.name}")
+
+    async def _remove(self, job: Json) -> None:
+        """Delete a Job that has outlived its usefulness."""
+        try:
+            await self._client.delete(
+                JOBS, key_of(job), propagation="Background", uid=job["metadata"]["uid"]
+            )
+        except NotFound:
+            return
+
+    def _tell(self, job: Json, condition: Json) -> None:
+        """What people hear of a condition that is new."""
+        reason, message = condition.get("reason") or "", condition.get("message") or ""
+        match condition["type"], condition["status"]:
+            case "Suspended", "True":
+                self._say(job, "Suspended", message)
+            case "Suspended", _:
+                self._say(job, "Resumed", message)
+            case "Complete", "True":
+                self._say(job, "Completed", "Job completed")
+            case "Failed", "True":
+                self._say(job, reason, message, warning=True)
+
+    def _say(self, job: Json, reason: str, note: str, *, warning: bool = False) -> None:
+        if self._recorder is not None:
+            self._recorder.record(job, reason, note, warning=warning)
+
+
+def job_key(pod: Json) -> Key | None:
+    """The Job that the pod says it belongs to: its controller, else the one its label names."""
+    meta = pod["metadata"]
+    namespace = meta.get("namespace") or ""
+    for each in meta.get("ownerReferences") or ():
+        if each.get("controller"):
+            return Key(namespace, each["name"]) if each.get("kind") == "Job" else None
+    name = (meta.get("labels") or {}).get(JOB_NAME)
+    return Key(namespace, name) if name and FINALIZER in (meta.get("finalizers") or ()) else None
+
+
+def _owner_uid(pod: Json) -> str:
+    for each in pod["metadata"].get("ownerReferences") or ():
+        if each.get("controller"):
+            return each.get("uid") or ""
+    return ""
+
+
+def _matters(old: Json | None, new: Json | None) -> bool:
+    """Whether a change can move the Job on, and so must not wait."""
+    if old is None or new is None:
+        return True
+    before, after = pod_view(old), pod_view(new)
+    return (before.phase != after.phase and after.ended) or (
+        before.deleting,
+        before.tracked,
+        before.restarts,
+    ) != (after.deleting, after.tracked, after.restarts)

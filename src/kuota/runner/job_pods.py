@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pods of a Job: what one of them says, and how the next one is made. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .instants import instant
+from .run_as import RUN_AS
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
+JOB_NAME = "batch.kubernetes.io/job-name"
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_LONGEST_PREFIX = 57
+
+
+class PodView(msgspec.Struct, frozen=True):
+    """What the rules read of one pod. `tracked` while it is still to be counted."""
+
+    pod: Json
+    name: str
+    uid: str
+    phase: str
+    deleting: bool
+    tracked: bool
+    index: int | None
+    ready: bool
+    created: float
+    finished: float
+    restarts: int
+    failures: int
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        return not self.ended and not self.deleting
+
+    @property
+    def terminating(self) -> bool:
+        return self.deleting and not self.ended
+
+
+def pod_view(pod: Json) -> PodView:
+    meta, status = pod["metadata"], pod.get("status") or {}
+    notes = meta.get("annotations") or {}
+    return PodView(
+        pod=pod,
+        name=meta["name"],
+        uid=meta.get("uid") or "",
+        phase=status.get("phase") or "",
+        deleting=bool(meta.get("deletionTimestamp")),
+        tracked=FINALIZER in (meta.get("finalizers") or ()),
+        index=_number(notes.get(INDEX)),
+        ready=_condition(status, "Ready") == "True",
+        created=instant(meta.get("creationTimestamp")) or 0.0,
+        finished=_finished(meta, status),
+        restarts=sum(each.get("restartCount") or 0 for each in container_statuses(status)),
+        failures=_number(notes.get(FAILURES)) or 0,
+    )
+
+
+def container_statuses(status: Json) -> list[Json]:
+    """Those of init containers, then those of containers."""
+    return [
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ]
+
+
+def _finished(meta: Json, status: Json) -> float:
+    """When the last container ended; else when the pod was deleted or made."""
+    ends = [
+        instant(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) or 0.0
+        for each in status.get("containerStatuses") or ()
+    ]
+    latest = max(ends, default=0.0)
+    if latest:
+        return latest
+    for moment in (meta.get("deletionTimestamp"), meta.get("creationTimestamp")):
+        if moment:
+            return instant(moment) or 0.0
+    return 0.0
+
+
+def _condition(status: Json, type_: str) -> str:
+    for each in status.get("conditions") or ():
+        if each.get("type") == type_:
+            return str(each.get("status"))
+    return ""
+
+
+def _number(text: Any) -> int | None:
+    return int(text) if isinstance(text, str) and text.isdigit() else None
+
+
+def new_pod(job: Json, index: int | None = None, failures: int | None = None) -> Json:
+    """A pod from the Job's template, for that index where the Job is indexed.
+
+    `failures` of the index are written down where they are limited. The template stays unchanged.
+    """
+    meta, template = job["metadata"], job["spec"].get("template") or {}
+    labels = {**((template.get("metadata") or {}).get("labels") or {}), **_labels(job)}
+    notes = dict((template.get("metadata") or {}).get("annotations") or {})
+    user = (meta.get("annotations") or {}).get(RUN_AS)
+    if user is not None:
+        notes[RUN_AS] = user
+    spec: Json = msgspec.json.decode(msgspec.json.encode(template.get("spec") or {}))
+    prefix = meta["name"]
+    if index is not None:
+        notes[INDEX] = labels[INDEX] = str(index)
+        _show_index(spec)
+        spec.setdefault("hostname", f"{prefix}-{index}")
+        prefix = f"{prefix}-{index}"
+    if failures is not None:
+        notes[FAILURES] = str(failures)
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": prefix[:_LONGEST_PREFIX] + "-",
+            "namespace": meta.get("namespace") or "",
+            "labels": labels,
+            "annotations": notes,
+            "finalizers": [*((template.get("metadata") or {}).get("finalizers") or ()), FINALIZER],
+            "ownerReferences": [owner(job)],
+        },
+        "spec": spec,
+    }
+
+
+def owner(controller: Json) -> Json:
+    """The reference by which an object says that this one made it."""
+    meta = controller["metadata"]
+    return {
+        "apiVersion": controller.get("apiVersion") or "batch/v1",
+        "kind": controller.get("kind") or "Job",
+        "name": meta["name"],
+        "uid": meta.get("uid") or "",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _labels(job: Json) -> dict[str, str]:
+    name, uid = job["metadata"]["name"], job["metadata"].get("uid") or ""
+    if job["spec"].get("manualSelector"):
+        return {}
+    return {JOB_NAME: name, "job-name": name, CONTROLLER_UID: uid, "controller-uid": uid}
+
+
+def _show_index(spec: Json) -> None:
+    """Put the index into the environment of every container that does not name it itself."""
+    source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind) or ():
+            env = container.setdefault("env", [])
+            if not any(each.get("name") == _INDEX_VARIABLE for each in env):
+                env.append({"name": _INDEX_VARIABLE, "valueFrom": source})

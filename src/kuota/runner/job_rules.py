@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do about one Job, given its pods and the time. Pure.
+
+The answer is a `Step`. A step that makes or deletes pods comes first, and its status is asked for
+again with the pods as they are then, so that a status never tells of what was only intended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .instants import instant
+from .job_pods import PodView, new_pod, pod_view
+from .job_spec import JobView, condition, is_finished, is_ours, job_view
+from .job_status import final_status, running_status
+from .job_tally import Tally, index_failures, tally
+from .job_target import deadline, new_target, standing_target
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How fast failed pods are replaced, and how many pods one step may make."""
+
+    first_s: float = 10
+    longest_s: float = 600
+    pods: int = 500
+
+    def wait_s(self, failures: int) -> float:
+        """The pause after so many failures in a row."""
+        if failures <= 0:
+            return 0.0
+        return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 32))
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """The next things to do, in this order.
+
+    Pods in `drop` are no longer wanted: their finalizer goes first, so that they count as nothing.
+    Pods in `end` are deleted and counted. Those in `release` lose their finalizer once the status
+    is stored.
+    """
+
+    create: list[Json] = []
+    drop: list[PodView] = []
+    end: list[PodView] = []
+    status: Json | None = None
+    release: list[PodView] = []
+    again_at: float | None = None
+    remove: bool = False
+
+
+NOTHING = Step()
+
+
+def step(job: Json, pods: Sequence[Json], now: float, pace: Pace = Pace()) -> Step:  # noqa: B008
+    """What to do about the Job. `pods` are all those it controls."""
+    views = [pod_view(each) for each in pods]
+    if not is_ours(job):
+        return NOTHING
+    if job["metadata"].get("deletionTimestamp"):
+        return Step(release=[each for each in views if each.tracked])
+    if is_finished(job):
+        return _after_the_end(job, views, now)
+    view = job_view(job)
+    standing = standing_target(job)
+    count = tally(view, views, standing is not None and standing.success)
+    target = standing or new_target(view, count, views, now)
+    if target is None:
+        return _under_way(view, count, views, now, pace)
+    if all(each.ended for each in views):
+        status = final_status(view, count, views, target, now)
+        return Step(status=status, release=[each for each in views if each.tracked])
+    # The target is on record before any pod is ended for it: ended pods must not change it.
+    running = [each for each in views if each.active] if standing else []
+    status = running_status(view, count, views, target, now)
+    return Step(end=running, status=status, release=count.release)
+
+
+def _after_the_end(job: Json, pods: Sequence[PodView], now: float) -> Step:
+    release = [each for each in pods if each.tracked]
+    ttl_s = job["spec"].get("ttlSecondsAfterFinished")
+    if ttl_s is None:
+        return Step(release=release)
+    end = condition(job, "Complete") or condition(job, "Failed") or {}
+    at = (instant(end.get("lastTransitionTime")) or now) + ttl_s
+    due = now >= at
+    return Step(release=release, remove=due, again_at=None if due else at)
+
+
+def _under_way(job: JobView, count: Tally, pods: Sequence[PodView], now: float, pace: Pace) -> Step:
+    status = running_status(job, count, pods, None, now)
+    moments = [deadline(msgspec.structs.replace(job, job={**job.job, "status": status}))]
+    create: list[Json] = []
+    drop = list(_surplus(job, count, pods))
+    if not job.suspended and not drop:
+        create, at = _replacements(job, count, pods, now, pace)
+        moments.append(at)
+    later = [each for each in moments if each is not None]
+    return Step(
+        create=create,
+        drop=drop,
+        status=status,
+        release=count.release,
+        again_at=min(later, default=None),
+    )
+
+
+def _wanted(job: JobView, count: Tally, active: int) -> int:
+    """How many pods should be active."""
+    if job.suspended:
+        return 0
+    succeeded = count.succeeded(job.indexed)
+    if job.completions is None:
+        return active if succeeded else job.parallelism
+    left = job.completions - succeeded - len(count.failed_indexes - count.completed)
+    return max(0, min(left, job.parallelism))
+
+
+def _surplus(job: JobView, count: Tally, pods: Sequence[PodView]) -> Iterator[PodView]:
+    """Active pods that are not wanted: of no index that is open, or too many."""
+    active = [each for each in pods if each.active]
+    kept = []
+    taken: set[int | None] = set()
+    for pod in sorted(active, key=_worth, reverse=True):
+        if job.indexed and (
+            not job.is_index(pod.index)
+            or pod.index in taken
+            or pod.index in count.completed
+            or pod.index in count.failed_indexes
+        ):
+            yield pod
+        else:
+            taken.add(pod.index)
+            kept.append(pod)
+    for pod in kept[_wanted(job, count, len(kept)) :]:
+        yield pod
+
+
+def _worth(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
+    """Greater for a pod that has come further; of equals the older."""
+    bound = bool((pod.pod.get("spec") or {}).get("nodeName"))
+    running = pod.phase == "Running"
+    return bound, running, pod.ready, -pod.restarts, -pod.created, pod.name
+
+
+def _replacements(
+    job: JobView, count: Tally, pods: Sequence[PodView], now: float, pace: Pace
+) -> tuple[list[Json], float | None]:
+    """The pods to make now, and when to look again for those that must wait."""
+    active = sum(each.active for each in pods)
+    room = _wanted(job, count, active) - active
+    if job.replaces_failed_only:
+        room -= sum(each.terminating for each in pods)
+    room = min(room, pace.pods)
+    if room <= 0:
+        return [], None
+    if job.backoff_limit_per_index is None:
+        at = _ready_again(job, pods, pace)
+        if now < at:
+            return [], at
+    if not job.indexed:
+        return [new_pod(job.job) for _ in range(room)], None
+    return _indexed(job, count, pods, now, pace, room)
+
+
+def _ready_again(job: JobView, pods: Sequence[PodView], pace: Pace) -> float:
+    """When the pause after the last failures is over. A success in between ends the row."""
+    ended = [each for each in pods if each.ended and (each.tracked or not each.deleting)]
+    success = max((each.finished for each in ended if each.phase == "Succeeded"), default=0.0)
+    failures = [
+        each.finished for each in ended if each.phase == "Failed" and each.finished >= success
+    ]
+    if not failures:
+        return 0.0
+    return max(failures) + pace.wait_s(len(failures))
+
+
+def _indexed(
+    job: JobView, count: Tally, pods: Sequence[PodView], now: float, pace: Pace, room: int
+) -> tuple[list[Json], float | None]:
+    busy = {
+        each.index
+        for each in pods
+        if each.active or (each.terminating and job.replaces_failed_only)
+    }
+    limited = job.backoff_limit_per_index is not None
+    create: list[Json] = []
+    later: list[float] = []
+    for index in range(job.completions or 0):
+        if len(create) == room:
+            break
+        if index in busy or index in count.completed or index in count.failed_indexes:
+            continue
+        failures = None
+        if limited:
+            failures, last = index_failures(job, pods, index)
+            at = last + pace.wait_s(failures)
+            if now < at:
+                later.append(at)
+                continue
+        create.append(new_pod(job.job, index, failures))
+    return create, min(later, default=None)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Job's spec with its defaults, and the few facts of its status that rules start from. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kuota.api.base import Json
+
+CONTROLLER = "kubernetes.io/job-controller"
+_UNLIMITED_FAILURES = 2**31 - 1
+_BACKOFF_LIMIT = 6
+
+
+class JobView(msgspec.Struct, frozen=True):
+    """What the rules read of a Job. None means "no such limit"."""
+
+    job: Json
+    parallelism: int
+    completions: int | None
+    indexed: bool
+    suspended: bool
+    backoff_limit: int
+    backoff_limit_per_index: int | None
+    max_failed_indexes: int | None
+    deadline_s: int | None
+    ttl_s: int | None
+    replaces_failed_only: bool
+    restarts_in_place: bool
+
+    @property
+    def status(self) -> Json:
+        return self.job.get("status") or {}
+
+    def is_index(self, index: int | None) -> bool:
+        """Whether a pod of that index can contribute."""
+        return index is not None and index < (self.completions or 0)
+
+
+def job_view(job: Json) -> JobView:
+    spec = job["spec"]
+    per_index = spec.get("backoffLimitPerIndex")
+    limit = spec.get("backoffLimit")
+    if limit is None:
+        limit = _BACKOFF_LIMIT if per_index is None else _UNLIMITED_FAILURES
+    indexed = spec.get("completionMode") == "Indexed"
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
+    if parallelism is None and completions is None:
+        completions = 1
+    replacement = spec.get("podReplacementPolicy") or (
+        "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
+    )
+    template = (spec.get("template") or {}).get("spec") or {}
+    return JobView(
+        job=job,
+        parallelism=1 if parallelism is None else parallelism,
+        completions=completions,
+        indexed=indexed,
+        suspended=bool(spec.get("suspend")),
+        backoff_limit=limit,
+        backoff_limit_per_index=per_index if indexed else None,
+        max_failed_indexes=spec.get("maxFailedIndexes"),
+        deadline_s=spec.get("activeDeadlineSeconds"),
+        ttl_s=spec.get("ttlSecondsAfterFinished"),
+        replaces_failed_only=replacement == "Failed",
+        restarts_in_place=template.get("restartPolicy") == "OnFailure",
+    )
+
+
+def condition(job: Json, type_: str) -> Json | None:
+    """The condition of that type, if it is true."""
+    for each in (job.get("status") or {}).get("conditions") or ():
+        if each.get("type") == type_ and each.get("status") == "True":
+            found: Json = each
+            return found
+    return None
+
+
+def is_finished(job: Json) -> bool:
+    return (condition(job, "Complete") or condition(job, "Failed")) is not None
+
+
+def is_ours(job: Json) -> bool:
+    """Whether this controller answers for the Job."""
+    return (job["spec"].get("managedBy") or CONTROLLER) == CONTROLLER

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a Job as `kubectl describe` shows it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kuota.api.base import Json
+
+from .instants import time_text
+from .job_indexes import indexes_text
+from .job_pods import PodView
+from .job_spec import JobView
+from .job_tally import Tally
+from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, Target
+
+
+def running_status(
+    job: JobView, count: Tally, pods: Sequence[PodView], target: Target | None, now: float
+) -> Json:
+    """The status of a Job that has not ended, though it may be about to."""
+    status = _counts(job, count, pods)
+    status["uncountedTerminatedPods"] = _uncounted(count)
+    _set_suspended(status, job, now)
+    if not job.suspended and not status.get("startTime"):
+        status["startTime"] = time_text(now)
+    if target is not None:
+        type_ = SUCCESS_CRITERIA if target.success else FAILURE_TARGET
+        _set(status, type_, "True", target.reason, target.message, now)
+    return status
+
+
+def final_status(
+    job: JobView, count: Tally, pods: Sequence[PodView], target: Target, now: float
+) -> Json:
+    """The status of a Job that ends now: everything is counted, and nothing will be again."""
+    count.counted_succeeded += len(count.uncounted_succeeded)
+    count.counted_failed += len(count.uncounted_failed) + count.held
+    count.uncounted_succeeded, count.uncounted_failed, count.held = [], [], 0
+    status = running_status(job, count, pods, target, now)
+    end = "Complete" if target.success else "Failed"
+    _set(status, end, "True", target.reason, target.message, now)
+    if target.success:
+        status["completionTime"] = time_text(now)
+    return status
+
+
+def _counts(job: JobView, count: Tally, pods: Sequence[PodView]) -> Json:
+    status = dict(job.status)
+    numbers = {
+        "active": sum(each.active for each in pods),
+        "succeeded": len(count.completed) if job.indexed else count.counted_succeeded,
+        "failed": count.counted_failed,
+    }
+    for name, number in numbers.items():
+        if number:
+            status[name] = number
+        else:
+            status.pop(name, None)
+    status["ready"] = sum(each.active and each.ready for each in pods)
+    status["terminating"] = sum(each.terminating for each in pods)
+    if job.indexed and count.completed:
+        status["completedIndexes"] = indexes_text(count.completed)
+    if job.backoff_limit_per_index is not None:
+        status["failedIndexes"] = indexes_text(count.failed_indexes)
+    return status
+
+
+def _uncounted(count: Tally) -> Json:
+    lists = {"succeeded": count.uncounted_succeeded, "failed": count.uncounted_failed}
+    return {name: list(uids) for name, uids in lists.items() if uids}
+
+
+def _set_suspended(status: Json, job: JobView, now: float) -> None:
+    before = _status_of(status, "Suspended")
+    if job.suspended:
+        if before != "True":
+            _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
+    elif before == "True":
+        _set(status, "Suspended", "False", "JobResumed", "Job resumed", now)
+        status["startTime"] = time_text(now)  # a deadline counts from the resumption
+
+
+def _status_of(status: Json, type_: str) -> str:
+    for each in status.get("conditions") or ():
+        if each.get("type") == type_:
+            return str(each.get("status"))
+    return ""
+
+
+def _set(status: Json, type_: str, value: str, reason: str, message: str, now: float) -> None:
+    """Set the condition, unless it says so already."""
+    if _status_of(status, type_) == value:
+        return
+    at = time_text(now)
+    fresh = {
+        "type": type_,
+        "status": value,
+        "lastProbeTime": at,
+        "lastTransitionTime": at,
+        "reason": reason,
+        "message": message,
+    }
+    others = [each for each in status.get("conditions") or () if each.get("type") != type_]
+    status["conditions"] = [*others, fresh]

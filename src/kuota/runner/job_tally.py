@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many pods of a Job ended well and badly, each counted exactly once. Pure.
+
+A pod carries the finalizer `batch.kubernetes.io/job-tracking` until it is counted, so none can
+vanish before. While a Job runs, counting takes Kubernetes' two steps: the pod's uid goes into
+`status.uncountedTerminatedPods`, then its finalizer goes; a uid whose pod has no finalizer any
+more moves into the counter. Indexes are a set, so a pod that completed one needs no such care.
+A Job's last status counts all at once and ends the counting: whatever finalizers remain after it
+are removed without a thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from .job_indexes import parsed_indexes
+from .job_pods import PodView
+from .job_spec import JobView
+from .pod_failure_policy import FAIL_INDEX, FAIL_JOB, IGNORE, verdict
+
+
+class Tally(msgspec.Struct):
+    """The count so far. `failed_now` adds failures that are not in any counter yet."""
+
+    counted_succeeded: int = 0
+    counted_failed: int = 0
+    uncounted_succeeded: list[str] = []
+    uncounted_failed: list[str] = []
+    completed: set[int] = set()
+    failed_indexes: set[int] = set()
+    held: int = 0
+    fail_job: str = ""
+    release: list[PodView] = []
+
+    def succeeded(self, indexed: bool) -> int:
+        if indexed:
+            return len(self.completed)
+        return self.counted_succeeded + len(self.uncounted_succeeded)
+
+    @property
+    def failed(self) -> int:
+        return self.counted_failed + len(self.uncounted_failed) + self.held
+
+
+def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> Tally:
+    """The count with these pods. `succeeding` when the Job has met its success criteria: what is
+    deleted then did not fail."""
+    count = _so_far(job, {each.uid for each in pods if each.tracked})
+    listed = {*count.uncounted_succeeded, *count.uncounted_failed}
+    for pod in pods:
+        if not pod.tracked:
+            continue
+        if pod.uid in listed:
+            count.release.append(pod)
+        elif pod.phase == "Succeeded":
+            _succeed(count, job, pod)
+        elif has_failed(job, pod):
+            if succeeding and pod.deleting:
+                count.release.append(pod)
+            else:
+                _fail(count, job, pod, pods)
+    return count
+
+
+def has_failed(job: JobView, pod: PodView) -> bool:
+    """Whether the pod counts as failed: it says so, or it is being deleted and is replaced then."""
+    if pod.phase == "Failed":
+        return True
+    return pod.terminating and not job.replaces_failed_only
+
+
+def _so_far(job: JobView, tracked: set[str]) -> Tally:
+    """What the status says, with the uids whose pods have lost their finalizer counted."""
+    status = job.status
+    uncounted = status.get("uncountedTerminatedPods") or {}
+    succeeded, failed = uncounted.get("succeeded") or [], uncounted.get("failed") or []
+    count = Tally(
+        uncounted_succeeded=[uid for uid in succeeded if uid in tracked],
+        uncounted_failed=[uid for uid in failed if uid in tracked],
+        completed=parsed_indexes(status.get("completedIndexes") or "", job.completions),
+        failed_indexes=parsed_indexes(status.get("failedIndexes") or "", job.completions),
+    )
+    gone = len(succeeded) - len(count.uncounted_succeeded)
+    count.counted_succeeded = (status.get("succeeded") or 0) + gone
+    gone = len(failed) - len(count.uncounted_failed)
+    count.counted_failed = (status.get("failed") or 0) + gone
+    return count
+
+
+def _succeed(count: Tally, job: JobView, pod: PodView) -> None:
+    count.release.append(pod)
+    if not job.indexed:
+        count.uncounted_succeeded.append(pod.uid)
+    elif job.is_index(pod.index) and pod.index not in count.failed_indexes:
+        assert pod.index is not None
+        count.completed.add(pod.index)
+
+
+def _fail(count: Tally, job: JobView, pod: PodView, pods: Sequence[PodView]) -> None:
+    if job.indexed and not job.is_index(pod.index):
+        count.release.append(pod)
+        return
+    said = verdict(job.job, pod) if pod.phase == "Failed" else None
+    action = said.action if said else ""
+    if said is not None and action == FAIL_JOB:
+        count.fail_job = count.fail_job or said.message
+    if job.backoff_limit_per_index is not None:
+        assert pod.index is not None
+        if action == FAIL_INDEX or _failures(pod, action) > job.backoff_limit_per_index:
+            if pod.index not in count.completed:
+                count.failed_indexes.add(pod.index)
+        elif not _replaced(pod, pods):
+            # It knows how often its index failed: it stays until another pod does.
+            count.held += action != IGNORE
+            return
+    count.release.append(pod)
+    if action != IGNORE:
+        count.uncounted_failed.append(pod.uid)
+
+
+def index_failures(job: JobView, pods: Sequence[PodView], index: int) -> tuple[int, float]:
+    """How often the index has failed, by its pods, and when it did last."""
+    failures, last = 0, 0.0
+    for pod in pods:
+        if pod.index == index and has_failed(job, pod):
+            action = verdict(job.job, pod).action if pod.phase == "Failed" else ""
+            failures = max(failures, _failures(pod, action))
+            last = max(last, pod.finished)
+    return failures, last
+
+
+def _failures(pod: PodView, action: str) -> int:
+    return pod.failures + (action != IGNORE)
+
+
+def _replaced(pod: PodView, pods: Sequence[PodView]) -> bool:
+    return any(
+        each.index == pod.index
+        and each.uid != pod.uid
+        and (each.active or each.failures > pod.failures or each.phase == "Succeeded")
+        for each in pods
+    )

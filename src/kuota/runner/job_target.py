@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a Job is heading for good: success, failure, or nowhere yet. Pure.
+
+Once heading somewhere, a Job stays on course; the end itself follows when its last pod is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .instants import instant
+from .job_indexes import parsed_indexes
+from .job_pods import PodView
+from .job_spec import JobView, condition
+from .job_tally import Tally
+
+SUCCESS_CRITERIA, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The end a Job is heading for."""
+
+    success: bool
+    reason: str
+    message: str
+
+
+def standing_target(job: Json) -> Target | None:
+    """The target that the status has already."""
+    for type_ in (SUCCESS_CRITERIA, FAILURE_TARGET):
+        found = condition(job, type_)
+        if found is not None:
+            reason, message = found.get("reason") or "", found.get("message") or ""
+            return Target(type_ == SUCCESS_CRITERIA, reason, message)
+    return None
+
+
+def new_target(job: JobView, count: Tally, pods: Sequence[PodView], now: float) -> Target | None:
+    """The target that follows from the count and the clock, if any."""
+    return (
+        _failure(job, count, pods, now)
+        or _index_failure(job, count)
+        or _by_success_policy(job, count)
+        or _by_completions(job, count, pods)
+    )
+
+
+def _failure(job: JobView, count: Tally, pods: Sequence[PodView], now: float) -> Target | None:
+    if count.fail_job:
+        return Target(False, "PodFailurePolicy", count.fail_job)
+    if count.failed > job.backoff_limit or _restarted_too_often(job, pods):
+        return Target(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    end = deadline(job)
+    if end is not None and now >= end:
+        return Target(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    return None
+
+
+def deadline(job: JobView) -> float | None:
+    """When the Job will have been active for too long. The clock rests while it is suspended."""
+    started = instant(job.status.get("startTime"))
+    if job.deadline_s is None or started is None or job.suspended:
+        return None
+    return started + job.deadline_s
+
+
+def _restarted_too_often(job: JobView, pods: Sequence[PodView]) -> bool:
+    if not job.restarts_in_place:
+        return False
+    restarts = sum(each.restarts for each in pods if each.phase in ("Running", "Pending"))
+    return restarts > 0 if job.backoff_limit == 0 else restarts >= job.backoff_limit
+
+
+def _index_failure(job: JobView, count: Tally) -> Target | None:
+    if job.backoff_limit_per_index is None:
+        return None
+    failed = len(count.failed_indexes)
+    if job.max_failed_indexes is not None and failed > job.max_failed_indexes:
+        return Target(
+            False,
+            "MaxFailedIndexesExceeded",
+            "Job has exceeded the specified maximal number of failed indexes",
+        )
+    if failed and failed + len(count.completed) >= (job.completions or 0):
+        return Target(False, "FailedIndexes", "Job has failed indexes")
+    return None
+
+
+def _by_success_policy(job: JobView, count: Tally) -> Target | None:
+    rules = (job.job["spec"].get("successPolicy") or {}).get("rules") or ()
+    if not job.indexed:
+        return None
+    for number in _matching_rules(rules, count.completed):
+        return Target(True, "SuccessPolicy", f"Matched rules at index {number}")
+    return None
+
+
+def _matching_rules(rules: Sequence[Json], completed: set[int]) -> Iterator[int]:
+    for number, rule in enumerate(rules):
+        text, least = rule.get("succeededIndexes"), rule.get("succeededCount")
+        wanted = None if text is None else parsed_indexes(text)
+        have = completed if wanted is None else completed & wanted
+        if least is None:
+            least = len(completed) + 1 if wanted is None else len(wanted)
+        if len(have) >= least:
+            yield number
+
+
+def _by_completions(job: JobView, count: Tally, pods: Sequence[PodView]) -> Target | None:
+    succeeded = count.succeeded(job.indexed)
+    if job.completions is None:
+        reached = succeeded > 0 and not any(each.active for each in pods)
+    else:
+        reached = succeeded >= job.completions
+    if not reached:
+        return None
+    return Target(True, "CompletionsReached", "Reached expected number of succeeded pods")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept in memory of Jobs and pods that are over: what the rules still read. Pure."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json
+
+from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME
+from .job_spec import is_finished
+
+_META = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "ownerReferences",
+)
+
+
+def trimmed_pod(pod: Json) -> Json:
+    """The pod, without what nobody reads; next to nothing of it once it ended and is counted."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    meta.pop("managedFields", None)
+    if status.get("phase") not in ("Succeeded", "Failed") or FINALIZER in (
+        meta.get("finalizers") or ()
+    ):
+        return pod
+    kept = {name: meta[name] for name in _META if name in meta}
+    for field, names in (("annotations", (INDEX, FAILURES)), ("labels", (JOB_NAME,))):
+        some = {name: value for name, value in (meta.get(field) or {}).items() if name in names}
+        if some:
+            kept[field] = some
+    slim: Json = {"metadata": kept, "status": {"phase": status["phase"]}}
+    ends = [_end(each) for each in status.get("containerStatuses") or ()]
+    if ends:
+        slim["status"]["containerStatuses"] = ends
+    node = (pod.get("spec") or {}).get("nodeName")
+    if node:
+        slim["spec"] = {"nodeName": node}
+    return slim
+
+
+def _end(status: Json) -> Json:
+    ended = (status.get("state") or {}).get("terminated") or {}
+    few = {name: ended[name] for name in ("exitCode", "finishedAt") if name in ended}
+    return {"name": status.get("name") or "", "state": {"terminated": few}}
+
+
+def trimmed_job(job: Json) -> Json:
+    """The Job, without what nobody reads; next to nothing of it once it is finished."""
+    meta = job["metadata"]
+    meta.pop("managedFields", None)
+    if not is_finished(job):
+        return job
+    spec = job["spec"]
+    kept = {name: spec[name] for name in ("ttlSecondsAfterFinished", "managedBy") if name in spec}
+    ends = [
+        each
+        for each in (job.get("status") or {}).get("conditions") or ()
+        if each.get("type") in ("Complete", "Failed")
+    ]
+    return {
+        "apiVersion": job.get("apiVersion") or "batch/v1",
+        "kind": "Job",
+        "metadata": {name: meta[name] for name in _META if name in meta},
+        "spec": kept,
+        "status": {"conditions": ends},
+    }

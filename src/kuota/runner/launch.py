@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a container becomes a process: its arguments, environment, directory and mounts. Pure.
+
+An image is recorded and never pulled, so a container must say its command. The process sees this
+machine's own files: a volume is a directory of the pod, and its real place is in the environment
+as `KUOTA_VOLUME_<NAME>`; inside the pod's root directory, where processes start by default, the
+mount path leads there too. Outside that directory nothing is made: two pods may mount at one path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .container_env import Sources, container_env, expanded
+from .errors import LaunchError
+
+GRACE_S = 30
+_NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
+_NO_ENV: Mapping[str, str] = {}
+_NO_DEVICES: Mapping[str, Sequence[str]] = {}
+
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
+"""What tells CUDA and its containers which devices there are; empty for none."""
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """One directory or file and where the container wants to see it."""
+
+    volume: str
+    source: str
+    path: str
+    read_only: bool = False
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What the machine gives to a pod before any of its containers starts."""
+
+    root: str
+    volumes: Mapping[str, str] = {}
+    base_env: Mapping[str, str] = {}
+
+
+class ContainerPlan(msgspec.Struct, frozen=True):
+    """All that is needed to start one container as a process."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    mounts: tuple[Mount, ...]
+
+
+def container_plan(
+    pod: Json,
+    container: Json,
+    place: Place,
+    sources: Sources,
+    devices: Mapping[str, Sequence[str]] = _NO_DEVICES,
+) -> ContainerPlan:
+    """The process of one container. Raises LaunchError when it cannot be said.
+
+    `devices` are the ids given to this container, by resource. The variables that show them win
+    over whatever the container's own environment says.
+    """
+    base = {**place.base_env, **identity_env(pod), **volume_env(place.volumes)}
+    env = container_env(pod, container, sources, base)
+    shown = device_env(devices)
+    env.update(shown)
+    return ContainerPlan(
+        name=container["name"],
+        argv=tuple(expanded(word, env) for word in command_line(container)),
+        env=env,
+        cwd=working_directory(container, place.root),
+        mounts=tuple(mounts(container, place, env)),
+    )
+
+
+def command_line(container: Json) -> list[str]:
+    """command and args, unexpanded. Raises LaunchError without a command."""
+    command = list(container.get("command") or ())
+    if not command or not command[0]:
+        image = container.get("image") or ""
+        raise LaunchError(
+            "StartError",
+            f"container {container['name']!r} has no command: its image {image!r} is recorded and"
+            " not pulled, so its entrypoint is unknown; set `command`",
+            permanent=True,
+        )
+    return command + list(container.get("args") or ())
+
+
+def working_directory(container: Json, root: str) -> str:
+    """Where the process starts: workingDir, from the pod's root when relative."""
+    return posixpath.normpath(posixpath.join(root, container.get("workingDir") or ""))
+
+
+def identity_env(pod: Json) -> dict[str, str]:
+    """What tells a process, and whoever looks for it, which pod it belongs to."""
+    meta = pod["metadata"]
+    return {
+        "HOSTNAME": (pod.get("spec") or {}).get("hostname") or meta["name"],
+        "KUOTA_POD_UID": meta.get("uid") or "",
+    }
+
+
+def volume_env(volumes: Mapping[str, str]) -> dict[str, str]:
+    """The real directory of each volume, as KUOTA_VOLUME_<NAME>."""
+    return {volume_variable(name): path for name, path in volumes.items()}
+
+
+def volume_variable(name: str) -> str:
+    """The variable with the real directory of the volume."""
+    return "KUOTA_VOLUME_" + _NOT_A_NAME.sub("_", name.upper())
+
+
+def device_env(devices: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """What shows a process its NVIDIA devices and hides all others."""
+    ids = [
+        each
+        for resource, some in sorted(devices.items())
+        if resource.startswith("nvidia.com/")
+        for each in some
+    ]
+    return dict.fromkeys(VISIBLE, ",".join(ids))
+
+
+def mounts(container: Json, place: Place, env: Mapping[str, str]) -> Iterator[Mount]:
+    """Where the container wants to see which directory. Raises LaunchError for unknown ones."""
+    for each in container.get("volumeMounts") or ():
+        name = each.get("name") or ""
+        source = place.volumes.get(name)
+        if source is None:
+            raise LaunchError(
+                "StartError",
+                f"container {container['name']!r} mounts {name!r}, which is no volume of the pod",
+                permanent=True,
+            )
+        inside = each.get("subPath") or expanded(each.get("subPathExpr") or "", env)
+        yield Mount(
+            volume=name,
+            source=_below(source, inside, name),
+            path=posixpath.normpath("/" + (each.get("mountPath") or "").lstrip("/")),
+            read_only=bool(each.get("readOnly")),
+        )
+
+
+def _below(source: str, inside: str, volume: str) -> str:
+    if not inside:
+        return source
+    if inside.startswith("/") or ".." in inside.split("/"):
+        raise LaunchError(
+            "StartError", f"subPath {inside!r} leads out of volume {volume!r}", permanent=True
+        )
+    return posixpath.join(source, inside)
+
+
+def mount_notes(some: Sequence[Mount]) -> list[str]:
+    """For each mount whose path the process does not see: where to find it instead."""
+    return [
+        f"volume {each.volume} is at {each.source}, in ${volume_variable(each.volume)} and at"
+        f" .{each.path} of the pod's root, not at {each.path}"
+        for each in some
+        if each.path != posixpath.normpath(each.source)
+    ]
+
+
+def grace_period_s(pod: Json) -> int:
+    """Seconds between TERM and KILL: what the deletion says, else the pod, else 30."""
+    asked = pod["metadata"].get("deletionGracePeriodSeconds")
+    if asked is None:
+        asked = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return GRACE_S if asked is None else max(0, int(asked))

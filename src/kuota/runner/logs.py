@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the log of one run, from any line on, and follows it while the process lives.
+
+Lines carry a stamp of fixed width (see `shim_log`), which is shown or taken away here. Rotated
+files are read too, oldest first, so that rotation never shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import msgspec
+
+from .inotify import DirectoryWatch
+from .shim_log import STAMP_BYTES
+
+_CHUNK = 1 << 16
+_LONGEST_SILENCE_S = 2.0
+"""An end that leaves no trace in the folder is noticed this late."""
+
+
+class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of a log. None means all of it; `since` is in seconds since 1970."""
+
+    follow: bool = False
+    timestamps: bool = False
+    tail: int | None = None
+    since: float | None = None
+    limit_bytes: int | None = None
+
+
+async def read_log(
+    folder: str, query: LogQuery, alive: Callable[[], bool]
+) -> AsyncGenerator[bytes, None]:
+    """The log of the run in the folder. While followed, it ends once `alive` is false."""
+    left = query.limit_bytes
+    async with aclosing(_text(folder, query, alive)) as pieces:
+        async for piece in pieces:
+            yield piece[:left]
+            if left is not None:
+                left -= len(piece)
+                if left <= 0:
+                    return
+
+
+async def _text(
+    folder: str, query: LogQuery, alive: Callable[[], bool]
+) -> AsyncGenerator[bytes, None]:
+    if not query.follow:
+        for piece in _so_far(_Reader(folder), query):
+            yield piece
+        return
+    with DirectoryWatch(folder) as watch:
+        reader = _Reader(folder)
+        for piece in _so_far(reader, query):
+            yield piece
+        while True:
+            living = alive()  # asked first: what is written before the end is read after it
+            for added in reader.more():
+                yield _shown(added, query)
+            if not living:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(watch.changed(), _LONGEST_SILENCE_S)
+
+
+def _so_far(reader: _Reader, query: LogQuery) -> Iterator[bytes]:
+    """What is in the log now, from the first line that is wanted."""
+    since = None if query.since is None else _stamp(query.since)
+    if query.tail is None and since is None:
+        for piece in reader.more():
+            yield _shown(piece, query)
+        return
+    kept: deque[bytes] = deque(maxlen=query.tail)
+    for piece in reader.more():
+        for line in _lines(piece.text):
+            if since is None or line[: len(since)] >= since:
+                kept.append(line)
+    while kept:
+        some = [kept.popleft() for _ in range(min(1000, len(kept)))]
+        yield _shown(_Piece(b"".join(some)), query)
+
+
+def _shown(piece: _Piece, query: LogQuery) -> bytes:
+    if query.timestamps:
+        return piece.text
+    first, rest = b"", piece.text
+    if piece.continued:
+        first, newline, rest = rest.partition(b"\n")
+        first += newline
+    return first + b"".join(line[STAMP_BYTES:] for line in _lines(rest))
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """Lines with their ends; a carriage return ends none, unlike in `splitlines`."""
+    parts = [part + b"\n" for part in text.split(b"\n")]
+    last = parts.pop()[:-1]
+    return [*parts, last] if last else parts
+
+
+def _stamp(moment: float) -> bytes:
+    """The start of the stamps of that moment; text sorts as time does."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    """Some lines. `continued` when the first goes on with one that was shown in part."""
+
+    text: bytes
+    continued: bool = False
+
+
+class _Reader:
+    """Goes through the files of a log in order, and on from where it stopped."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = folder + "/log"
+        self._file: int | None = None
+        self._inode = 0
+        self._rest = b""
+        self._continued = False
+
+    def more(self) -> Iterator[_Piece]:
+        """All that was added since the last time; at last a line that has no end yet."""
+        while True:
+            if self._file is None and not self._open():
+                break
+            while chunk := os.read(self._file or 0, _CHUNK):
+                whole, newline, self._rest = (self._rest + chunk).rpartition(b"\n")
+                if newline:
+                    yield self._piece(whole + newline)
+            if self._is_newest():
+                break
+            self.close()
+        if self._continued or len(self._rest) > STAMP_BYTES:
+            begun, self._rest = self._rest, b""
+            if begun:
+                yield self._piece(begun)
+
+    def _piece(self, text: bytes) -> _Piece:
+        piece = _Piece(text, self._continued)
+        self._continued = not text.endswith(b"\n")
+        return piece
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _files(self) -> list[str]:
+        """From the oldest to the newest."""
+        older = []
+        number = 1
+        while os.path.exists(f"{self._path}.{number}"):
+            older.append(f"{self._path}.{number}")
+            number += 1
+        return [*reversed(older), self._path]
+
+    def _open(self) -> bool:
+        """Open the file after the one that was read last, the oldest of all at first."""
+        files = self._files()
+        numbers = [_inode(path) for path in files]
+        at = numbers.index(self._inode) + 1 if self._inode in numbers else 0
+        if at >= len(files) or not numbers[at]:
+            return False
+        self._file = os.open(files[at], os.O_RDONLY | os.O_CLOEXEC)
+        self._inode = os.fstat(self._file).st_ino
+        return True
+
+    def _is_newest(self) -> bool:
+        return _inode(self._path) in (0, self._inode)
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return 0

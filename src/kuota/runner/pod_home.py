@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a pod lives on disk: its root directory, its volumes, and a folder for each run.
+
+<state>/pods/<uid>/pod.json              the pod as it was when it came
+                   root/                 where its processes start
+                   volumes/<name>/
+                   runs/<container>/<attempt>/   see `processes`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+
+import msgspec
+
+from kuota.api.base import Json
+
+KEPT_RUNS = 2
+
+
+class PodHome:
+    """The folder of one pod. Nothing is made before `create`."""
+
+    def __init__(self, pods_dir: str, uid: str) -> None:
+        self.path = os.path.join(pods_dir, uid)
+
+    @property
+    def root(self) -> str:
+        return self.path + "/root"
+
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(self.path + "/pod.json")
+
+    def create(self, pod: Json) -> None:
+        """Make the home of the pod; making it again is no mistake."""
+        for folder in (self.root, self.path + "/volumes", self.path + "/runs"):
+            os.makedirs(folder, exist_ok=True)
+        # Processes of other users must get through, and need not look around.
+        for folder in (self.path, self.path + "/volumes"):
+            os.chmod(folder, 0o711)
+        os.chmod(self.path + "/runs", 0o700)
+        if not self.exists:
+            self.write("pod.json", pod)
+
+    def pod(self) -> Json | None:
+        """The pod as it was when it came; None when that was never written down."""
+        try:
+            with open(self.path + "/pod.json", "rb") as file:
+                found: Json = msgspec.json.decode(file.read())
+                return found
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def write(self, name: str, content: object) -> None:
+        """Put the content into a file, whole or not at all. Secrets may be in it."""
+        path = f"{self.path}/{name}"
+        fd = os.open(path + ".new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(content))
+        os.replace(path + ".new", path)
+
+    def volume(self, name: str) -> str:
+        return f"{self.path}/volumes/{name}"
+
+    def run(self, container: str, attempt: int) -> str:
+        return f"{self.path}/runs/{container}/{attempt}"
+
+    def attempts(self, container: str) -> list[int]:
+        """The numbers of the runs that are still there, oldest first."""
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(
+                int(name) for name in os.listdir(f"{self.path}/runs/{container}") if name.isdigit()
+            )
+        return []
+
+    def prune(self, container: str) -> None:
+        """Forget all runs but the last ones."""
+        for attempt in self.attempts(container)[:-KEPT_RUNS]:
+            shutil.rmtree(self.run(container, attempt), ignore_errors=True)
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def homes(pods_dir: str) -> list[str]:
+    """The uids of all pods that have a home."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(os.listdir(pods_dir))
+    return []

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts together all that one container needs to start: values, volumes, user, devices, limits."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable
+
+from kuota.api.base import Json, Key
+from kuota.kube.errors import NotFound
+from kuota.kube.resources import CONFIG_MAPS, SECRETS, Resource
+
+from .container_env import Sources
+from .devices import Grant, shares
+from .launch import ContainerPlan, Place, container_plan, grace_period_s, mount_notes
+from .pod_home import PodHome
+from .processes import Launch
+from .run_as import run_as
+from .settings import Shared
+from .volumes import hand_over, link_mounts, make_volumes, references, volume_paths
+
+_PREPARED = "prepared"
+
+
+class PodLaunch:
+    """The launches of one pod. `notes` tells what is different here from a cluster."""
+
+    def __init__(self, home: PodHome, shared: Shared) -> None:
+        self._home = home
+        self._shared = shared
+        self._noted: dict[str, None] = {}
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self._noted)
+
+    async def launch(self, pod: Json, container: Json, grant: Grant) -> Launch:
+        """How to start the container. Raises LaunchError, or OSError for a full disk."""
+        sources = await self._sources(pod)
+        self._prepare(pod, sources)
+        plan = self._plan(pod, container, sources, grant)
+        who = run_as(pod, container, self._shared.settings.run_as)
+        self._note([who.note, *mount_notes(plan.mounts), self._limits_note(container)])
+        gid, groups, home = _account(who.uid, self._home.root)
+        settings = self._shared.settings
+        return Launch(
+            argv=plan.argv,
+            env={"HOME": home, **plan.env},
+            cwd=plan.cwd,
+            uid=who.uid,
+            gid=gid,
+            groups=groups,
+            cgroup=self._shared.cgroups.create(
+                pod["metadata"]["uid"], container["name"], _limits(container)
+            ),
+            grace_s=grace_period_s(pod),
+            log_bytes=settings.log_bytes,
+            log_files=settings.log_files,
+        )
+
+    async def _sources(self, pod: Json) -> Sources:
+        maps, secrets = references(pod)
+        namespace = pod["metadata"].get("namespace") or ""
+        node = pod["spec"].get("nodeName") or ""
+        ip = self._shared.settings.host_ip
+        return Sources(
+            node_name=node,
+            host_ip=ip,
+            pod_ip=ip,
+            allocatable=self._shared.allocatable.get(node, {}),
+            config_maps=await self._fetched(CONFIG_MAPS, namespace, maps),
+            secrets=await self._fetched(SECRETS, namespace, secrets),
+        )
+
+    async def _fetched(
+        self, resource: Resource, namespace: str, names: Iterable[str]
+    ) -> dict[str, Json]:
+        found = {}
+        for name in names:
+            try:
+                found[name] = await self._shared.client.get(resource, Key(namespace, name))
+            except NotFound:
+                continue
+        return found
+
+    def _prepare(self, pod: Json, sources: Sources) -> None:
+        """Make root, volumes and links, once in the life of the pod."""
+        done = f"{self._home.path}/{_PREPARED}"
+        if os.path.exists(done):
+            return
+        containers = [
+            each
+            for kind in ("initContainers", "containers")
+            for each in pod["spec"].get(kind) or ()
+        ]
+        user = run_as(pod, containers[0], self._shared.settings.run_as).uid
+        make_volumes(pod, self._home, sources, user)
+        for each in containers:
+            link_mounts(self._home, self._plan(pod, each, sources, {}).mounts)
+        hand_over(self._home, user)
+        self._home.write(_PREPARED, True)
+
+    def _plan(self, pod: Json, container: Json, sources: Sources, grant: Grant) -> ContainerPlan:
+        place = Place(
+            root=self._home.root,
+            volumes=volume_paths(pod, self._home),
+            base_env=self._shared.settings.base_env,
+        )
+        devices = shares(pod["spec"], grant).get(container["name"], {})
+        return container_plan(pod, container, place, sources, devices)
+
+    def _limits_note(self, container: Json) -> str:
+        if not self._shared.cgroups.refusal or not _limits(container):
+            return ""
+        return f"limits of cpu and memory are not enforced: {self._shared.cgroups.refusal}"
+
+    def _note(self, words: Iterable[str]) -> None:
+        for each in words:
+            if each:
+                self._noted[each] = None
+
+
+def _limits(container: Json) -> Json:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return {name: value for name, value in limits.items() if name in ("cpu", "memory")}
+
+
+def _account(uid: int | None, root: str) -> tuple[int, tuple[int, ...], str]:
+    """Group, other groups and home of a user; the pod's root is home where there is none."""
+    if uid is None:
+        return 0, (), os.environ.get("HOME") or root
+    try:
+        known = pwd.getpwuid(uid)
+    except KeyError:
+        return uid, (), root
+    groups = os.getgrouplist(known.pw_name, known.pw_gid)
+    return known.pw_gid, tuple(groups), known.pw_dir

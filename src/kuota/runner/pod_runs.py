@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs of one pod's containers: starts them, takes them up again, tells how they went.
+
+Every attempt has a folder, made before anything starts, so that no run can be forgotten. A folder
+whose process never came to run (the runner died too early) is used for another try.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .errors import LaunchError
+from .pod_home import PodHome
+from .pod_steps import History, Run
+from .processes import Launch, Process, ShimState, shim_state
+from .shim import BECOME, ENTER
+from .spawn import ShimStarter
+
+_FAILED = "failed.json"
+_STREAK = "streak"
+_EXIT_NOT_STARTED, _EXIT_UNKNOWN = 128, 137
+
+
+class PodRuns:
+    """All runs of one pod. `on_change` is called when one of them starts or ends."""
+
+    def __init__(
+        self, home: PodHome, uid: str, shims: ShimStarter, on_change: Callable[[], None]
+    ) -> None:
+        self._home = home
+        self._uid = uid
+        self._shims = shims
+        self._on_change = on_change
+        self._processes: dict[str, dict[int, Process]] = {}
+        self._ended: dict[tuple[str, int], Run] = {}
+
+    def adopt(self, containers: Iterable[str]) -> None:
+        """Take up what an earlier runner left."""
+        for name in containers:
+            for attempt in self._home.attempts(name):
+                process = self._process(name, attempt)
+                self._processes.setdefault(name, {})[attempt] = process
+                process.adopt()
+
+    def lose(self, container: str, attempt: int) -> None:
+        """Note a run that was reported once and of which nothing is left here."""
+        if not self._home.attempts(container):
+            message = "The container could not be located; its runner lost all trace of it"
+            self.fail(container, LaunchError("ContainerStatusUnknown", message), attempt)
+
+    def histories(self, containers: Iterable[str]) -> dict[str, History]:
+        """The last two runs of each container."""
+        found = {}
+        for name in containers:
+            attempts = sorted(self._processes.get(name, {}))[-2:]
+            runs = [self._run(name, attempt) for attempt in attempts]
+            last = runs[-1] if runs else None
+            found[name] = History(last, runs[-2] if len(runs) > 1 else None)
+        return {name: self._without_false_start(name, each) for name, each in found.items()}
+
+    def start(self, container: str, launch: Launch, streak: int) -> None:
+        """Run the container once more."""
+        attempt = self._next(container)
+        process = self._process(container, attempt)
+        process.start(launch)
+        self._note_streak(container, attempt, streak)
+        self._processes.setdefault(container, {})[attempt] = process
+        self._prune(container)
+
+    def fail(self, container: str, error: LaunchError, attempt: int | None = None) -> None:
+        """Note a run that ended before it began."""
+        attempt = self._next(container) if attempt is None else attempt
+        folder = self._home.run(container, attempt)
+        os.makedirs(folder, exist_ok=True)
+        with open(f"{folder}/{_FAILED}", "wb") as file:
+            file.write(msgspec.json.encode([error.reason, error.message]))
+        process = self._process(container, attempt)
+        self._processes.setdefault(container, {})[attempt] = process
+        process.adopt()
+        self._prune(container)
+
+    def stop(self, container: str, grace_s: float) -> None:
+        attempts = self._processes.get(container)
+        if attempts:
+            attempts[max(attempts)].stop(grace_s)
+
+    def forget(self) -> None:
+        """Leave everything running and stop watching it."""
+        for attempts in self._processes.values():
+            for process in attempts.values():
+                process.forget()
+
+    def log_folder(self, container: str, *, previous: bool) -> str | None:
+        """Where the log of the last run is, or of the one before; None if there is no such run."""
+        return last_run(self._home, container, previous=previous)
+
+    def _next(self, container: str) -> int:
+        return max(self._processes.get(container, {-1: None}), default=-1) + 1
+
+    def _process(self, container: str, attempt: int) -> Process:
+        cookie = f"{self._uid}/{container}/{attempt}"
+        return Process(self._home.run(container, attempt), cookie, self._shims, self._on_change)
+
+    def _prune(self, container: str) -> None:
+        attempts = self._processes[container]
+        for attempt in sorted(attempts)[:-2]:
+            del attempts[attempt]
+            self._ended.pop((container, attempt), None)
+        self._home.prune(container)
+
+    def _run(self, container: str, attempt: int) -> Run:
+        """The run as its process tells it. How it ended is read once."""
+        known = self._ended.get((container, attempt))
+        if known is not None:
+            return known
+        process = self._processes[container][attempt]
+        run = _run(process, attempt, self._streak(container, attempt))
+        if run.ended:
+            self._ended[container, attempt] = run
+        return run
+
+    def _without_false_start(self, container: str, history: History) -> History:
+        """The history without a last attempt that never came to run, which is tried again."""
+        run = history.current
+        if run is None or not run.ended or run.reason != _NEVER_RAN:
+            return history
+        del self._processes[container][run.attempt]
+        del self._ended[container, run.attempt]
+        shutil.rmtree(self._home.run(container, run.attempt), ignore_errors=True)
+        return History(history.previous, None)
+
+    def _note_streak(self, container: str, attempt: int, streak: int) -> None:
+        if streak:
+            with open(f"{self._home.run(container, attempt)}/{_STREAK}", "w") as file:
+                file.write(str(streak))
+
+    def _streak(self, container: str, attempt: int) -> int:
+        path = f"{self._home.run(container, attempt)}/{_STREAK}"
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            return int(file.read())
+        return 0
+
+
+_NEVER_RAN = "NeverRan"
+
+
+def _run(process: Process, attempt: int, streak: int) -> Run:
+    state = process.state
+    if not process.ended:
+        began = state.started if state is not None and state.pid is not None else None
+        return Run(attempt=attempt, streak=streak, started=began)
+    if state is None:
+        at = os.stat(process.folder).st_mtime
+        reason, message = _failure(process.folder) or _unstarted(process.folder)
+        code = _EXIT_UNKNOWN if reason == "ContainerStatusUnknown" else _EXIT_NOT_STARTED
+        began = None
+    else:
+        at, began = state.finished or state.started or 0.0, state.started
+        code, reason, message = _ending(process, state)
+    return Run(
+        attempt=attempt,
+        streak=streak,
+        started=began,
+        finished=at,
+        code=code,
+        signal=state.signal if state else 0,
+        reason=reason,
+        message=message,
+    )
+
+
+def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
+    """Exit code, reason and message of a run that its shim has written about."""
+    if state.errno:
+        return _EXIT_NOT_STARTED, "StartError", _refusal(state.stage, state.errno)
+    if process.exit_code is None:
+        message = "its shim was killed, and its exit code is lost"
+        return _EXIT_UNKNOWN, "ContainerStatusUnknown", message
+    return process.exit_code, "OOMKilled" if state.oom and process.exit_code else "", ""
+
+
+def _failure(folder: str) -> tuple[str, str] | None:
+    path = f"{folder}/{_FAILED}"
+    with contextlib.suppress(OSError, msgspec.DecodeError), open(path, "rb") as file:
+        return msgspec.json.decode(file.read(), type=tuple[str, str])
+    return None
+
+
+def _unstarted(folder: str) -> tuple[str, str]:
+    """Why a shim left no word: it failed and said why, or it was never there."""
+    with contextlib.suppress(OSError):
+        with open(folder + "/shim.err", errors="replace") as file:
+            said = file.read().strip()
+        if said:
+            return "StartError", said.splitlines()[-1]
+    return _NEVER_RAN, ""
+
+
+def _refusal(stage: int, errno: int) -> str:
+    what = {BECOME: "cannot become its user", ENTER: "cannot enter its workingDir"}
+    return f"{what.get(stage, 'cannot execute its command')}: {os.strerror(errno)}"
+
+
+def last_run(home: PodHome, container: str, *, previous: bool = False) -> str | None:
+    """The folder of the container's last run, or of the one before."""
+    attempts = home.attempts(container)
+    if len(attempts) < (2 if previous else 1):
+        return None
+    return home.run(container, attempts[-2 if previous else -1])
+
+
+def is_alive(folder: str) -> bool:
+    """Whether the run in the folder has not been seen to end."""
+    state = shim_state(folder)
+    return state is not None and state.finished is None
+
+
+def container_names(spec: Json) -> list[str]:
+    """All containers, in the order in which they start."""
+    return [
+        each["name"] for kind in ("initContainers", "containers") for each in spec.get(kind) or ()
+    ]

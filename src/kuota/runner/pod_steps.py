@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do next about a pod's containers: start, start again, stop, or call it over. Pure.
+
+Init containers run one after another, then all containers together; sidecars, which are init
+containers that restart always, stay on beside them and go last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kuota.api.base import Json
+
+SIDECAR = "Always"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a container, the first being attempt 0. Times are seconds since 1970.
+
+    `streak` counts the short runs before this one, which is what makes the next one wait.
+    """
+
+    attempt: int
+    streak: int = 0
+    started: float | None = None
+    finished: float | None = None
+    code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.started is not None and self.finished is None
+
+    @property
+    def ended(self) -> bool:
+        return self.finished is not None
+
+
+class History(msgspec.Struct, frozen=True):
+    """The present run of a container and the one before."""
+
+    current: Run | None = None
+    previous: Run | None = None
+
+
+class CrashPace(msgspec.Struct, frozen=True):
+    """How long to wait before running a container again: at once the first time, then longer."""
+
+    first_s: float = 10
+    longest_s: float = 300
+    calm_s: float = 600
+    """A run this long was no crash."""
+
+    def streak_after(self, run: Run) -> int:
+        lasted = (run.finished or 0) - (run.started or run.finished or 0)
+        return 0 if lasted >= self.calm_s else run.streak + 1
+
+    def again_at(self, run: Run) -> float:
+        """When a container may follow the run that ended."""
+        if self.streak_after(run) <= 1:
+            return run.finished or 0.0
+        wait_s = min(self.longest_s, self.first_s * 2.0 ** min(run.streak - 1, 32))
+        return (run.finished or 0.0) + wait_s
+
+
+class Steps(msgspec.Struct, kw_only=True):
+    """`over` when no container runs and none will again; `again_at` when one may be started."""
+
+    start: list[str] = []
+    stop: list[str] = []
+    again_at: float | None = None
+    over: bool = False
+
+
+Histories = Mapping[str, History]
+_NEVER = History()
+
+
+def next_steps(
+    spec: Json, histories: Histories, now: float, *, stopping: bool, pace: CrashPace
+) -> Steps:
+    """What to do now. `stopping` when the pod shall end, for whatever reason."""
+    if stopping or init_failed(spec, histories):
+        return _winding_down(spec, histories, mains_too=True)
+    steps = Steps()
+    if not _initialize(spec, histories, now, pace, steps):
+        return steps
+    going_on = False
+    for container in spec.get("containers") or ():
+        run = histories.get(container["name"], _NEVER).current
+        if run is None or not run.ended:
+            going_on = True
+            if run is None:
+                steps.start.append(container["name"])
+        elif restarts(spec, container, run):
+            going_on = True
+            _again(container["name"], run, now, pace, steps)
+    return steps if going_on else _winding_down(spec, histories, mains_too=False)
+
+
+def init_failed(spec: Json, histories: Histories) -> bool:
+    """Whether an init container has failed for good."""
+    if (spec.get("restartPolicy") or "Always") != "Never":
+        return False
+    for container in spec.get("initContainers") or ():
+        run = histories.get(container["name"], _NEVER).current
+        if container.get("restartPolicy") != SIDECAR and run and run.ended and run.code:
+            return True
+    return False
+
+
+def restarts(spec: Json, container: Json, run: Run) -> bool:
+    """Whether the container runs again after that end."""
+    if container.get("restartPolicy") == SIDECAR:
+        return True
+    policy = spec.get("restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and run.code != 0)
+
+
+def initialized(spec: Json, histories: Histories) -> bool:
+    """Whether every init container has done its part."""
+    return all(_init_done(each, histories) for each in spec.get("initContainers") or ())
+
+
+def _init_done(container: Json, histories: Histories) -> bool:
+    history = histories.get(container["name"], _NEVER)
+    run = history.current
+    if container.get("restartPolicy") == SIDECAR:
+        # One that started once has let the others begin, even if it is between two runs now.
+        return history.previous is not None or (run is not None and run.started is not None)
+    return run is not None and run.ended and run.code == 0
+
+
+def _initialize(
+    spec: Json, histories: Histories, now: float, pace: CrashPace, steps: Steps
+) -> bool:
+    """Bring the init containers forward; True when the others may run."""
+    for container in spec.get("initContainers") or ():
+        name = container["name"]
+        run = histories.get(name, _NEVER).current
+        if run is None:
+            steps.start.append(name)
+        elif run.ended and (container.get("restartPolicy") == SIDECAR or run.code):
+            _again(name, run, now, pace, steps)
+        if not _init_done(container, histories):
+            return False
+    return True
+
+
+def _again(name: str, run: Run, now: float, pace: CrashPace, steps: Steps) -> None:
+    at = pace.again_at(run)
+    if now >= at:
+        steps.start.append(name)
+    else:
+        steps.again_at = at if steps.again_at is None else min(at, steps.again_at)
+
+
+def _winding_down(spec: Json, histories: Histories, *, mains_too: bool) -> Steps:
+    """Stop what runs: containers and init containers first, then sidecars, the last one first."""
+    first = [each["name"] for each in spec.get("containers") or ()] if mains_too else []
+    sidecars: list[str] = []
+    for container in spec.get("initContainers") or ():
+        group = sidecars if container.get("restartPolicy") == SIDECAR else first
+        group.append(container["name"])
+    alive = [name for name in first if _alive(histories, name)]
+    if alive:
+        return Steps(stop=alive)
+    for name in reversed(sidecars):
+        if _alive(histories, name):
+            return Steps(stop=[name])
+    return Steps(over=True)
+
+
+def _alive(histories: Histories, name: str) -> bool:
+    run = histories.get(name, _NEVER).current
+    return run is not None and not run.ended

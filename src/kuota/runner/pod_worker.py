@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pod's life on this machine, from the moment it is bound to the moment nothing is left.
+
+One task per pod, which wakes when a process starts or ends, when the pod changes, and when a time
+has come. It asks `pod_steps` what to do, does it, and reports what is. It may be ended at any
+instant and begun again by another runner: all it needs is in the pod, and in its home on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from kuota.api.backoff import Backoff
+from kuota.api.base import Json
+from kuota.kube.errors import Conflict, KubeError, NotFound
+from kuota.kube.requests import Patch
+from kuota.kube.resources import PODS, key_of
+
+from .binding import requests_of
+from .devices import Grant
+from .errors import LaunchError
+from .instants import instant
+from .launch import grace_period_s
+from .pod_home import PodHome
+from .pod_launch import PodLaunch
+from .pod_runs import PodRuns, container_names
+from .pod_status import Observed, notes_in, pod_status
+from .pod_steps import History, Steps, next_steps
+from .settings import Shared
+
+_LULL_S = 0.25
+_RETRY = Backoff(base=100, cap=10_000)
+_DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+_log = logging.getLogger(__name__)
+
+
+class PodWorker:
+    """Runs one pod. Give it news with `update`; `gone` when the server has forgotten the pod."""
+
+    def __init__(self, pod: Json, shared: Shared, *, gone: bool = False) -> None:
+        self.pod = pod
+        self.uid: str = pod["metadata"]["uid"]
+        self.home = PodHome(shared.settings.pods_dir, self.uid)
+        self.gone = gone
+        self._shared = shared
+        self._wake = asyncio.Event()
+        self._runs = PodRuns(self.home, self.uid, shared.shims, self._wake.set)
+        self._launch = PodLaunch(self.home, shared)
+        self._names = container_names(pod["spec"])
+        self._waiting: dict[str, tuple[str, str]] = {}
+        self._failure: tuple[str, str] | None = None
+        self._reported: Json | None = None
+        self._retry_at: float | None = None
+        self._failures = 0
+        self._grant: Grant | None = None
+        self._earlier_notes = notes_in(pod)
+
+    def update(self, pod: Json | None) -> None:
+        """The pod as the server has it now; None when it has it no more."""
+        if pod is None or pod["metadata"].get("uid") != self.uid:
+            self.gone = True
+        elif (pod.get("spec") or {}).get("containers"):
+            self.pod = pod
+        else:  # ended, and so remembered in short
+            self.pod = {**pod, "spec": self.pod["spec"]}
+        self._wake.set()
+
+    def wake_if_waiting(self) -> None:
+        """Look again: another pod has gone, and may have left what this one waits for."""
+        if self._waiting:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Until the pod is over and the server knows. Cancelling leaves its processes alone."""
+        try:
+            self._begin()
+            while not await self._turn():
+                await self._rest()
+            await self._leave()
+        finally:
+            self._runs.forget()
+
+    def _begin(self) -> None:
+        known = self.home.exists
+        self.home.create(self.pod)
+        self._started = instant((self.pod.get("status") or {}).get("startTime")) or self._now()
+        self._came = self._now()
+        self._runs.adopt(self._names)
+        if not known:
+            self._note_lost_runs()
+
+    def _note_lost_runs(self) -> None:
+        """What was reported as begun and left no trace must not be begun again unnoticed."""
+        status = self.pod.get("status") or {}
+        for each in (
+            *(status.get("initContainerStatuses") or ()),
+            *(status.get("containerStatuses") or ()),
+        ):
+            if each.get("containerID"):
+                self._runs.lose(each["name"], each.get("restartCount") or 0)
+
+    async def _turn(self) -> bool:
+        """Do what is to be done now. True when the pod is over and that is known."""
+        self._wake.clear()
+        self._retry_at = None
+        steps, histories = self._steps()
+        if steps.start:
+            await self._start(steps.start, histories)
+            steps, histories = self._steps()
+        for name in steps.stop:
+            self._runs.stop(name, self._grace_s())
+        if steps.again_at is not None:
+            self._look_again(steps.again_at)
+        if steps.over:
+            # All its processes are dead. The server may give the room to others from the report on.
+            self._shared.ledger.release(self.uid)
+            self._shared.cgroups.remove(self.uid)
+        return await self._report(steps, histories) and steps.over
+
+    def _steps(self) -> tuple[Steps, dict[str, History]]:
+        histories = self._runs.histories(self._names)
+        stopping = self._stopping()
+        now = self._now()
+        pace = self._shared.settings.crash_pace
+        return next_steps(self.pod["spec"], histories, now, stopping=stopping, pace=pace), histories
+
+    def _stopping(self) -> bool:
+        limit_s = self.pod["spec"].get("activeDeadlineSeconds")
+        if limit_s is not None:
+            end = self._started + limit_s
+            if self._now() >= end:
+                self._failure = self._failure or _DEADLINE
+            else:
+                self._look_again(end)
+        ending = self.gone or bool(self.pod["metadata"].get("deletionTimestamp"))
+        return ending or self._failure is not None
+
+    def _grace_s(self) -> float:
+        """What is left of the time between TERM and KILL; it runs from the deletion."""
+        whole = grace_period_s(self.pod)
+        end = instant(self.pod["metadata"].get("deletionTimestamp"))
+        return whole if end is None else max(0.0, min(whole, end - self._now()))
+
+    async def _start(self, names: list[str], histories: dict[str, History]) -> None:
+        if not self._take_devices():
+            for name in names:
+                self._waiting[name] = ("ContainerCreating", "its devices are not free yet")
+            self._look_again(self._now() + 0.5)
+            return
+        spec = self.pod["spec"]
+        by_name = {
+            each["name"]: each
+            for kind in ("initContainers", "containers")
+            for each in spec.get(kind) or ()
+        }
+        for name in names:
+            await self._start_one(by_name[name], histories[name])
+
+    def _take_devices(self) -> bool:
+        if self._grant is None:
+            node = self.pod["spec"].get("nodeName") or ""
+            whole = {name: nano // 10**9 for name, nano in requests_of(self.pod["spec"]).items()}
+            self._grant = self._shared.ledger.take(self.uid, node, whole)
+        return self._grant is not None
+
+    async def _start_one(self, container: Json, history: History) -> None:
+        name, last = container["name"], history.current
+        pace = self._shared.settings.crash_pace
+        streak = pace.streak_after(last) if last is not None else 0
+        self._waiting.pop(name, None)
+        try:
+            launch = await self._launch.launch(self.pod, container, self._grant or {})
+            if self._stopping():
+                return  # the pod was deleted while we asked for its configuration
+            self._runs.start(name, launch, streak)
+        except LaunchError as error:
+            if error.permanent:
+                self._runs.fail(name, error)
+            else:
+                self._waiting[name] = (error.reason, error.message)
+                self._try_again()
+        except OSError as error:
+            self._runs.fail(name, LaunchError("StartError", str(error)))
+        except KubeError as error:
+            self._waiting[name] = ("ContainerCreating", str(error))
+            self._try_again()
+
+    async def _report(self, steps: Steps, histories: dict[str, History]) -> bool:
+        """Write the status if it is news. True when the server has it, or has no pod."""
+        seen = Observed(
+            histories=histories,
+            waiting=self._waiting,
+            over=steps.over,
+            failure=self._failure,
+            started=self._started,
+            notes=self._launch.notes or self._earlier_notes,
+            ip=self._shared.settings.host_ip,
+        )
+        status = pod_status(self.pod, seen, self._now())
+        if self.gone or status == self._reported or self._is_no_news(status):
+            return True
+        body = {"metadata": {"uid": self.uid}, "status": status}
+        try:
+            answer = await self._shared.client.patch(
+                PODS, key_of(self.pod), body, kind=Patch.STRATEGIC, subresource="status"
+            )
+        except KubeError as error:
+            return await self._vanished(error) and steps.over
+        self._reported = status
+        self._failures = 0
+        if _revision(answer) > _revision(self.pod):
+            self.pod = answer
+        return True
+
+    def _is_no_news(self, status: Json) -> bool:
+        """Whether to wait a moment with the first report: most containers run by then."""
+        first = self._reported is None and status["phase"] == "Pending" and not self._waiting
+        if first and self._now() < self._came + _LULL_S:
+            self._look_again(self._came + _LULL_S)
+            return True
+        return False
+
+    async def _vanished(self, error: KubeError) -> bool:
+        """After a refusal: whether the pod is gone, or worth another try."""
+        self._try_again()
+        if not isinstance(error, NotFound | Conflict):
+            _log.warning("reporting pod %s failed: %s", key_of(self.pod), error)
+            return False
+        try:
+            found = await self._shared.client.get(PODS, key_of(self.pod))
+        except NotFound:
+            self.gone = True
+        except KubeError:
+            return False
+        else:
+            self.gone = found["metadata"].get("uid") != self.uid
+        return self.gone
+
+    async def _leave(self) -> None:
+        """Let the server forget a pod that was to be deleted; forget what it has forgotten."""
+        while not self.gone and self.pod["metadata"].get("deletionTimestamp"):
+            try:
+                await self._shared.client.delete(PODS, key_of(self.pod), uid=self.uid, grace_s=0)
+            except (NotFound, Conflict):
+                self.gone = True
+            except KubeError as error:
+                _log.warning("deleting pod %s failed: %s", key_of(self.pod), error)
+                await self._shared.clock.sleep(1)
+            else:
+                return
+        if self.gone:
+            self.home.remove()
+
+    async def _rest(self) -> None:
+        if self._retry_at is None:
+            await self._wake.wait()
+            return
+        left_s = max(0.0, self._retry_at - self._now())
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), left_s)
+
+    def _look_again(self, at: float) -> None:
+        self._retry_at = at if self._retry_at is None else min(at, self._retry_at)
+
+    def _try_again(self) -> None:
+        self._failures += 1
+        self._look_again(self._now() + _RETRY.wait(self._failures) / 1000)
+
+    def _now(self) -> float:
+        return self._shared.clock.now().timestamp()
+
+
+def _revision(pod: Json) -> int:
+    return int(pod["metadata"].get("resourceVersion") or 0)

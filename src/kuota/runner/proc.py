@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions to the kernel about processes. Part of the shim, so it imports next to nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+
+SUBREAPER = 36
+
+
+def start_ticks(pid: int) -> int:
+    """When the process started, in clock ticks since boot; -1 when there is none.
+
+    A pid may come to mean another process, a pid with its start time cannot.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError):
+        return -1
+
+
+def children() -> list[int]:
+    """The pids of this process's children, zombies among them."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:  # a kernel without that file
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_child(name)]
+
+
+def _is_child(pid: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1]) == os.getpid()
+    except (OSError, IndexError):
+        return False
+
+
+def sweep(cookie: bytes) -> set[int]:
+    """Kill whatever carries the cookie in its environment, until nothing does."""
+    killed: set[int] = set()
+    for _ in range(100):
+        found = {int(name) for name in os.listdir("/proc") if name.isdigit() and _has(name, cookie)}
+        killed |= found
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        if not found:
+            break
+        time.sleep(0.01)
+    return killed
+
+
+def _has(pid: str, cookie: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return cookie in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def become_subreaper() -> None:
+    """Have orphaned descendants come to this process instead of init."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)

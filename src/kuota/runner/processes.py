@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of containers as processes: start, take up again, stop, and how they ended.
+
+Each run has a folder of its own, in which its shim keeps what is known. A `Process` here follows
+one of them without polling: through the pipe that ends with the first news, and through a pidfd.
+A shim that was killed is replaced: if its process still runs, the new one watches over it, and
+this process, to whom orphans come, learns the exit code that the shim took with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from .proc import start_ticks
+from .spawn import ShimStarter, take_lock
+
+COOKIE = "KUOTA_RUN"
+"""Names the run in its environment, so that what it left behind can be found."""
+_START_POLL_S = 0.01
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """A process to be. `uid` None stays as we are; `cgroup` "" stays where we are."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    uid: int | None = None
+    gid: int = 0
+    groups: tuple[int, ...] = ()
+    cgroup: str = ""
+    grace_s: float = 30
+    log_bytes: int = 10 << 20
+    log_files: int = 5
+
+
+class ShimState(msgspec.Struct, frozen=True, rename="camel"):
+    """What a shim wrote down. Times are seconds since 1970; None is "not yet" or "not known"."""
+
+    shim: int
+    shim_start: int
+    pid: int | None = None
+    pid_start: int = -1
+    started: float | None = None
+    finished: float | None = None
+    code: int | None = None
+    signal: int = 0
+    errno: int = 0
+    stage: int = 0
+    lost: int = 0
+    oom: int = 0
+    cgroup_errno: int = 0
+
+
+def shim_state(folder: str) -> ShimState | None:
+    """What the folder's shim wrote, None when there is nothing readable."""
+    try:
+        with open(folder + "/state", "rb") as file:
+            return msgspec.json.decode(file.read(), type=ShimState)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+class Process:
+    """One run. `on_change` is called when it started and when it ended."""
+
+    def __init__(
+        self, folder: str, cookie: str, shims: ShimStarter, on_change: Callable[[], None]
+    ) -> None:
+        self.folder = folder
+        self.state: ShimState | None = None
+        self.ended = False
+        self.exit_code: int | None = None
+        self._cookie = cookie
+        self._shims = shims
+        self._on_change = on_change
+        self._stop_at: float | None = None
+        self._killer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._watched: dict[int, Callable[[], None]] = {}
+
+    def start(self, launch: Launch) -> None:
+        """Start the run in its folder, which must be new. Raises OSError when there is no way."""
+        os.makedirs(self.folder, mode=0o700)
+        fifo = self.folder + "/out"
+        os.mkfifo(fifo, 0o600)
+        if launch.uid is not None:
+            os.chown(fifo, launch.uid, launch.gid)
+        plan = {
+            "argv": list(launch.argv),
+            "env": {**launch.env, COOKIE: self._cookie},
+            "cwd": launch.cwd,
+            "uid": launch.uid,
+            "gid": launch.gid,
+            "groups": list(launch.groups),
+            "cgroup": launch.cgroup,
+            "grace_s": launch.grace_s,
+        }
+        log = (launch.log_bytes, launch.log_files)
+        _write(self.folder + "/settings", msgspec.json.encode([*log, launch.cgroup]))
+        lock = take_lock(self.folder)
+        if lock is None:
+            raise FileExistsError(f"{self.folder} belongs to another shim")
+        self._spawn({**plan, **self._paths(*log)}, lock)
+
+    def adopt(self) -> None:
+        """Take up a run that another runner started, whatever became of it."""
+        self.state = shim_state(self.folder)
+        lock = take_lock(self.folder)
+        if lock is None:
+            self._follow_shim()
+        else:
+            self.state = shim_state(self.folder)  # its shim may just have written it and gone
+            self._replace_shim(lock)
+
+    def stop(self, grace_s: float) -> None:
+        """TERM to the process group, then KILL. Again with less grace, it ends sooner."""
+        at = self._loop.time() + grace_s
+        if self.ended or (self._stop_at is not None and self._stop_at <= at):
+            return
+        first = self._stop_at is None
+        self._stop_at = at
+        if self._killer is not None:
+            self._killer.cancel()
+        self._killer = self._loop.call_later(grace_s, self._kill)
+        if first and grace_s > 0:
+            self._signal(signal.SIGTERM)
+
+    def forget(self) -> None:
+        """Stop following the run, and leave it running."""
+        for fd in list(self._watched):
+            self._unwatch(fd)
+        if self._killer is not None:
+            self._killer.cancel()
+            self._killer = None
+
+    def _kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send to the group, if its leader is still ours; a zombie keeps the group's number."""
+        state = self.state
+        if self.ended or state is None or state.pid is None:
+            return
+        if start_ticks(state.pid) == state.pid_start:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(state.pid, number)
+
+    def _paths(self, log_bytes: int, log_files: int) -> dict[str, Any]:
+        return {
+            "dir": self.folder,
+            "fifo": self.folder + "/out",
+            "log": self.folder + "/log",
+            "log_bytes": log_bytes,
+            "log_files": log_files,
+        }
+
+    def _spawn(self, plan: dict[str, Any], lock: int) -> None:
+        """Start a shim that holds the lock; close our own hold of it."""
+        try:
+            pidfd, ready = self._shims.start(self.folder, plan, lock)
+        except InterruptedError:
+            # Whether it was started shows in who has the lock, once we have let go of it.
+            self._loop.call_soon(self._start_over, plan)
+        else:
+            self._watch(ready, self._shim_told)
+            self._watch(pidfd, lambda: self._shim_gone(pidfd))
+        finally:
+            os.close(lock)
+
+    def _start_over(self, plan: dict[str, Any]) -> None:
+        lock = take_lock(self.folder)
+        if lock is None or shim_state(self.folder) != self.state:
+            if lock is not None:
+                os.close(lock)
+            self.adopt()
+        else:
+            self._spawn(plan, lock)
+
+    def _follow_shim(self) -> None:
+        """Watch a living shim; wait for one that has not written yet."""
+        state = shim_state(self.folder)
+        if state is not None:
+            try:
+                fd = os.pidfd_open(state.shim)
+            except OSError:
+                self.adopt()  # it went just now, and its lock with it
+                return
+            if start_ticks(state.shim) == state.shim_start and state.pid is not None:
+                self._watch(fd, lambda: self._shim_gone(fd))
+                self._shim_told()
+                return
+            os.close(fd)
+        self._loop.call_later(_START_POLL_S, self.adopt)
+
+    def _shim_told(self) -> None:
+        state = shim_state(self.folder)
+        self.state = state or self.state
+        if self._stop_at is not None and state is not None and state.finished is None:
+            # Told to stop before there was anything to stop.
+            late = self._loop.time() >= self._stop_at
+            self._signal(signal.SIGKILL if late else signal.SIGTERM)
+        self._on_change()
+
+    def _shim_gone(self, pidfd: int) -> None:
+        with contextlib.suppress(ChildProcessError):  # ours only if the server that forked it died
+            os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
+        self.adopt()
+
+    def _replace_shim(self, lock: int) -> None:
+        """Without a living shim: the end as it was written, or a new shim to find it out."""
+        state = self.state
+        if state is None or state.pid is None or state.finished is not None:
+            os.close(lock)
+            self._end()
+            return
+        self._await_child(state)
+        log_bytes, log_files, cgroup = self._settings()
+        alive = _boot_time() <= (state.started or 0)
+        plan = {
+            **self._paths(log_bytes, log_files),
+            "adopt": state.pid if alive else -1,
+            "adopt_start": state.pid_start,
+            "started": state.started,
+            "cgroup": cgroup,
+            "cookie": f"{COOKIE}={self._cookie}".encode(),
+        }
+        self._spawn(plan, lock)
+
+    def _await_child(self, state: ShimState) -> None:
+        """Be there when the process ends, if it has become our own child."""
+        assert state.pid is not None
+        with contextlib.suppress(OSError):
+            fd = os.pidfd_open(state.pid)
+            if start_ticks(state.pid) == state.pid_start:
+                self._watch(fd, lambda: self._reap(fd))
+            else:
+                os.close(fd)
+
+    def _reap(self, fd: int) -> None:
+        with contextlib.suppress(ChildProcessError):
+            found = os.waitid(os.P_PIDFD, fd, os.WEXITED)
+            if found is not None:
+                killed = found.si_code != os.CLD_EXITED
+                self.exit_code = 128 + found.si_status if killed else found.si_status
+
+    def _end(self) -> None:
+        if self.exit_code is None and self.state is not None:
+            self.exit_code = self.state.code
+        self._reap_swept()
+        self.ended = True
+        self.forget()
+        self._on_change()
+
+    def _reap_swept(self) -> None:
+        """Bury what a replaced shim had to kill, where it has become our child."""
+        with contextlib.suppress(FileNotFoundError), open(self.folder + "/swept") as file:
+            for pid in file.read().split():
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(int(pid), os.WNOHANG)
+
+    def _settings(self) -> tuple[int, int, str]:
+        with open(self.folder + "/settings", "rb") as file:
+            return msgspec.json.decode(file.read(), type=tuple[int, int, str])
+
+    def _watch(self, fd: int, then: Callable[[], None]) -> None:
+        """Call `then` once when the descriptor has news, and close it."""
+        self._watched[fd] = then
+        self._loop.add_reader(fd, self._fired, fd)
+
+    def _fired(self, fd: int) -> None:
+        self._loop.remove_reader(fd)
+        then = self._watched.pop(fd)
+        try:
+            then()
+        finally:
+            os.close(fd)
+
+    def _unwatch(self, fd: int) -> None:
+        del self._watched[fd]
+        self._loop.remove_reader(fd)
+        os.close(fd)
+
+
+def _write(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def _boot_time() -> float:
+    """When this machine started, in seconds since 1970; before it nothing can be running."""
+    try:
+        with open("/proc/stat") as file:
+            return next(float(line.split()[1]) for line in file if line.startswith("btime"))
+    except (OSError, StopIteration, ValueError):
+        return 0.0

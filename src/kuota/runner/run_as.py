@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose rights a pod's processes have. Pure.
+
+The server writes who asked for the work into `kuota.dev/run-as-uid`, and lets nobody else write
+it. A runner that is not root can only be itself. One that is root becomes that user, and stays
+root only where its owner allowed it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .errors import LaunchError
+
+RUN_AS = "kuota.dev/run-as-uid"
+_FAULT = "CreateContainerConfigError"
+
+
+class RunAsPolicy(msgspec.Struct, frozen=True):
+    """What the runner may do. `uid` is its own; `fallback_uid` serves pods that name nobody."""
+
+    uid: int
+    allow_root: bool = False
+    fallback_uid: int | None = None
+
+
+class RunAs(msgspec.Struct, frozen=True):
+    """The user to become, None to stay as we are, and what to tell about it."""
+
+    uid: int | None = None
+    note: str = ""
+
+
+def run_as(pod: Json, container: Json, policy: RunAsPolicy) -> RunAs:
+    """The user of one container. Raises LaunchError when there is none it may run as."""
+    asked = _security(pod, container, "runAsUser")
+    if policy.uid != 0:
+        return RunAs(None, _differs(asked, policy.uid))
+    uid = _named(pod)
+    if uid is None:
+        uid = policy.fallback_uid
+    if uid is None and not policy.allow_root:
+        raise LaunchError(
+            _FAULT, f"the pod names no user in {RUN_AS}, and may not run as root", permanent=True
+        )
+    if uid in (None, 0) and policy.allow_root and isinstance(asked, int):
+        uid = asked  # root may become anyone
+    uid = uid or 0
+    if uid == 0:
+        _check_root(pod, container, policy)
+    return RunAs(uid, _differs(asked, uid))
+
+
+def _check_root(pod: Json, container: Json, policy: RunAsPolicy) -> None:
+    if not policy.allow_root:
+        raise LaunchError(_FAULT, "the pod would run as root, which is not allowed", permanent=True)
+    if _security(pod, container, "runAsNonRoot"):
+        raise LaunchError(_FAULT, "the pod has runAsNonRoot and would run as root", permanent=True)
+
+
+def _named(pod: Json) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(RUN_AS)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise LaunchError(_FAULT, f"{RUN_AS} is {text!r}, not a number", permanent=True)
+    return int(text)
+
+
+def _security(pod: Json, container: Json, name: str) -> object:
+    """What the container asks for, else the pod, else None."""
+    for place in (container, pod.get("spec") or {}):
+        value: object = (place.get("securityContext") or {}).get(name)
+        if value is not None:
+            return value
+    return None
+
+
+def _differs(asked: object, uid: int) -> str:
+    if asked is None or asked == uid:
+        return ""
+    return f"runs as user {uid}: runAsUser {asked} is not followed"

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All of a runner in one piece: the agent of this machine and the controllers of Jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from kuota.api.base import Key
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.events import EventRecorder
+from kuota.kube.resources import JOBS, PODS
+
+from .agent import Agent
+from .cgroups import Cgroups
+from .cron_controller import CronController
+from .job_controller import JobController
+from .job_rules import Pace
+from .job_trim import trimmed_job, trimmed_pod
+from .logs import LogQuery
+from .mirror import Mirror
+from .nodes import NodePlan
+from .settings import RunnerSettings
+
+
+class Runner:
+    """Runs Jobs and pods on this machine while `run` runs; processes outlive it."""
+
+    def __init__(
+        self,
+        client: Client,
+        plans: Sequence[NodePlan],
+        settings: RunnerSettings,
+        *,
+        clock: Clock | None = None,
+        pace: Pace | None = None,
+        recorder: EventRecorder | None = None,
+        cgroups: Cgroups | None = None,
+    ) -> None:
+        when = clock or SystemClock()
+        self._jobs = Mirror(client, JOBS, trim=trimmed_job, clock=when)
+        self._pods = Mirror(client, PODS, trim=trimmed_pod, clock=when)
+        self._agent = Agent(client, self._pods, plans, settings, clock=when, cgroups=cgroups)
+        self._job_controller = JobController(
+            client, self._jobs, self._pods, clock=when, pace=pace, recorder=recorder
+        )
+        self._cron_controller = CronController(client, self._jobs, clock=when, recorder=recorder)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for part in (
+                self._jobs,
+                self._pods,
+                self._job_controller,
+                self._cron_controller,
+                self._agent,
+            ):
+                group.create_task(part.run())
+
+    def read_log(
+        self, key: Key, container: str, query: LogQuery, *, previous: bool = False
+    ) -> AsyncGenerator[bytes, None]:
+        """The log of a container. Raises LookupError when there is none here."""
+        return self._agent.read_log(key, container, query, previous=previous)

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small parent of one container process: starts it, keeps its log, writes down how it ended.
+
+Stands alone: it imports only what costs little, and needs nobody once it has started, so that the
+runner may come and go. Shims are forked by a server (`serve`) that the runner starts with
+`python -I -S`. A plan arrives through a descriptor and is never on disk, since it holds the
+environment. Everything a shim tells is in the file `state`, which is always whole; the runner
+reads it when the pipe `ready` ends and when the shim does.
+
+Two moments matter. The process may run only after its pid is on disk, so it waits at a gate which
+opens then, and dies if the shim does first: what runs can always be found again. And the end is
+written only after all descendants are dead, orphans included: what is reported as ended holds no
+device. A lock handed down by the runner is held for life, so that nobody mistakes a shim that has
+not written yet for one that never was.
+
+The log is a FIFO that the process itself keeps open, so that writing to it never fails: without a
+reader it waits. After a shim was killed another one is started to `adopt` the process: it goes on
+with the log, and reports an end whose exit code nobody knows.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+from .proc import become_subreaper, children, start_ticks, sweep
+from .shim_log import Log
+
+IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that this interpreter treats in its own way, and its child should not."""
+CHUNK = 1 << 16
+BECOME, ENTER, EXECUTE = 1, 2, 3
+"""What was being done when the start failed: become the user, enter the directory, execute."""
+
+
+class State:
+    """The file `state`: numbers by name, replaced as a whole."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = folder + "/state"
+        self._numbers: dict[str, float] = {
+            "shim": os.getpid(),
+            "shimStart": start_ticks(os.getpid()),
+        }
+
+    def write(self, **numbers: float) -> None:
+        self._numbers.update(numbers)
+        text = ", ".join(f'"{name}": {value!r}' for name, value in self._numbers.items())
+        fresh = self._path + ".new"
+        with open(fresh, "w") as file:
+            file.write("{" + text + "}\n")
+        os.rename(fresh, self._path)
+
+
+def serve() -> None:
+    """Fork a shim for each request at standard input, a socket, until it is closed.
+
+    A request is one byte and four descriptors: plan, errors, ready, lock; the answer is one byte
+    and the shim's pidfd. Forking costs a tenth of starting another interpreter.
+    """
+    line = socket.socket(fileno=0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for shims here
+    while True:
+        request, fds, _, _ = socket.recv_fds(line, 1, 4)
+        if not request:
+            return
+        pid = os.fork()
+        if pid == 0:
+            _become_shim(*fds)
+        pidfd = os.pidfd_open(pid)
+        socket.send_fds(line, [b"p"], [pidfd])
+        for fd in (*fds, pidfd):
+            os.close(fd)
+
+
+def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
+    """Let go of the server that forked us, work, and end."""
+    try:
+        for number in (0, 1, 2):  # 0 was the line to the runner
+            os.dup2(errors, number)
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for fd in (source, errors, ready, lock):
+            os.set_inheritable(fd, False)
+        plan = marshal.loads(_whole(source))
+        for fd in (source, errors):
+            os.close(fd)
+        work(plan, ready)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+    os._exit(0)
+
+
+def work(plan: dict[str, Any], ready: int) -> None:
+    """Do what the plan says, to the end. Closing `ready` tells that the state has news."""
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
+    state = State(plan["dir"])
+    log = Log(plan["log"], plan["log_bytes"], plan["log_files"])
+    # Open for writing too: without any writer, polling would report an end for ever.
+    source = os.open(plan["fifo"], os.O_RDWR | os.O_NONBLOCK)
+    become_subreaper()
+    if "adopt" in plan:
+        _adopt(plan["adopt"], plan, state, source, log, ready)
+    else:
+        _run(plan, state, source, log, ready)
+
+
+def _whole(fd: int) -> bytes:
+    parts = []
+    while part := os.read(fd, CHUNK):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
+    gate_read, gate = os.pipe()
+    verdict, verdict_write = os.pipe()
+    sink = os.open(plan["fifo"], os.O_RDWR)
+    pid = os.fork()
+    if pid == 0:
+        os.close(gate)
+        _child(plan, gate_read, verdict_write, sink)
+    os.close(gate_read)
+    os.close(verdict_write)
+    os.close(sink)
+    pidfd = os.pidfd_open(pid)
+    fault = _join_cgroup(plan["cgroup"], pid)
+    state.write(pid=pid, pidStart=start_ticks(pid), started=time.time(), cgroupErrno=fault)
+    os.write(gate, b"g")
+    os.close(gate)
+    refused = os.read(verdict, 16)
+    os.close(verdict)
+    if refused:
+        os.waitpid(pid, 0)
+        errno, _, stage = refused.partition(b" ")
+        state.write(finished=time.time(), errno=int(errno), stage=int(stage))
+        return
+    os.close(ready)
+    _pump([pidfd], source, log)
+    status = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOWAIT)
+    killed = status is not None and status.si_code != os.CLD_EXITED
+    number = 0 if status is None else status.si_status
+    if killed and number == signal.SIGTERM:
+        _wait_for_others(pid, plan["grace_s"], source, log)
+    finished = time.time()
+    _kill_group(pid)  # before the pid is reaped, and so before it can mean another process
+    _kill_orphans()
+    _drain(source, log)
+    ending = {"signal": number, "code": 128 + number} if killed else {"signal": 0, "code": number}
+    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), **ending)
+
+
+def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
+    """Watch a process that another shim started, if it is still the one, then report its end."""
+    began = plan["adopt_start"]
+    state.write(pid=pid, pidStart=began, started=plan["started"])
+    os.close(ready)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except (OSError, OverflowError):
+        pidfd = -1
+    if pidfd >= 0 and start_ticks(pid) == began:
+        _pump([pidfd], source, log)
+    finished = time.time()
+    with open(plan["dir"] + "/swept", "w") as file:
+        file.write(" ".join(str(pid) for pid in sweep(plan["cookie"])))
+    _drain(source, log)
+    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), lost=1)
+
+
+def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
+    """Become the container's process. Never returns: it says why and ends when it cannot."""
+    stage = BECOME
+    try:
+        os.setsid()
+        if os.read(gate, 1) != b"g":
+            os._exit(127)
+        _become(plan["uid"], plan["gid"], plan["groups"])
+        stage = ENTER
+        os.makedirs(plan["cwd"], exist_ok=True)
+        os.chdir(plan["cwd"])
+        stage = EXECUTE
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        os.dup2(sink, 1)
+        os.dup2(sink, 2)
+        for number in CHANGED:
+            signal.signal(number, signal.SIG_DFL)
+        os.umask(0o022)
+        os.execvpe(plan["argv"][0], plan["argv"], plan["env"])
+    except BaseException as fault:
+        os.write(verdict, b"%d %d" % (getattr(fault, "errno", None) or 5, stage))
+    os._exit(127)
+
+
+def _become(uid: int | None, gid: int, groups: list[int]) -> None:
+    if uid is not None:
+        os.setgroups(groups)
+        os.setgid(gid)
+        os.setuid(uid)
+
+
+def _pump(pidfds: list[int], source: int, log: Log, until: float | None = None) -> bool:
+    """Carry output to the log until one of the processes has ended; False when time is up."""
+    poll = select.poll()
+    for fd in (*pidfds, source):
+        poll.register(fd, select.POLLIN)
+    while True:
+        left_ms = None if until is None else max(0.0, until - time.monotonic()) * 1000
+        events = poll.poll(left_ms)
+        if not events:
+            return False
+        for fd, _ in events:
+            if fd != source:
+                return True
+            _carry(source, log)
+
+
+def _wait_for_others(pid: int, grace_s: float, source: int, log: Log) -> None:
+    """Let the rest of a group that was told to end do so in its own time.
+
+    A shell dies of TERM at once; what it had started may be busy saving its work.
+    """
+    until = time.monotonic() + grace_s
+    while others := [child for child in children() if child != pid]:
+        pidfds = [os.pidfd_open(child) for child in others]
+        in_time = _pump(pidfds, source, log, until)
+        for fd in pidfds:
+            os.close(fd)
+        if not in_time:
+            return
+        for child in others:
+            os.waitpid(child, os.WNOHANG)
+
+
+def _drain(source: int, log: Log) -> None:
+    while _carry(source, log):
+        pass
+
+
+def _carry(source: int, log: Log) -> bool:
+    """Move what is there to the log; False when there is nothing.
+
+    A full disk loses output, as it does for everyone else on the machine, and not the process.
+    """
+    try:
+        chunk = os.read(source, CHUNK)
+    except BlockingIOError:
+        return False
+    try:
+        log.write(chunk)
+    except OSError as fault:
+        print(f"log: {fault}", file=sys.stderr)
+    return bool(chunk)
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _kill_orphans() -> None:
+    """Kill and reap every descendant: each becomes our child when its own parent dies."""
+    while True:
+        for child in children():
+            try:
+                os.kill(child, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _join_cgroup(folder: str, pid: int) -> int:
+    if not folder:
+        return 0
+    try:
+        with open(folder + "/cgroup.procs", "w") as file:
+            file.write(str(pid))
+    except OSError as fault:
+        return fault.errno or 5
+    return 0
+
+
+def _oom_kills(folder: str) -> int:
+    """How often the kernel killed for want of memory in the cgroup."""
+    try:
+        with open(folder + "/memory.events") as file:
+            counts = dict(line.split() for line in file)
+    except (OSError, ValueError):
+        return 0
+    return int(counts.get("oom_kill", 0))

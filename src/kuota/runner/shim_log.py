@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The log of one run: lines with a time stamp, in files that are rotated by size.
+
+`log` is the newest, `log.1` the one before. Part of the shim, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+STAMP_BYTES = 31
+
+
+class Log:
+    """A file of lines that start with a time stamp of fixed width, and its older neighbours."""
+
+    def __init__(self, path: str, limit_bytes: int, files: int) -> None:
+        self._path, self._limit, self._files = path, limit_bytes, files
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._size = os.fstat(self._file.fileno()).st_size
+        self._fresh_line = True
+
+    def write(self, chunk: bytes) -> None:
+        """Add output as it came; a line's stamp is the time of its first byte."""
+        if self._size >= self._limit:
+            # A line stays whole, unless it is itself longer than a file may be.
+            rest = b"" if self._fresh_line else chunk[: chunk.find(b"\n") + 1]
+            if rest:
+                self._append(rest)
+                chunk = chunk[len(rest) :]
+            if self._fresh_line or self._size >= 2 * self._limit:
+                self._rotate()
+        if chunk:
+            self._append(chunk)
+
+    def _append(self, chunk: bytes) -> None:
+        stamp = _stamp()
+        text = chunk.replace(b"\n", b"\n" + stamp)
+        ends = chunk.endswith(b"\n")
+        if ends:
+            text = text[: -len(stamp)]
+        if self._fresh_line:
+            text = stamp + text
+        self._fresh_line = ends
+        self._size += self._file.write(text)
+
+    def _rotate(self) -> None:
+        for number in range(self._files - 1, 0, -1):
+            older = f"{self._path}.{number}"
+            newer = f"{self._path}.{number - 1}" if number > 1 else self._path
+            try:
+                os.rename(newer, older)
+            except FileNotFoundError:
+                continue
+        self._file.close()
+        self._file = open(self._path, "wb", buffering=0)  # noqa: SIM115
+        self._size = 0
+        self._fresh_line = True
+
+
+def _stamp() -> bytes:
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ " % rest

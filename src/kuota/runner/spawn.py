@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts shims: hands each one its plan, a lock and a bell, and forgets it.
+
+Shims are forked by a small server, which is started when first needed and again when it was
+killed. It gets an empty environment (a container's own could change how an interpreter starts,
+and that interpreter may be root) and its own session, and ends when this process does.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import marshal
+import os
+import socket
+import sys
+from typing import Any
+
+_SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_BOOT = f"import sys; sys.path.append({_SOURCE!r}); from kuota.runner.shim import serve; serve()"
+_TRIES = 3
+
+
+class ShimStarter:
+    """The line to the server that forks shims. `close` ends the server, and no shim."""
+
+    def __init__(self) -> None:
+        self._line: socket.socket | None = None
+        self._server = 0
+
+    def start(self, folder: str, plan: dict[str, Any], lock: int) -> tuple[int, int]:
+        """Start a shim in the folder. Returns its pidfd, and a pipe that ends with its first news.
+
+        Raises InterruptedError when the server died and may or may not have started the shim:
+        close the lock, then see whether somebody else has it.
+        """
+        source = _memory_file(marshal.dumps(plan))
+        errors = os.open(folder + "/shim.err", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        ready, ready_write = os.pipe()
+        try:
+            pidfd = self._ask([source, errors, ready_write, lock])
+        except BaseException:
+            os.close(ready)
+            raise
+        finally:
+            for fd in (source, errors, ready_write):
+                os.close(fd)
+        return pidfd, ready
+
+    def close(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+            os.waitpid(self._server, 0)
+
+    def _ask(self, fds: list[int]) -> int:
+        line = self._sent(fds)
+        try:
+            _, (pidfd, *_), _, _ = socket.recv_fds(line, 1, 1)
+        except (OSError, ValueError):
+            self.close()
+            raise InterruptedError("the server of shims died") from None
+        return pidfd
+
+    def _sent(self, fds: list[int]) -> socket.socket:
+        """Send the request, to a fresh server where the old one is gone."""
+        for _ in range(_TRIES):
+            line = self._line or self._started()
+            try:
+                socket.send_fds(line, [b"s"], fds)
+            except OSError:
+                self.close()
+            else:
+                return line
+        raise OSError("the server of shims cannot be started; see its errors above")
+
+    def _started(self) -> socket.socket:
+        line, theirs = socket.socketpair()
+        with theirs:
+            argv = [sys.executable, "-I", "-S", "-c", _BOOT]
+            actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0)]
+            self._server = os.posix_spawn(
+                sys.executable, argv, {}, file_actions=actions, setsid=True
+            )
+        self._line = line
+        return line
+
+
+def _memory_file(content: bytes) -> int:
+    """A file that exists in memory only, open at its beginning."""
+    fd = os.memfd_create("plan")
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def take_lock(folder: str) -> int | None:
+    """The folder's lock, None while a shim lives that holds it."""
+    fd = os.open(folder + "/lock", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volumes as directories: makes them, fills those of ConfigMaps and Secrets, links their mounts.
+
+A hostPath volume is that very path. Everything else lies in the pod's own home, belongs to the
+pod's user, and goes with the pod. All of it is made once, before the first process of the pod: from
+then on these directories are its user's, and a runner that is root has no business in them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from kuota.api.base import Json
+
+from .container_env import Sources, config_map_values, field, resource_field, secret_values
+from .errors import LaunchError
+from .launch import Mount
+from .pod_home import PodHome
+
+Files = dict[str, bytes]
+_WAITS = "ContainerCreating"
+_MODE = 0o644
+
+
+def volume_paths(pod: Json, home: PodHome) -> dict[str, str]:
+    """The real path of each volume, by name."""
+    return {
+        each["name"]: (each.get("hostPath") or {}).get("path") or home.volume(each["name"])
+        for each in pod["spec"].get("volumes") or ()
+    }
+
+
+def make_volumes(pod: Json, home: PodHome, sources: Sources, uid: int | None) -> None:
+    """Make all volumes of the pod, for that user where one is given. Raises LaunchError."""
+    for volume in pod["spec"].get("volumes") or ():
+        if "hostPath" in volume:
+            _check_host_path(volume["hostPath"], uid)
+            continue
+        files = _files(pod, volume, sources)
+        path = home.volume(volume["name"])
+        os.makedirs(path, exist_ok=True)
+        for file, content in (files or {}).items():
+            _write(path, file, content, _mode(volume))
+
+
+def link_mounts(home: PodHome, mounts: Sequence[Mount]) -> None:
+    """Let each mount path lead to its directory from inside the pod's root."""
+    for each in mounts:
+        place = home.root + each.path
+        if os.path.lexists(place) or each.path == "/":
+            continue
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if each.source.startswith(home.path) and not os.path.exists(each.source):
+            os.makedirs(each.source)  # a subPath that nobody has made yet
+        os.symlink(each.source, place)
+
+
+def hand_over(home: PodHome, uid: int | None) -> None:
+    """Let the pod's user have its root and its volumes."""
+    for path in (home.root, *(entry.path for entry in os.scandir(home.path + "/volumes"))):
+        if uid is not None:
+            _give(path, uid)
+
+
+def references(pod: Json) -> tuple[set[str], set[str]]:
+    """The names of the ConfigMaps and of the Secrets that the pod speaks of."""
+    maps: set[str] = set()
+    secrets: set[str] = set()
+    spec = pod["spec"]
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind) or ():
+            for entry in container.get("envFrom") or ():
+                _note(maps, (entry.get("configMapRef") or {}).get("name"))
+                _note(secrets, (entry.get("secretRef") or {}).get("name"))
+            for entry in container.get("env") or ():
+                source = entry.get("valueFrom") or {}
+                _note(maps, (source.get("configMapKeyRef") or {}).get("name"))
+                _note(secrets, (source.get("secretKeyRef") or {}).get("name"))
+    for volume in spec.get("volumes") or ():
+        for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            _note(maps, (part.get("configMap") or {}).get("name"))
+            secret = part.get("secret") or {}
+            _note(secrets, secret.get("secretName") or secret.get("name"))
+    return maps, secrets
+
+
+def _note(names: set[str], name: str | None) -> None:
+    if name:
+        names.add(name)
+
+
+def _check_host_path(asked: Json, uid: int | None) -> None:
+    """Make the path where that is asked for; as root for nobody else, who may not do so himself."""
+    path, kind = asked.get("path") or "", asked.get("type") or ""
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise LaunchError("StartError", f"hostPath {path!r} is no absolute path", permanent=True)
+    if os.path.exists(path):
+        return
+    if kind == "DirectoryOrCreate" and not uid:
+        os.makedirs(path)
+    elif kind == "FileOrCreate" and not uid:
+        _write(os.path.dirname(path), os.path.basename(path), b"", _MODE)
+    elif kind:
+        raise LaunchError(_WAITS, f"hostPath {path} does not exist")
+
+
+def _files(pod: Json, volume: Json, sources: Sources) -> Files | None:
+    """What is in the volume at first; None for an empty one. Raises LaunchError."""
+    if "projected" in volume:
+        files: Files = {}
+        for part in volume["projected"].get("sources") or ():
+            files.update(_part(pod, part, sources) or {})
+        return files
+    if "emptyDir" in volume or len(volume) == 1:
+        return None
+    found = _part(pod, volume, sources)
+    if found is None:
+        kind = ", ".join(name for name in volume if name != "name")
+        message = f"volume {volume['name']!r} is a {kind}, which is not offered here"
+        raise LaunchError("StartError", message, permanent=True)
+    return found
+
+
+def _part(pod: Json, part: Json, sources: Sources) -> Files | None:
+    if "configMap" in part:
+        named = part["configMap"]
+        return _chosen(named, named.get("name"), sources.config_maps, config_map_values)
+    if "secret" in part:
+        named = part["secret"]
+        name = named.get("secretName") or named.get("name")
+        return _chosen(named, name, sources.secrets, secret_values)
+    if "downwardAPI" in part:
+        return {
+            item["path"]: _downward(pod, item, sources).encode()
+            for item in part["downwardAPI"].get("items") or ()
+        }
+    if "serviceAccountToken" in part:
+        return {}  # nobody here would ask for it
+    return None
+
+
+def _downward(pod: Json, item: Json, sources: Sources) -> str:
+    if "fieldRef" in item:
+        return field(pod, item["fieldRef"].get("fieldPath") or "", sources)
+    return resource_field(pod, {"name": ""}, item.get("resourceFieldRef") or {}, sources)
+
+
+def _chosen(
+    asked: Json,
+    name: str | None,
+    objects: Mapping[str, Json],
+    values: Callable[[Json], Files],
+) -> Files:
+    found = objects.get(name or "")
+    if found is None:
+        if asked.get("optional"):
+            return {}
+        raise LaunchError(_WAITS, f'"{name}" not found')
+    files = values(found)
+    items = asked.get("items")
+    if not items:
+        return files
+    missing = [item["key"] for item in items if item["key"] not in files]
+    if missing and not asked.get("optional"):
+        raise LaunchError(_WAITS, f'"{name}" has no key {missing[0]!r}')
+    return {item["path"]: files[item["key"]] for item in items if item["key"] in files}
+
+
+def _mode(volume: Json) -> int:
+    for kind in ("configMap", "secret", "projected", "downwardAPI"):
+        if kind in volume:
+            return int(volume[kind].get("defaultMode") or _MODE)
+    return _MODE
+
+
+def _write(folder: str, name: str, content: bytes, mode: int) -> None:
+    """Write a file of that name below the folder. The name may not lead out of it."""
+    if name.startswith("/") or ".." in name.split("/"):
+        raise LaunchError("StartError", f"path {name!r} leads out of its volume", permanent=True)
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(content)
+        os.fchmod(fd, mode)
+
+
+def _give(path: str, uid: int) -> None:
+    os.chmod(path, 0o700)
+    os.chown(path, uid, -1)
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            os.chown(os.path.join(folder, name), uid, -1, follow_symlinks=False)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to an object before it is stored: read, cleaned, filled in, reviewed, checked.
+
+Objects arrive in the version of the request and leave in the one they are stored in. Faults are
+told in the words of the version that was written. Hooks take the place of webhooks: whoever
+assembles the server passes functions that may change an object, or refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import Invalid
+from kuota.api.gates import Gates
+
+from . import kind_rules
+from .columns import mapped
+from .kinds import Kind
+from .metadata import NAMELESS, born, content, succeeding
+from .requests import Target, User
+from .status import Refused, bad_request, conflict, invalid
+from .structure import Cleaning
+from .versions import served_form, stored_form
+
+_OF_STATUS = ("apiVersion", "kind", "metadata", "status")
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """One write, as a hook sees it: the object as it would be stored, and what it replaces."""
+
+    kind: Kind
+    object: Json
+    old: Json | None
+    user: User
+    subresource: str = ""
+    dry_run: bool = False
+
+
+Hook = Callable[[Review], Json]
+"""Returns the object, changed or not; raises `kuota.api.faults.Invalid` or Refused to refuse."""
+
+
+Owned = Callable[[Json], Json]
+"""Returns the object with its managedFields brought up to date."""
+
+
+class Write(msgspec.Struct, frozen=True, kw_only=True):
+    """Who writes, and how: the options that create, replace and patch have in common."""
+
+    user: User
+    now: datetime
+    manager: str = ""
+    dry_run: bool = False
+    validation: str = ""
+    duplicates: tuple[str, ...] = ()
+
+
+class Admission:
+    """Prepares objects for the store. Reads and writes nothing itself."""
+
+    def __init__(self, hooks: Sequence[Hook] = (), gates: Gates | None = None) -> None:
+        self._hooks = tuple(hooks)
+        self._gates = gates or Gates()
+
+    def created(
+        self, target: Target, written: Json, write: Write, owned: Owned | None = None
+    ) -> tuple[Json, list[str]]:
+        """The object as it is to be stored, and warnings. The argument may be changed.
+
+        `owned` records who wrote what, before the server adds what it makes up.
+        """
+        kind, version = target.kind, target.version
+        identify(target, written)
+        obj, warnings = cleaned(target, written, write)
+        metadata = mapped(obj.get("metadata"))
+        obj["metadata"] = born(metadata, kind, target.namespace, write.now)
+        if not obj["metadata"].get("name"):
+            raise invalid(kind, "", [NAMELESS])
+        if version.status:
+            obj.pop("status", None)
+        obj = kind_rules.filled_new(kind, version, obj, self._gates)
+        stored = stored_form(kind, obj)
+        if owned is not None:
+            stored = owned(stored)
+        kind_rules.generate(kind, stored)
+        stored = self._reviewed(target, stored, None, write)
+        self._check(target, stored, None)
+        return stored, warnings
+
+    def updated(
+        self, target: Target, written: Json, old: Json, write: Write
+    ) -> tuple[Json, list[str]]:
+        """What replaces the stored object `old`, and warnings. `old` is left as it is."""
+        kind, version = target.kind, target.version
+        identify(target, written)
+        if target.subresource == "status":
+            written = {name: written[name] for name in _OF_STATUS if name in written}
+        obj, warnings = cleaned(target, written, write)
+        _check_identity(target, obj, old)
+        obj = kind_rules.filled_changed(kind, version, obj, target.subresource)
+        new = _separated(target, stored_form(kind, obj), old)
+        new = self._reviewed(target, new, old, write)
+        new["metadata"] = _counted(target, new, old)
+        self._check(target, new, old)
+        return new, warnings
+
+    def _reviewed(self, target: Target, obj: Json, old: Json | None, write: Write) -> Json:
+        for hook in self._hooks:
+            review = Review(
+                kind=target.kind,
+                object=obj,
+                old=old,
+                user=write.user,
+                subresource=target.subresource,
+                dry_run=write.dry_run,
+            )
+            try:
+                obj = hook(review)
+            except Invalid as error:
+                raise invalid(target.kind, obj["metadata"].get("name", ""), error.errors) from None
+        return obj
+
+    def _check(self, target: Target, obj: Json, old: Json | None) -> None:
+        kind, version = target.kind, target.version
+        before = None if old is None else served_form(kind, old, version.name)
+        after = served_form(kind, obj, version.name)
+        found = kind_rules.faults(kind, version, after, before, self._gates)
+        if found:
+            raise invalid(kind, str(obj["metadata"].get("name", "")), found)
+
+
+def identify(target: Target, obj: Json) -> None:
+    """Fill in what the path says, and refuse what contradicts it. The object is changed."""
+    for field, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
+        found = obj.setdefault(field, wanted)
+        if found != wanted:
+            raise bad_request(
+                f"the {field} in the data ({str(found)[:100]}) does not match "
+                f"the expected {field} ({wanted})"
+            )
+    metadata = obj.setdefault("metadata", {})
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+    found = metadata.get("namespace")
+    if target.kind.namespaced and found and found != target.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if target.name and metadata.setdefault("name", target.name) != target.name:
+        raise bad_request(
+            f"the name of the object ({str(metadata['name'])[:100]}) does not match "
+            f"the name on the URL ({target.name})"
+        )
+
+
+def cleaned(target: Target, obj: Json, write: Write) -> tuple[Json, list[str]]:
+    """The object with known fields only; warnings or a refusal about the others."""
+    cleaning = Cleaning()
+    result = cleaning.clean(obj, target.version.structure)
+    said = [f'duplicate field "{path}"' for path in write.duplicates]
+    said += [f'unknown field "{path}"' for path in cleaning.unknown]
+    kind = target.kind
+    if said and write.validation == "Strict":
+        raise bad_request(
+            f'{kind.kind} in version "{target.version.name}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {', '.join(said)}"
+        )
+    if cleaning.mistyped:
+        raise _mistyped(target, result, cleaning)
+    if result is obj:
+        result = dict(obj)
+    return result, [] if write.validation == "Ignore" else said
+
+
+def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> Refused:
+    """Kubernetes' own kinds do not decode then; of the others, the fields are told."""
+    if not target.kind.strategic:
+        name = mapped(obj.get("metadata")).get("name")
+        return invalid(target.kind, str(name or target.name), cleaning.mistyped)
+    faults = "; ".join(str(each) for each in cleaning.mistyped)
+    return bad_request(
+        f'{target.kind.kind} in version "{target.version.name}" cannot be handled as a '
+        f"{target.kind.kind}: {faults}"
+    )
+
+
+def _check_identity(target: Target, obj: Json, old: Json) -> None:
+    """An update that names a uid or a resourceVersion is only for that object, at that version."""
+    metadata, current = obj["metadata"], old["metadata"]
+    uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+    if uid and uid != current["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        raise conflict(target.kind, target.name, why + str(current["uid"]))
+    if revision and revision != current["resourceVersion"]:
+        raise conflict(target.kind, target.name)
+
+
+def _separated(target: Target, new: Json, old: Json) -> Json:
+    """Status is written through its subresource only, and nothing else through that."""
+    if target.subresource == "status":
+        metadata = dict(old["metadata"])
+        if "managedFields" in new["metadata"]:
+            metadata["managedFields"] = new["metadata"]["managedFields"]
+        rest = {name: value for name, value in old.items() if name != "status"}
+        rest["metadata"] = metadata
+        return rest | ({"status": new["status"]} if "status" in new else {})
+    result = dict(new)
+    if target.version.status:
+        result.pop("status", None)
+        if "status" in old:
+            result["status"] = old["status"]
+    if target.kind.resource == "namespaces" and "spec" in old:
+        result["spec"] = old["spec"]
+    result["metadata"] = succeeding(mapped(new.get("metadata")), old["metadata"])
+    return result
+
+
+def _counted(target: Target, new: Json, old: Json) -> Json:
+    """The metadata with its generation, which counts changes other than of metadata and status."""
+    metadata: Json = new["metadata"]
+    if not target.kind.generations:
+        return metadata
+    apart = target.version.status
+    if content(new, with_status=not apart) == content(old, with_status=not apart):
+        return metadata
+    return metadata | {"generation": int(old["metadata"].get("generation") or 0) + 1}

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded API server without a transport: one request in, one answer out.
+
+Whatever a client sends gets an answer: refusals are Status objects, and a fault of ours is one too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from kuota.api.base import Json, Key
+from kuota.api.gates import Gates
+
+from . import crd
+from .admission import Admission, Hook
+from .auth import TEAM, Access, Roles, known, refusal
+from .builtin_kinds import CRD_GROUP, builtin_kinds
+from .collector import Collector, StoreWriter
+from .columns import dig
+from .documents import Documents
+from .kinds import Kind, Kinds
+from .metadata import timestamp
+from .namespaces import Namespaces, tell_failure
+from .pods import LogSource, priority_hook
+from .reading import Reading
+from .requests import ADMINS, Request, Response, Target, User, refused, target
+from .rest import Rest
+from .run_as import run_as_hook
+from .status import Refused, forbidden, not_allowed, too_large
+from .store import Store, StoreError
+from .verbs import Verbs
+from .watching import Watching
+
+LOG = logging.getLogger(__name__)
+LARGEST_BODY = 3 * 1024 * 1024
+_CRDS = f"customresourcedefinitions.{CRD_GROUP}"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ApiServer:
+    """Serves a store. `start` takes up what was under way, `close` ends what it runs."""
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Kinds | None = None,
+        *,
+        clock: Callable[[], datetime] = _now,
+        hooks: Sequence[Hook] = (),
+        logs: LogSource | None = None,
+        gates: Gates | None = None,
+    ) -> None:
+        self.store = store
+        self.kinds = kinds or builtin_kinds()
+        self.roles = Roles(self._team_of)
+        self._clock = clock
+        admission = Admission((run_as_hook, priority_hook(store), *hooks), gates)
+        self._rest = Rest(store, self.kinds, admission, self._written)
+        self._reading = Reading(store, clock)
+        self._namespaces = Namespaces(store, self.kinds, clock)
+        self._documents = Documents(self.kinds)
+        watching = Watching(store, self._reading)
+        self._verbs = Verbs(
+            self._rest, self._reading, watching, self.kinds, self.roles, store, clock, logs
+        )
+        self._collecting: asyncio.Task[None] | None = None
+        self._builtin = frozenset(kind.group for kind in self.kinds)
+        self._namespaces.found()
+        for each in store.list(_CRDS).items:
+            self._install(each)
+
+    async def start(self) -> None:
+        """Collect what loses its owners, from now on, and take up deletions that were under way."""
+        if self._collecting is None:
+            writer = StoreWriter(self.store, self.kinds, self._clock, self._written)
+            collector = Collector(self.store, self.kinds, writer)
+            self._collecting = asyncio.get_running_loop().create_task(collector.run())
+            self._collecting.add_done_callback(lambda task: tell_failure(task, "collection"))
+        self._namespaces.resume(self._rest)
+
+    async def close(self) -> None:
+        if self._collecting is not None:
+            self._collecting.cancel()
+            await asyncio.gather(self._collecting, return_exceptions=True)
+            self._collecting = None
+        await self._namespaces.close()
+
+    async def handle(self, request: Request) -> Response:
+        """The answer to a request. Never raises."""
+        try:
+            if len(request.body) > LARGEST_BODY:
+                raise too_large(LARGEST_BODY)
+            return await self._answer(self._as_user(request))
+        except Refused as error:
+            return refused(error)
+        except RecursionError:
+            return refused(Refused(400, "BadRequest", "the request is nested too deep"))
+        except StoreError as error:
+            LOG.error("%s %s: %s", request.method, request.path, error)
+            return refused(Refused(500, "InternalError", f"the store failed: {error}"))
+        except Exception as error:
+            LOG.exception("%s %s failed", request.method, request.path)
+            message = f"an error on the server: {type(error).__name__}"
+            return refused(Refused(500, "InternalError", message))
+
+    async def _answer(self, request: Request) -> Response:
+        document = self._documents.answer(request)
+        if document is not None:
+            self._authorize(request.user, Access(verb="get", path=request.path))
+            return document
+        found = target(self.kinds, request.path)
+        access = _access(found, request)
+        self._authorize(request.user, access, found.kind)
+        answer = await self._verbs.answer(found, access.verb, request)
+        if access.verb not in ("get", "list", "watch"):
+            await self.store.synced()
+        return answer
+
+    def _as_user(self, request: Request) -> Request:
+        """The request as made by whom an admin speaks for, if it says so."""
+        name = request.headers.get("impersonate-user", "")
+        if not name:
+            return request
+        if ADMINS not in request.user.groups:
+            message = f'User "{request.user.name}" cannot impersonate others'
+            raise Refused(403, "Forbidden", message)
+        groups = request.headers.get("impersonate-group", "")
+        named = tuple(group.strip() for group in groups.split(",") if group.strip())
+        user = User(name, (*named, "system:authenticated"))
+        return Request(
+            method=request.method,
+            path=request.path,
+            query=request.query,
+            headers=request.headers,
+            body=request.body,
+            user=user,
+        )
+
+    def _authorize(self, user: User, access: Access, kind: Kind | None = None) -> None:
+        if self.roles.allows(user, access):
+            return
+        if not known(user):
+            raise Refused(401, "Unauthorized", "Unauthorized")
+        why = refusal(user, access)
+        if kind is None:
+            raise Refused(403, "Forbidden", f"forbidden: {why}")
+        raise forbidden(kind, access.name, why)
+
+    def _team_of(self, namespace: str) -> str:
+        found = self.store.get("namespaces", Key("", namespace))
+        return str(dig(found, "metadata", "labels", TEAM) or "")
+
+    def _written(self, kind: Kind, obj: Json, gone: bool) -> None:
+        """Follow up on definitions and namespaces that were written."""
+        if kind.resource == "namespaces":
+            if not gone and dig(obj, "metadata", "deletionTimestamp"):
+                self._namespaces.terminate(str(dig(obj, "metadata", "name")), self._rest)
+        elif kind.resource == _CRDS:
+            if gone:
+                self._uninstall(obj)
+            else:
+                self._install(obj)
+
+    def _install(self, definition: Json) -> None:
+        if dig(definition, "metadata", "deletionTimestamp"):
+            return
+        if dig(definition, "spec", "group") not in self._builtin:
+            self.kinds.add(crd.kind_of(definition))
+        current = crd.established(definition, timestamp(self._clock()))
+        if current != definition:
+            self.store.update(_CRDS, current, None)
+
+    def _uninstall(self, definition: Json) -> None:
+        """With its definition, every object of a kind goes."""
+        if dig(definition, "spec", "group") in self._builtin:
+            return
+        resource = str(dig(definition, "metadata", "name"))
+        self.kinds.remove(resource)
+        for obj in self.store.list(resource).items:
+            metadata = obj["metadata"]
+            self.store.delete(resource, Key(metadata.get("namespace", ""), metadata["name"]))
+
+
+def _access(found: Target, request: Request) -> Access:
+    """What the request wants to do. Raises Refused for a method that nothing takes here."""
+    try:
+        verb = found.verb(request.method, request.flag("watch"))
+    except KeyError:
+        raise not_allowed(f"method {request.method[:20]} is not served") from None
+    return Access(
+        verb=verb,
+        group=found.kind.group,
+        resource=found.kind.plural,
+        subresource=found.subresource,
+        namespace=found.namespace,
+        name=found.name,
+    )

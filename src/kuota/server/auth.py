@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may do what. One function decides; requests and access reviews both ask it.
+
+Admins (group `system:masters`) may do everything. A namespace belongs to the team that its label
+`kuota.dev/team` names, and whoever is in the group of that name works in it: jobs, pods, their logs
+and what they need, and custom kinds. What sets quota is not the team's: cluster-scoped objects,
+everything of `kueue.x-k8s.io` and `kuota.dev`, ResourceQuotas, LimitRanges and the status of
+anything. Everyone who is known may read queues, flavors, priority classes, nodes and namespaces.
+See docs/decisions/007-roles.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from .requests import ADMINS, User
+
+TEAM = "kuota.dev/team"
+READ = ("get", "list", "watch")
+EVERY = "*"
+
+_KUEUE = "kueue.x-k8s.io"
+_OF_ADMINS = (_KUEUE, "kuota.dev")
+_READ_BY_ALL: dict[str, frozenset[str]] = {
+    "": frozenset({"namespaces", "nodes"}),
+    "scheduling.k8s.io": frozenset({"priorityclasses"}),
+    "node.k8s.io": frozenset({"runtimeclasses"}),
+    "apiextensions.k8s.io": frozenset({"customresourcedefinitions"}),
+    _KUEUE: frozenset(
+        {
+            "admissionchecks",
+            "clusterqueues",
+            "cohorts",
+            "localqueues",
+            "multikueueclusters",
+            "multikueueconfigs",
+            "provisioningrequestconfigs",
+            "resourceflavors",
+            "topologies",
+            "workloadpriorityclasses",
+        }
+    ),
+}
+_REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
+_READ_BY_TEAM = frozenset({"limitranges", "resourcequotas"})
+_WRITTEN_BELOW = frozenset({"", "scale", "eviction"})
+_OPEN_PATHS = ("/version", "/healthz", "/livez", "/readyz")
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that somebody wants to do. An empty namespace means all of them."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+class Roles:
+    """Decides by groups and by the labels of namespaces, which `team_of` looks up."""
+
+    def __init__(self, team_of: Callable[[str], str]) -> None:
+        self._team_of = team_of
+
+    def allows(self, user: User, access: Access) -> bool:
+        if ADMINS in user.groups:
+            return True
+        if access.path:
+            return access.path in _OPEN_PATHS or (access.verb == "get" and known(user))
+        if not known(user):
+            return False
+        if access.verb in READ and access.resource in _READ_BY_ALL.get(access.group, ()):
+            return True
+        if access.group in _REVIEWS:
+            return access.verb == "create" and access.resource.startswith("selfsubject")
+        return self._in_team(user, access.namespace) and _within_team(access)
+
+    def _in_team(self, user: User, namespace: str) -> bool:
+        team = self._team_of(namespace) if namespace else ""
+        return bool(team) and team in user.groups
+
+
+def known(user: User) -> bool:
+    return "system:unauthenticated" not in user.groups
+
+
+def _within_team(access: Access) -> bool:
+    """What a member may do in the namespace of the team."""
+    if access.verb in READ:
+        return access.subresource != "status" or access.verb == "get"
+    if access.group in _OF_ADMINS or access.subresource not in _WRITTEN_BELOW:
+        return False
+    core = access.group == ""
+    return not (core and access.resource in (*_READ_BY_TEAM, "namespaces", "nodes", "bindings"))
+
+
+def refusal(user: User, access: Access) -> str:
+    """Why not, in the words that kubectl shows."""
+    if access.path:
+        return f'User "{user.name}" cannot {access.verb} path "{access.path}"'
+    what = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
+    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
+    return (
+        f'User "{user.name}" cannot {access.verb} resource "{what}" '
+        f'in API group "{access.group}" {where}'
+    )

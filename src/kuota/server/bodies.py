@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Request bodies: JSON, YAML or protobuf in, one JSON object out, and the fields written twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import Invalid
+from kuota.api.manifest_yaml import load_all
+
+from . import protobuf
+from .status import bad_request, unsupported_media
+
+YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
+_MAX_DEPTH = 100
+
+
+def media_type(headers: dict[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def read_object(body: bytes, media: str) -> Json:
+    """The object in the body. Raises Refused when there is none, or the media type is unknown."""
+    if media == protobuf.MEDIA_TYPE:
+        return _protobuf(body)
+    if media in YAML_TYPES:
+        value = read_yaml(body)
+    elif media in ("", "application/json", "*/*", "text/plain"):
+        value = read_json(body)
+    else:
+        raise unsupported_media(f"the body of the request was in an unknown format: {media}")
+    if not isinstance(value, dict):
+        raise bad_request("the body must be one object")
+    return value
+
+
+def read_json(body: bytes) -> Any:
+    if not body.strip():
+        raise bad_request("the request needs a body")
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise bad_request(f"the body is not JSON: {error}") from None
+    if _deep(value):
+        raise bad_request(f"the body is nested more than {_MAX_DEPTH} deep")
+    return value
+
+
+def read_yaml(body: bytes) -> Any:
+    """The one document in the body. JSON is YAML, and read as such."""
+    if body.lstrip()[:1] in (b"{", b"["):
+        return read_json(body)
+    try:
+        found = load_all(body.decode())
+    except (Invalid, RecursionError, UnicodeDecodeError, ValueError) as error:
+        raise bad_request(f"the body is not YAML: {error}") from None
+    if len(found) != 1:
+        raise bad_request(f"the body must hold one document, not {len(found)}")
+    return found[0]
+
+
+def _protobuf(body: bytes) -> Json:
+    try:
+        return protobuf.decoded(body)
+    except protobuf.UnsupportedMedia as error:
+        raise unsupported_media(str(error)) from None
+    except protobuf.ProtobufError as error:
+        raise bad_request(str(error)) from None
+
+
+def _deep(value: Any, depth: int = 0) -> bool:
+    """Whether walking the value could exhaust the stack."""
+    if depth > _MAX_DEPTH:
+        return True
+    if isinstance(value, dict):
+        return any(_deep(each, depth + 1) for each in value.values())
+    return isinstance(value, list) and any(_deep(each, depth + 1) for each in value)
+
+
+class _Twice(dict[str, Any]):
+    """An object whose text named some fields more than once."""
+
+    names: tuple[str, ...] = ()
+
+
+def duplicates(body: bytes, media: str) -> list[str]:
+    """The paths of fields that a JSON body names more than once. Of two, the last counts."""
+    if media not in ("", "application/json"):
+        return []
+    try:
+        value = json.loads(body, object_pairs_hook=_paired)
+    except (ValueError, RecursionError):
+        return []
+    return list(_repeated(value, ""))
+
+
+def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = _Twice(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        found.names = tuple(name for name, count in counts.items() if count > 1)
+    return found
+
+
+def _repeated(value: Any, path: str) -> Iterator[str]:
+    if isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _repeated(each, f"{path}[{at}]")
+    elif isinstance(value, _Twice):
+        for name in value.names:
+            yield f"{path}.{name}" if path else name
+        for name, each in value.items():
+            yield from _repeated(each, f"{path}.{name}" if path else name)

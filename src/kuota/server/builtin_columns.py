@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `kubectl get` shows of Kubernetes' own kinds, other than pods."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from kuota.api.base import Json
+
+from .columns import (
+    AGE,
+    NAME,
+    NONE,
+    UNKNOWN,
+    Cell,
+    Column,
+    age,
+    dig,
+    human,
+    listed,
+    mapped,
+    parsed_time,
+)
+
+_ROLE = "node-role.kubernetes.io/"
+
+
+def _at(*path: str | int, absent: Any = NONE) -> Cell:
+    """A cell that shows one field, or `absent` where that is not set."""
+
+    def cell(obj: Json, now: datetime) -> Any:
+        value = dig(obj, *path)
+        return absent if value is None or value == "" else value
+
+    return cell
+
+
+def _flag(*path: str) -> Cell:
+    return lambda obj, now: str(dig(obj, *path) is True)
+
+
+def _size(*fields: str) -> Cell:
+    return lambda obj, now: sum(len(mapped(obj.get(field))) for field in fields)
+
+
+def _since(*path: str) -> Cell:
+    def cell(obj: Json, now: datetime) -> str:
+        value = dig(obj, *path)
+        return NONE if value is None else age(value, now)
+
+    return cell
+
+
+def condition(obj: Json, type_: str) -> str:
+    """The status of the condition of that type, "" when there is none."""
+    for each in listed(dig(obj, "status", "conditions")):
+        if dig(each, "type") == type_:
+            return str(dig(each, "status") or "")
+    return ""
+
+
+def _job_status(job: Json, now: datetime) -> str:
+    for type_ in ("Complete", "Failed"):
+        if condition(job, type_) == "True":
+            return type_
+    if dig(job, "metadata", "deletionTimestamp"):
+        return "Terminating"
+    if condition(job, "Suspended") == "True":
+        return "Suspended"
+    if condition(job, "FailureTarget") == "True":
+        return "FailureTarget"
+    if condition(job, "SuccessCriteriaMet") == "True":
+        return "SuccessCriteriaMet"
+    return "Running"
+
+
+def _completions(job: Json, now: datetime) -> str:
+    done, wanted = dig(job, "status", "succeeded") or 0, dig(job, "spec", "completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallelism = dig(job, "spec", "parallelism") or 0
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _duration(job: Json, now: datetime) -> str:
+    start = parsed_time(dig(job, "status", "startTime"))
+    if start is None:
+        return ""
+    end = parsed_time(dig(job, "status", "completionTime"))
+    return human(((end or now) - start).total_seconds())
+
+
+def _containers(field: str, *path: str) -> Cell:
+    def cell(obj: Json, now: datetime) -> str:
+        found = listed(dig(obj, *path, "template", "spec", "containers"))
+        return ",".join(str(dig(each, field) or "") for each in found)
+
+    return cell
+
+
+def _selector(*path: str) -> Cell:
+    def cell(obj: Json, now: datetime) -> str:
+        labels = mapped(dig(obj, *path))
+        return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
+
+    return cell
+
+
+def _node_status(node: Json, now: datetime) -> str:
+    ready = condition(node, "Ready")
+    words = ["Ready" if ready == "True" else "NotReady" if ready else "Unknown"]
+    if dig(node, "spec", "unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _node_roles(node: Json, now: datetime) -> str:
+    labels = mapped(dig(node, "metadata", "labels"))
+    roles = sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE))
+    return ",".join(role for role in roles if role) or NONE
+
+
+def _address(type_: str) -> Cell:
+    def cell(node: Json, now: datetime) -> str:
+        for each in listed(dig(node, "status", "addresses")):
+            if dig(each, "type") == type_:
+                return str(dig(each, "address") or NONE)
+        return NONE
+
+    return cell
+
+
+def _last_seen(event: Json, now: datetime) -> str:
+    for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",)):
+        if (value := dig(event, *path)) is not None:
+            return age(value, now)
+    return UNKNOWN
+
+
+def _first_seen(event: Json, now: datetime) -> str:
+    return age(event.get("firstTimestamp") or event.get("eventTime"), now)
+
+
+def _object(event: Json, now: datetime) -> str:
+    about = mapped(event.get("involvedObject"))
+    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+
+
+def _source(event: Json, now: datetime) -> str:
+    parts = (dig(event, "source", "component"), dig(event, "source", "host"))
+    return ", ".join(str(each) for each in parts if each) or str(
+        event.get("reportingComponent") or ""
+    )
+
+
+def _quota(prefix_is_limit: bool) -> Cell:
+    def cell(quota: Json, now: datetime) -> str:
+        hard, used = mapped(dig(quota, "status", "hard")), mapped(dig(quota, "status", "used"))
+        return ", ".join(
+            f"{name}: {used.get(name, 0)}/{bound}"
+            for name, bound in sorted(hard.items())
+            if name.startswith("limits") == prefix_is_limit
+        )
+
+    return cell
+
+
+def _ports(service: Json, now: datetime) -> str:
+    ports = listed(dig(service, "spec", "ports"))
+    shown = (f"{dig(each, 'port')}/{dig(each, 'protocol') or 'TCP'}" for each in ports)
+    return ",".join(shown) or NONE
+
+
+_CREATED = Column("Created At", _at("metadata", "creationTimestamp", absent=UNKNOWN))
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "Namespace": (NAME, Column("Status", _at("status", "phase")), AGE),
+    "Node": (
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        AGE,
+        Column("Version", _at("status", "nodeInfo", "kubeletVersion")),
+        Column("Internal-IP", _address("InternalIP"), wide=True),
+        Column("External-IP", _address("ExternalIP"), wide=True),
+        Column("OS-Image", _at("status", "nodeInfo", "osImage", absent=UNKNOWN), wide=True),
+        Column("Kernel-Version", _at("status", "nodeInfo", "kernelVersion"), wide=True),
+        Column(
+            "Container-Runtime", _at("status", "nodeInfo", "containerRuntimeVersion"), wide=True
+        ),
+    ),
+    "Job": (
+        NAME,
+        Column("Status", _job_status),
+        Column("Completions", _completions),
+        Column("Duration", _duration),
+        AGE,
+        Column("Containers", _containers("name", "spec"), wide=True),
+        Column("Images", _containers("image", "spec"), wide=True),
+        Column("Selector", _selector("spec", "selector", "matchLabels"), wide=True),
+    ),
+    "CronJob": (
+        NAME,
+        Column("Schedule", _at("spec", "schedule")),
+        Column("Timezone", _at("spec", "timeZone")),
+        Column("Suspend", _flag("spec", "suspend"), "boolean"),
+        Column("Active", lambda obj, now: len(listed(dig(obj, "status", "active"))), "integer"),
+        Column("Last Schedule", _since("status", "lastScheduleTime")),
+        AGE,
+        Column("Containers", _containers("name", "spec", "jobTemplate", "spec"), wide=True),
+        Column("Images", _containers("image", "spec", "jobTemplate", "spec"), wide=True),
+    ),
+    "Event": (
+        Column("Last Seen", _last_seen),
+        Column("Type", _at("type")),
+        Column("Reason", _at("reason")),
+        Column("Object", _object),
+        Column("Subobject", _at("involvedObject", "fieldPath", absent=""), wide=True),
+        Column("Source", _source, wide=True),
+        Column("Message", lambda obj, now: str(obj.get("message") or "").strip()),
+        Column("First Seen", _first_seen, wide=True),
+        Column("Count", lambda obj, now: obj.get("count") or 1, "integer", wide=True),
+        Column("Name", NAME.cell, wide=True, format="name"),
+    ),
+    "ConfigMap": (NAME, Column("Data", _size("data", "binaryData"), "integer"), AGE),
+    "Secret": (
+        NAME,
+        Column("Type", _at("type")),
+        Column("Data", _size("data"), "integer"),
+        AGE,
+    ),
+    "ServiceAccount": (NAME, AGE),
+    "Service": (
+        NAME,
+        Column("Type", _at("spec", "type", absent="ClusterIP")),
+        Column("Cluster-IP", _at("spec", "clusterIP")),
+        Column("External-IP", lambda obj, now: NONE),
+        Column("Port(s)", _ports),
+        AGE,
+        Column("Selector", _selector("spec", "selector"), wide=True),
+    ),
+    "LimitRange": (NAME, _CREATED),
+    "ResourceQuota": (
+        NAME,
+        Column("Request", _quota(False)),
+        Column("Limit", _quota(True)),
+        AGE,
+    ),
+    "PriorityClass": (
+        NAME,
+        Column("Value", _at("value", absent=0), "integer"),
+        Column("Global-Default", _flag("globalDefault"), "boolean"),
+        AGE,
+        Column("PreemptionPolicy", _at("preemptionPolicy"), wide=True),
+    ),
+    "Lease": (NAME, Column("Holder", _at("spec", "holderIdentity", absent="")), AGE),
+    "RuntimeClass": (NAME, Column("Handler", _at("handler")), AGE),
+    "CustomResourceDefinition": (NAME, _CREATED),
+}

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds that are always served: Kubernetes' own, those of reviews, and Kueue's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kuota.api import crds
+from kuota.api.base import Json
+from kuota.api.schema import structural_schema
+
+from .builtin_columns import COLUMNS
+from .columns import AGE, NAME, kueue_columns
+from .kinds import Kind, Kinds, Version
+from .pod_columns import POD_COLUMNS
+from .shapes import reference, resolved
+
+CRD_GROUP = "apiextensions.k8s.io"
+KUEUE_GROUP = crds.GROUP
+
+
+def builtin_kinds() -> Kinds:
+    """A registry with every kind that needs no definition. Each call makes a new one."""
+    return Kinds([*_CORE, *_OTHERS, *_REVIEWS, *_kueue_kinds()])
+
+
+def _native(
+    plural: str,
+    kind: str,
+    *short_names: str,
+    group: str = "",
+    version: str = "v1",
+    shape: str = "",
+    status: bool = True,
+    namespaced: bool = True,
+    subresources: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    generations: bool = False,
+    storage: str = "",
+) -> Kind:
+    columns = POD_COLUMNS if kind == "Pod" else COLUMNS.get(kind, (NAME, AGE))
+    shape = shape or kind
+    served = Version(
+        name=version,
+        schema=resolved(reference(shape)),
+        shape=shape,
+        columns=columns,
+        status=status,
+    )
+    return Kind(
+        group=group,
+        plural=plural,
+        kind=kind,
+        singular=kind.lower(),
+        short_names=short_names,
+        versions=(served,),
+        stored=version,
+        namespaced=namespaced,
+        categories=categories,
+        subresources=(*(("status",) if status else ()), *subresources),
+        strategic=True,
+        generations=generations,
+        storage=storage,
+    )
+
+
+_CORE = (
+    _native("configmaps", "ConfigMap", "cm", status=False),
+    _native("events", "Event", "ev", status=False),
+    _native("limitranges", "LimitRange", "limits", status=False),
+    _native("namespaces", "Namespace", "ns", namespaced=False, subresources=("finalize",)),
+    _native("nodes", "Node", "no", namespaced=False),
+    _native(
+        "pods",
+        "Pod",
+        "po",
+        subresources=("log", "binding", "eviction"),
+        categories=("all",),
+        generations=True,
+    ),
+    _native("resourcequotas", "ResourceQuota", "quota"),
+    _native("secrets", "Secret", status=False),
+    _native("serviceaccounts", "ServiceAccount", "sa", status=False),
+    _native("services", "Service", "svc", categories=("all",)),
+)
+_OTHERS = (
+    _native("jobs", "Job", group="batch", categories=("all",), generations=True),
+    _native("cronjobs", "CronJob", "cj", group="batch", categories=("all",), generations=True),
+    _native(
+        "events",
+        "Event",
+        "ev",
+        group="events.k8s.io",
+        shape="EventsV1Event",
+        status=False,
+        storage="events",
+    ),
+    _native("leases", "Lease", group="coordination.k8s.io", status=False),
+    _native(
+        "priorityclasses",
+        "PriorityClass",
+        "pc",
+        group="scheduling.k8s.io",
+        status=False,
+        namespaced=False,
+        generations=True,
+    ),
+    _native("runtimeclasses", "RuntimeClass", group="node.k8s.io", status=False, namespaced=False),
+    _native(
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        "crd",
+        "crds",
+        group=CRD_GROUP,
+        namespaced=False,
+        categories=("api-extensions",),
+        generations=True,
+    ),
+)
+
+
+def _review(plural: str, kind: str, group: str) -> Kind:
+    return Kind(
+        group=group,
+        plural=plural,
+        kind=kind,
+        singular=kind.lower(),
+        versions=(Version(name="v1", schema=resolved(reference(kind)), shape=kind),),
+        stored="v1",
+        namespaced=False,
+        verbs=("create",),
+        strategic=True,
+    )
+
+
+_REVIEWS = (
+    _review("selfsubjectreviews", "SelfSubjectReview", "authentication.k8s.io"),
+    _review("selfsubjectaccessreviews", "SelfSubjectAccessReview", "authorization.k8s.io"),
+    _review("selfsubjectrulesreviews", "SelfSubjectRulesReview", "authorization.k8s.io"),
+)
+
+
+def _kueue_kinds() -> Iterator[Kind]:
+    for kind in crds.KINDS:
+        yield Kind(
+            group=crds.GROUP,
+            plural=kind.plural,
+            kind=kind.name,
+            singular=kind.name.lower(),
+            short_names=kind.short_names,
+            versions=tuple(_kueue_version(kind, each) for each in reversed(crds.VERSIONS)),
+            stored=crds.STORED,
+            namespaced=kind.namespaced,
+            categories=("kueue",),
+            subresources=("status",) if kind.has_status else (),
+        )
+
+
+def _kueue_version(kind: crds.Kind, version: str) -> Version:
+    warning = ""
+    if version != crds.STORED and kind.warns:
+        current = f"{crds.GROUP}/{crds.STORED} {kind.name}"
+        warning = f"{crds.GROUP}/{version} {kind.name} is deprecated; use {current}"
+    return Version(
+        name=version,
+        schema=with_metadata(structural_schema(kind.name, version)),
+        columns=kueue_columns(kind, version),
+        status=kind.has_status,
+        warning=warning,
+        selectable=kind.selectable,
+    )
+
+
+def with_metadata(schema: Json) -> Json:
+    """A structural schema with what every object has, which definitions leave out."""
+    text: Json = {"type": "string"}
+    common = {"apiVersion": text, "kind": text, "metadata": reference("ObjectMeta")}
+    return schema | {"type": "object", "properties": schema.get("properties", {}) | common}

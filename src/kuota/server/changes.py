@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of the store, and watches that receive them: every one, once, in the order of the log.
+
+A watch that keeps up is handed changes as they are committed. One that does not is let go of: it
+reads on from the log when it gets there, so that its memory stays bounded, and hears Gone if the
+log has been compacted past it by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, Protocol
+from weakref import WeakSet
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+QUEUE = 1024
+"""How many changes a watch holds in memory before it is let go of."""
+
+STRIDE = 256
+"""How many changes are read from the log at a time."""
+
+
+def decoded(body: bytes) -> Json:
+    """The object in these bytes, the caller's own to change."""
+    obj: Json = msgspec.json.decode(body)
+    return obj
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One entry of the log. All watches share it: it holds bytes, which nobody can change.
+
+    `body` is the object after the change; for DELETED, its last state at the revision of the
+    deletion. `replaced` is what it was before, None for ADDED.
+    """
+
+    revision: int
+    type: ChangeType
+    resource: str
+    key: Key
+    body: bytes
+    replaced: bytes | None = None
+
+    @property
+    def object(self) -> Json:
+        """The object, decoded anew at each access: the caller's own to change."""
+        return decoded(self.body)
+
+    @property
+    def previous(self) -> Json | None:
+        """What the object was before, decoded anew at each access; None for ADDED."""
+        return None if self.replaced is None else decoded(self.replaced)
+
+
+class History(Protocol):
+    """Where a watch reads what it has not been handed."""
+
+    @property
+    def revision(self) -> int: ...
+
+    def changes(
+        self, since: int, resource: str | None, namespace: str | None, limit: int | None
+    ) -> Sequence[Change]: ...
+
+
+class Watch(AsyncIterator[Change]):
+    """Changes after a revision, for one reader. Ends when it or the store is closed.
+
+    Raises Gone once the log no longer reaches back to what this watch has to read next.
+    """
+
+    def __init__(
+        self, history: History, resource: str | None, namespace: str | None, since: int
+    ) -> None:
+        self._history = history
+        self._resource = resource
+        self._namespace = namespace
+        self._read = since  # while behind: up to here it was handed out, or is queued
+        self._behind = since < history.revision
+        self._queue: deque[Change] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self.closed = False
+
+    @property
+    def revision(self) -> int:
+        """Everything this watch is about, up to this revision, has been handed out."""
+        if self._queue:
+            return self._queue[0].revision - 1
+        return self._read if self._behind else self._history.revision
+
+    def pending(self) -> list[Change]:
+        """What can be handed out now, without waiting; empty if nothing."""
+        self._fill()
+        changes = list(self._queue)
+        self._queue.clear()
+        return changes
+
+    async def batch(self) -> list[Change]:
+        """What can be handed out, as soon as there is something; empty at the end."""
+        while not (changes := self.pending()) and not self.closed:
+            await self._wait()
+        return changes
+
+    async def __anext__(self) -> Change:
+        self._fill()
+        while not self._queue:
+            if self.closed:
+                raise StopAsyncIteration
+            await self._wait()
+            self._fill()
+        return self._queue.popleft()
+
+    def close(self) -> None:
+        """End this watch. Its reader gets what is queued, and then the end."""
+        self.closed = True
+        self._behind = False
+        self._wake()
+
+    def offer(self, change: Change) -> None:
+        """Take a change that was just committed. Called by the feed."""
+        if self._namespace not in (None, change.key.namespace):
+            return
+        if not self._behind and len(self._queue) >= QUEUE:
+            self._read = self._queue[0].revision - 1
+            self._queue.clear()
+            self._behind = True
+        if not self._behind:
+            self._queue.append(change)
+        self._wake()
+
+    def _fill(self) -> None:
+        if self._queue or not self._behind:
+            return
+        found = self._history.changes(self._read, self._resource, self._namespace, STRIDE)
+        self._queue.extend(found)
+        self._behind = len(found) == STRIDE
+        if self._behind:
+            self._read = found[-1].revision
+
+    async def _wait(self) -> None:
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Feed:
+    """The watches of a store. One that nobody holds any more needs no closing."""
+
+    def __init__(self) -> None:
+        self._watches: dict[str | None, WeakSet[Watch]] = {None: WeakSet()}
+
+    def join(self, resource: str | None, watch: Watch) -> None:
+        self._watches.setdefault(resource, WeakSet()).add(watch)
+
+    def publish(self, change: Change) -> None:
+        """Hand a committed change to whom it concerns."""
+        for resource in (change.resource, None):
+            for watch in self._watches.get(resource, ()):
+                if not watch.closed:
+                    watch.offer(change)
+
+    def close(self) -> None:
+        for watches in self._watches.values():
+            for watch in list(watches):
+                watch.close()

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the promise of owner references: carries out what `collection` decides, for ever.
+
+Remembers only who is owned by whom. Before each decision it takes in all that has changed, and
+everything is read and written without an await in between, so decisions are about what is so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Protocol
+
+from kuota.api.base import Json, Key
+
+from .changes import Change, Watch
+from .collection import (
+    Action,
+    Delete,
+    Item,
+    Owner,
+    Ref,
+    Standing,
+    applied_to,
+    decided,
+    in_ring,
+    item_of,
+)
+from .deletion import DeleteOptions, ended, marked, terminating
+from .kinds import Kind, Kinds
+from .store import Gone, Store, key_of
+
+TURN = 100
+"""How many items are looked at before others on the event loop get their turn."""
+
+
+class Writer(Protocol):
+    """How the collector changes things: as the API server would, with all that follows."""
+
+    def delete(self, resource: str, obj: Json, policy: str) -> None:
+        """Remove the object, or mark it if something keeps it."""
+
+    def replace(self, resource: str, obj: Json) -> None:
+        """Store the object; if nothing keeps it any more, remove it."""
+
+
+class StoreWriter:
+    """Writes to the store. `written` hears of each object, and whether it went."""
+
+    def __init__(
+        self,
+        store: Store,
+        kinds: Kinds,
+        clock: Callable[[], datetime],
+        written: Callable[[Kind, Json, bool], None] = lambda kind, obj, gone: None,
+    ) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._clock = clock
+        self._written = written
+
+    def delete(self, resource: str, obj: Json, policy: str) -> None:
+        self._put(resource, obj, self._waiting(resource, obj, policy))
+
+    def replace(self, resource: str, obj: Json) -> None:
+        self._put(resource, obj, None if ended(obj) else obj)
+
+    def _waiting(self, resource: str, obj: Json, policy: str) -> Json | None:
+        kind, now = self._kinds.get(resource), self._clock()
+        if kind is None:  # its definition is gone: nobody is left to care for its finalizers
+            return None
+        if resource == "namespaces":
+            return terminating(obj, now)
+        return marked(kind, obj, DeleteOptions(policy), now)
+
+    def _put(self, resource: str, old: Json, new: Json | None) -> None:
+        if new is None:
+            stored = self._store.delete(resource, key_of(old))
+        else:
+            stored = self._store.update(resource, new, None)
+        kind = self._kinds.get(resource)
+        if kind is not None:
+            self._written(kind, stored, new is None)
+
+
+class Collector:
+    """Looks after everything that has owners. `run` never ends by itself; `settle` is one go."""
+
+    def __init__(self, store: Store, kinds: Kinds, writer: Writer) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._writer = writer
+        self._dependents: dict[str, set[Ref]] = {}
+        self._held: dict[str, Ref] = {}  # items that stay on account of their dependents, by uid
+        self._gone: set[str] = set()  # owners seen to go, though their kind may be unknown by now
+        self._due: dict[Ref, None] = {}
+        self._watch = self._begun()
+
+    async def run(self) -> None:
+        """Collect until the store is closed."""
+        while not self._watch.closed:
+            try:
+                while not self.settle(TURN):
+                    await asyncio.sleep(0)
+                self._take(await self._watch.batch())
+            except Gone:
+                self._watch = self._begun()
+
+    def settle(self, most: int | None = None) -> bool:
+        """Do what is to be done, for at most so many items. Whether nothing is left to do."""
+        while most is None or most > 0:
+            self._take(self._watch.pending())
+            if not self._due or self._watch.closed:
+                return True
+            ref = next(iter(self._due))
+            del self._due[ref]
+            self._visit(ref)
+            most = None if most is None else most - 1
+        return False
+
+    def _begun(self) -> Watch:
+        """A watch from now on, after a look at all that there is."""
+        self._dependents.clear()
+        self._held.clear()
+        self._gone.clear()
+        self._due.clear()
+        for resource, key, body in self._store.objects():
+            self._note(item_of(Ref(resource, key), body))
+        return self._store.watch(None)
+
+    def _take(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            ref = Ref(change.resource, change.key)
+            item = item_of(ref, change.body)
+            old = None if change.replaced is None else item_of(ref, change.replaced)
+            gone = change.type == "DELETED"
+            if gone or item != old:
+                self._note(item, old, gone)
+
+    def _note(self, item: Item, old: Item | None = None, gone: bool = False) -> None:
+        """Remember who owns whom, and who is to be looked at because of this change."""
+        before = {owner.uid for owner in old.owners} if old else set()
+        after = set() if gone else {owner.uid for owner in item.owners}
+        for uid in before - after:
+            self._forget(uid, item.ref)
+        for uid in after - before:
+            self._dependents.setdefault(uid, set()).add(item.ref)
+        if item.owners or item.terminating:
+            self._due[item.ref] = None
+        if gone and item.uid in self._dependents:
+            self._gone.add(item.uid)
+        self._hold(item, not gone and (item.waiting or item.orphaning))
+        if gone or item.waiting:
+            self._due |= dict.fromkeys(sorted(self._dependents.get(item.uid, ())))
+        self._due |= {self._held[uid]: None for uid in before | after if uid in self._held}
+
+    def _forget(self, uid: str, ref: Ref) -> None:
+        refs = self._dependents.get(uid, set())
+        refs.discard(ref)
+        if not refs:
+            self._dependents.pop(uid, None)
+            self._gone.discard(uid)
+
+    def _hold(self, item: Item, held: bool) -> None:
+        if held:
+            self._held[item.uid] = item.ref
+        else:
+            self._held.pop(item.uid, None)
+
+    def _visit(self, ref: Ref) -> None:
+        item = self._item(ref)
+        if item is None:
+            return
+        standings = {owner.uid: self._standing(item, owner) for owner in item.owners}
+        ring = item.waiting and in_ring(item, self._owned)
+        for action in decided(item, standings, self._owned(item), ring):
+            self._act(action)
+
+    def _item(self, ref: Ref) -> Item | None:
+        body = self._store.body(ref.resource, ref.key)
+        return None if body is None else item_of(ref, body)
+
+    def _owned(self, item: Item) -> list[Item]:
+        """What the item owns, but for itself. Owners are of the same namespace, or of none."""
+        refs = sorted(self._dependents.get(item.uid, set()) - {item.ref})
+        namespace = item.ref.key.namespace
+        reached = (self._item(ref) for ref in refs if namespace in ("", ref.key.namespace))
+        return [each for each in reached if each is not None]
+
+    def _standing(self, item: Item, owner: Owner) -> Standing:
+        if owner.uid in self._gone:
+            return Standing.GONE
+        group = owner.api_version.rpartition("/")[0]
+        kind = self._kinds.of_kind(group, owner.kind)
+        namespace = item.ref.key.namespace
+        if kind is None or (kind.namespaced and not namespace):
+            return Standing.UNKNOWN
+        key = Key(namespace if kind.namespaced else "", owner.name)
+        found = self._item(Ref(kind.stored_as, key))
+        if found is None or found.uid not in ("", owner.uid):
+            return Standing.GONE
+        if not found.uid:
+            return Standing.UNKNOWN
+        return Standing.WAITING if found.waiting else Standing.SOLID
+
+    def _act(self, action: Action) -> None:
+        ref = action.item.ref
+        obj = self._store.get(ref.resource, ref.key)
+        if obj is None or obj["metadata"].get("uid") != action.item.uid:
+            return
+        if isinstance(action, Delete):
+            self._writer.delete(ref.resource, obj, action.policy)
+        else:
+            self._writer.replace(ref.resource, applied_to(obj, action))

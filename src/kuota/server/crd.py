@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CustomResourceDefinitions: what is wrong with one, and the kind that one installs.
+
+Versions convert into each other by their apiVersion alone. A definition that names a conversion
+webhook is taken at that, since there is nobody to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kuota.api import names
+from kuota.api.base import Json
+from kuota.api.faults import FieldError
+
+from . import jsonpath
+from .builtin_kinds import with_metadata
+from .columns import Column, by_path, dig, listed, mapped, with_name
+from .kinds import Kind, Scale, Version, preference
+from .pod_faults import required, unsupported, wrong
+
+_ANYTHING: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_NESTED = ("anyOf", "oneOf", "allOf")
+_TYPES = ("object", "array", "string", "integer", "number", "boolean")
+
+
+def fill_crd(crd: Json) -> None:
+    """Fill in the names that follow from others. The object is changed."""
+    spec = crd.setdefault("spec", {})
+    spec.setdefault("conversion", {"strategy": "None"})
+    known = spec.get("names")
+    if isinstance(known, dict) and isinstance(known.get("kind"), str):
+        known.setdefault("singular", known["kind"].lower())
+        known.setdefault("listKind", f"{known['kind']}List")
+    for version in listed(spec.get("versions")):
+        if dig(version, "schema", "openAPIV3Schema") is not None:
+            version["schema"] = {"openAPIV3Schema": _said(version["schema"]["openAPIV3Schema"])}
+
+
+def _said(schema: Any) -> Any:
+    """The schema without what is null, which says nothing."""
+    if isinstance(schema, list):
+        return [_said(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: each if name in ("default", "enum", "example") else _said(each)
+        for name, each in schema.items()
+        if each is not None
+    }
+
+
+def crd_faults(crd: Json) -> Iterator[FieldError]:
+    spec = mapped(crd.get("spec"))
+    known = mapped(spec.get("names"))
+    for path, value in (
+        ("spec.group", spec.get("group")),
+        ("spec.names.plural", known.get("plural")),
+        ("spec.names.kind", known.get("kind")),
+    ):
+        if not value:
+            yield required(path)
+    wanted = f"{known.get('plural')}.{spec.get('group')}"
+    if dig(crd, "metadata", "name") != wanted:
+        message = f'must be spec.names.plural+"."+spec.group: {wanted}'
+        yield wrong("metadata.name", dig(crd, "metadata", "name"), message)
+    if spec.get("group"):
+        for each in names.dns_subdomain(str(spec["group"])):
+            yield wrong("spec.group", spec["group"], each)
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        yield unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))
+    yield from _version_faults(listed(spec.get("versions")))
+
+
+def _version_faults(versions: list[Any]) -> Iterator[FieldError]:
+    if not versions:
+        yield required("spec.versions", "there must be a version")
+        return
+    if sum(1 for each in versions if dig(each, "storage")) != 1:
+        message = "must have exactly one version marked as storage version"
+        yield wrong("spec.versions", None, message)
+    for at, version in enumerate(versions):
+        path = f"spec.versions[{at}]"
+        for each in names.dns_label(str(dig(version, "name") or "")):
+            yield wrong(f"{path}.name", dig(version, "name"), each)
+        schema = dig(version, "schema", "openAPIV3Schema")
+        if schema is None:
+            yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        else:
+            yield from _schema_faults(schema, f"{path}.schema.openAPIV3Schema")
+        yield from _path_faults(version, path)
+
+
+def _path_faults(version: Json, path: str) -> Iterator[FieldError]:
+    """JSON paths that cannot be read."""
+    for at, column in enumerate(listed(dig(version, "additionalPrinterColumns"))):
+        yield from _unreadable(column.get("jsonPath"), f"{path}.additionalPrinterColumns[{at}]")
+    scale = dig(version, "subresources", "scale")
+    for field in ("specReplicasPath", "statusReplicasPath") if scale is not None else ():
+        if not dig(scale, field):
+            yield required(f"{path}.subresources.scale.{field}")
+        else:
+            yield from _unreadable(dig(scale, field), f"{path}.subresources.scale.{field}")
+
+
+def _unreadable(text: Any, path: str) -> Iterator[FieldError]:
+    try:
+        jsonpath.steps(str(text or ""))
+    except jsonpath.PathError as error:
+        yield wrong(path, text, str(error))
+
+
+def _schema_faults(schema: Any, path: str) -> Iterator[FieldError]:
+    """Where a schema is not one. Everything that reads schemas relies on this check."""
+    if not isinstance(schema, dict):
+        yield wrong(path, schema, "must be an object")
+        return
+    if "$ref" in schema:
+        yield wrong(f"{path}.$ref", schema["$ref"], "is not allowed in a structural schema")
+    if "type" in schema and schema["type"] not in _TYPES:
+        yield unsupported(f"{path}.type", schema["type"], _TYPES)
+    for word, (fits, wanted) in _WORDS.items():
+        if schema.get(word) is not None and not fits(schema[word]):
+            yield wrong(f"{path}.{word}", schema[word], f"must be {wanted}")
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict):
+        yield wrong(f"{path}.properties", properties, "must be an object")
+        return
+    for name, each in properties.items():
+        yield from _schema_faults(each, f"{path}.properties[{name}]")
+    yield from _inner_faults(schema, path)
+
+
+def _inner_faults(schema: Json, path: str) -> Iterator[FieldError]:
+    if "items" in schema:
+        yield from _schema_faults(schema["items"], f"{path}.items")
+    values = schema.get("additionalProperties")
+    if values is not None and not isinstance(values, bool):
+        yield from _schema_faults(values, f"{path}.additionalProperties")
+    if "not" in schema:
+        yield from _schema_faults(schema["not"], f"{path}.not")
+    for word in _NESTED:
+        if word in schema and not isinstance(schema[word], list):
+            yield wrong(f"{path}.{word}", schema[word], "must be a list")
+            continue
+        for at, each in enumerate(listed(schema.get(word))):
+            yield from _schema_faults(each, f"{path}.{word}[{at}]")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_WORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "description": (_text, "a string"),
+    "enum": (lambda value: isinstance(value, list), "a list"),
+    "format": (_text, "a string"),
+    "maxItems": (_number, "a number"),
+    "maxLength": (_number, "a number"),
+    "maxProperties": (_number, "a number"),
+    "maximum": (_number, "a number"),
+    "minItems": (_number, "a number"),
+    "minLength": (_number, "a number"),
+    "minProperties": (_number, "a number"),
+    "minimum": (_number, "a number"),
+    "multipleOf": (_number, "a number"),
+    "nullable": (_flag, "true or false"),
+    "pattern": (_text, "a string"),
+    "required": (_texts, "a list of strings"),
+    "x-kubernetes-embedded-resource": (_flag, "true or false"),
+    "x-kubernetes-int-or-string": (_flag, "true or false"),
+    "x-kubernetes-list-map-keys": (_texts, "a list of strings"),
+    "x-kubernetes-list-type": (_text, "a string"),
+    "x-kubernetes-preserve-unknown-fields": (_flag, "true or false"),
+}
+
+
+def kind_of(crd: Json) -> Kind:
+    """The kind that a definition without faults installs."""
+    spec = crd["spec"]
+    known, served = spec["names"], [each for each in spec["versions"] if each.get("served", True)]
+    versions = sorted((_version(each) for each in served), key=lambda each: preference(each.name))
+    stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
+    below = (
+        *(("status",) if any(each.status for each in versions) else ()),
+        *(("scale",) if any(each.scale for each in versions) else ()),
+    )
+    return Kind(
+        group=spec["group"],
+        plural=known["plural"],
+        kind=known["kind"],
+        singular=known.get("singular") or known["kind"].lower(),
+        list_kind=known.get("listKind") or "",
+        short_names=tuple(known.get("shortNames") or ()),
+        categories=tuple(known.get("categories") or ()),
+        versions=tuple(versions),
+        stored=stored,
+        namespaced=spec["scope"] == "Namespaced",
+        subresources=below,
+    )
+
+
+def _version(version: Json) -> Version:
+    schema = dig(version, "schema", "openAPIV3Schema") or _ANYTHING
+    scale = dig(version, "subresources", "scale")
+    warning = str(version.get("deprecationWarning") or "") if version.get("deprecated") else ""
+    return Version(
+        name=version["name"],
+        schema=with_metadata(schema),
+        columns=with_name([*_columns(version)]),
+        status="status" in mapped(version.get("subresources")),
+        scale=None if scale is None else _scale(scale),
+        warning=warning,
+        selectable=tuple(
+            str(dig(each, "jsonPath")) for each in listed(version.get("selectableFields"))
+        ),
+    )
+
+
+def _columns(version: Json) -> Iterator[Column]:
+    for each in listed(version.get("additionalPrinterColumns")):
+        yield by_path(
+            str(each.get("name") or ""),
+            str(each.get("jsonPath") or ""),
+            str(each.get("type") or "string"),
+            wide=bool(each.get("priority")),
+            description=str(each.get("description") or ""),
+        )
+
+
+def _scale(scale: Json) -> Scale:
+    return Scale(
+        spec_replicas=scale["specReplicasPath"],
+        status_replicas=scale["statusReplicasPath"],
+        selector=scale.get("labelSelectorPath") or "",
+    )
+
+
+def established(crd: Json, now: str) -> Json:
+    """The definition with the status that clients wait for."""
+    spec = crd["spec"]
+    stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
+    before = listed(dig(crd, "status", "storedVersions"))
+    conditions = [
+        _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+        _condition("Established", "InitialNamesAccepted", "the kind is served", now),
+    ]
+    old = dig(crd, "status", "conditions")
+    status = {
+        "acceptedNames": spec["names"],
+        "conditions": old or conditions,
+        "storedVersions": before if stored in before else [*before, stored],
+    }
+    return crd | {"status": status}
+
+
+def _condition(type_: str, reason: str, message: str, now: str) -> Json:
+    return {
+        "type": type_,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now,
+    }

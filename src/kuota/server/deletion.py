@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a deletion does to one object: it goes at once, or it stays, marked, until it may go.
+
+It stays while it has finalizers, and a pod stays on its node for its time of grace: whoever runs it
+deletes it with a grace of 0 when it has ended. Owned objects are the collector's business; it
+learns from the finalizers `foregroundDeletion` and `orphan` how they are meant to be treated.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .bodies import media_type, read_object
+from .columns import dig, listed, mapped, parsed_time
+from .kinds import Kind
+from .metadata import timestamp
+from .requests import Request
+from .status import bad_request, conflict
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+_FINALIZER = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
+_POLICIES = ("", "Background", "Foreground", "Orphan")
+_LONGEST_GRACE_S = 10 * 365 * 24 * 3600
+
+
+class DeleteOptions(msgspec.Struct, frozen=True):
+    """How to delete. None as grace means as long as the object itself says."""
+
+    propagation: str = ""
+    grace_s: int | None = None
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """The options of a request, which may stand in its body or in its query."""
+    body: Json = {}
+    if request.body.strip():
+        body = read_object(request.body, media_type(request.headers))
+    grace = request.number("gracePeriodSeconds")
+    if grace is None:
+        grace = body.get("gracePeriodSeconds")
+    policy = request.query.get("propagationPolicy") or body.get("propagationPolicy") or ""
+    if policy not in _POLICIES:
+        raise bad_request(f"propagationPolicy {str(policy)[:60]!r} is none of {_POLICIES[1:]}")
+    if not policy and body.get("orphanDependents") is True:
+        policy = "Orphan"
+    if grace is not None and (not isinstance(grace, int) or isinstance(grace, bool)):
+        raise bad_request("gracePeriodSeconds must be a whole number")
+    wanted = mapped(body.get("preconditions"))
+    return DeleteOptions(
+        propagation=policy,
+        grace_s=None if grace is None else max(0, min(grace, _LONGEST_GRACE_S)),
+        uid=str(wanted.get("uid") or ""),
+        resource_version=str(wanted.get("resourceVersion") or ""),
+        dry_run=dry_run(request) or "All" in listed(body.get("dryRun")),
+    )
+
+
+def dry_run(request: Request) -> bool:
+    """Whether nothing is to be stored."""
+    wanted = request.query.get("dryRun", "")
+    if wanted not in ("", "All"):
+        raise bad_request(f"dryRun={wanted[:60]} is not supported: use All")
+    return wanted == "All"
+
+
+def check_preconditions(kind: Kind, obj: Json, options: DeleteOptions) -> None:
+    metadata = obj["metadata"]
+    for word, wanted, found in (
+        ("UID", options.uid, metadata.get("uid")),
+        ("ResourceVersion", options.resource_version, metadata.get("resourceVersion")),
+    ):
+        if wanted and wanted != found:
+            why = f"Precondition failed: {word} in precondition: {wanted}, in object meta: {found}"
+            raise conflict(kind, str(metadata.get("name")), why)
+
+
+def marked(kind: Kind, obj: Json, options: DeleteOptions, now: datetime) -> Json | None:
+    """The object as it waits for its end, or None when it can go at once."""
+    metadata = dict(obj["metadata"])
+    finalizers = _finalizers(listed(metadata.get("finalizers")), options.propagation)
+    metadata["finalizers"] = finalizers
+    if not finalizers:
+        del metadata["finalizers"]
+    grace_s = _grace_s(obj, options) if kind.resource == "pods" else 0
+    if not finalizers and grace_s == 0:
+        return None
+    before = parsed_time(metadata.get("deletionTimestamp"))
+    old_grace_s = metadata.get("deletionGracePeriodSeconds")
+    if before is None:
+        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace_s))
+        metadata["deletionGracePeriodSeconds"] = grace_s
+        if "generation" in metadata:
+            metadata["generation"] += 1
+    elif old_grace_s is not None and grace_s < old_grace_s:
+        # Asked again with less patience: the end comes sooner, never later.
+        sooner = before - timedelta(seconds=old_grace_s - grace_s)
+        metadata["deletionTimestamp"] = timestamp(max(sooner, min(before, now)))
+        metadata["deletionGracePeriodSeconds"] = grace_s
+    return obj | {"metadata": metadata}
+
+
+def ended(obj: Json) -> bool:
+    """Whether nothing keeps an object any more that was to be deleted."""
+    metadata = mapped(obj.get("metadata"))
+    return (
+        bool(metadata.get("deletionTimestamp"))
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+    )
+
+
+def _finalizers(present: list[Any], policy: str) -> list[Any]:
+    if not policy:
+        return present
+    kept = [each for each in present if each not in (FOREGROUND, ORPHAN)]
+    return [*kept, _FINALIZER[policy]] if policy in _FINALIZER else kept
+
+
+def _grace_s(pod: Json, options: DeleteOptions) -> int:
+    """A pod that no node has, or that has ended, needs no time."""
+    if not dig(pod, "spec", "nodeName") or dig(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return 0
+    if options.grace_s is not None:
+        return options.grace_s
+    wanted = dig(pod, "spec", "terminationGracePeriodSeconds")
+    return 30 if wanted is None else int(wanted)
+
+
+def terminating(namespace: Json, now: datetime) -> Json:
+    """The namespace as it waits for its content to go."""
+    metadata = namespace["metadata"] | {"deletionTimestamp": timestamp(now)}
+    status = mapped(namespace.get("status")) | {"phase": "Terminating"}
+    return namespace | {"metadata": metadata, "status": status}

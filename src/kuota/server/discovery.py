@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Discovery documents: which groups, versions and resources there are, old form and aggregated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kuota.api.base import Json
+
+from .kinds import Kind, Kinds
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+# What each subresource takes, and the kind it speaks in when that is not the parent's.
+_SUBRESOURCES: dict[str, tuple[tuple[str, ...], tuple[str, str, str] | None]] = {
+    "status": (("get", "patch", "update"), None),
+    "scale": (("get", "patch", "update"), ("autoscaling", "v1", "Scale")),
+    "log": (("get",), None),
+    "binding": (("create",), ("", "v1", "Binding")),
+    "eviction": (("create",), ("policy", "v1", "Eviction")),
+    "finalize": (("update",), None),
+}
+
+
+def wants_aggregated(accept: str) -> bool:
+    return "as=APIGroupDiscoveryList" in accept and "v=v2" in accept
+
+
+def aggregated(kinds: Kinds, core: bool) -> Json:
+    """The answer to /api or /apis for clients that take everything at once."""
+    items = [
+        {"metadata": {"name": group} if group else {}, "versions": [*_versions(group, versions)]}
+        for group, versions in kinds.by_group().items()
+        if (group == "") == core
+    ]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def _versions(group: str, versions: dict[str, list[Kind]]) -> Iterator[Json]:
+    for version, kinds in versions.items():
+        resources = [_described(kind, version) for kind in _sorted(kinds)]
+        yield {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _described(kind: Kind, version: str) -> Json:
+    entry: Json = {
+        "resource": kind.plural,
+        "responseKind": {"group": kind.group, "version": version, "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    below = [_below(kind, version, name) for name in kind.subresources]
+    return entry | {"subresources": below} if below else entry
+
+
+def _below(kind: Kind, version: str, name: str) -> Json:
+    verbs, other = _SUBRESOURCES[name]
+    group, version, kind_name = other or (kind.group, version, kind.kind)
+    answer = {"group": group, "version": version, "kind": kind_name}
+    return {"subresource": name, "responseKind": answer, "verbs": list(verbs)}
+
+
+def versions() -> Json:
+    """The old answer to /api."""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [],
+    }
+
+
+def group_list(kinds: Kinds) -> Json:
+    """The old answer to /apis."""
+    groups = [_group(name, list(found)) for name, found in kinds.by_group().items() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def group(kinds: Kinds, name: str) -> Json | None:
+    """The answer to /apis/GROUP, None for a group that is not served."""
+    found = kinds.by_group().get(name) if name else None
+    if found is None:
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1"} | _group(name, list(found))
+
+
+def _group(name: str, versions: list[str]) -> Json:
+    entries = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
+    return {"name": name, "versions": entries, "preferredVersion": entries[0]}
+
+
+def resource_list(kinds: Kinds, group: str, version: str) -> Json | None:
+    """The old answer to /api/v1 and /apis/GROUP/VERSION, None where nothing is served."""
+    found = kinds.by_group().get(group, {}).get(version)
+    if found is None:
+        return None
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": [entry for kind in _sorted(found) for entry in _entries(kind)],
+    }
+
+
+def _entries(kind: Kind) -> Iterator[Json]:
+    entry: Json = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": list(kind.verbs),
+    }
+    if kind.short_names:
+        entry["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        entry["categories"] = list(kind.categories)
+    yield entry
+    for name in kind.subresources:
+        verbs, other = _SUBRESOURCES[name]
+        below: Json = {
+            "name": f"{kind.plural}/{name}",
+            "singularName": "",
+            "namespaced": kind.namespaced,
+            "kind": other[2] if other else kind.kind,
+            "verbs": list(verbs),
+        }
+        yield below | ({"group": other[0], "version": other[1]} if other else {})
+
+
+def _sorted(kinds: list[Kind]) -> list[Kind]:
+    return sorted(kinds, key=lambda kind: kind.plural)

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP over TCP and over a Unix socket: who asks is found out here, everything else is `api`'s.
+
+On loopback a bearer token says who asks. Any other address is refused without TLS, since tokens
+would travel in the clear. Over the Unix socket it is the peer's uid: root and the user who runs the
+server are admins, others are in the groups that the machine has them in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import grp
+import ipaddress
+import os
+import pwd
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator
+from functools import lru_cache
+from pathlib import Path
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from .api import LARGEST_BODY, ApiServer
+from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
+from .status import too_large, unauthorized
+from .tokens import EVERYBODY, Tokens
+
+_PEER = struct.Struct("3i")
+_PATIENCE_S = 0.5
+
+
+class InsecureAddress(ValueError):
+    """An address that others can listen in on, and no TLS."""
+
+
+class HttpServer:
+    """Listens for an ApiServer until it is closed."""
+
+    def __init__(self, api: ApiServer, tokens: Tokens) -> None:
+        self._api = api
+        self._tokens = tokens
+        self._owner = os.getuid()
+        self._server = web.Server(
+            self._answer, request_factory=_request, handler_cancellation=True, access_log=None
+        )
+        self._listeners: list[asyncio.AbstractServer] = []
+        self._socket: Path | None = None
+
+    async def listen(
+        self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> int:
+        """Listen on TCP; returns the port. Raises InsecureAddress for another host without TLS."""
+        if tls is None and not is_loopback(host):
+            raise InsecureAddress(
+                f"{host} can be reached by others: give a certificate, or listen on 127.0.0.1"
+            )
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(self._server, host, port, ssl=tls)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def listen_unix(self, path: str | os.PathLike[str]) -> None:
+        """Listen on a Unix socket, in the place of one that nobody listens on any more."""
+        place = Path(path)
+        _clear(place)
+        listener = await asyncio.get_running_loop().create_unix_server(self._server, place)
+        # Everyone may connect: the uid at the other end decides what they may do.
+        place.chmod(0o666)
+        self._listeners.append(listener)
+        self._socket = place
+
+    async def close(self) -> None:
+        """End all connections; requests under way get a moment to finish."""
+        for listener in self._listeners:
+            listener.close()
+        transports = [each.transport for each in self._server.connections]
+        await self._server.shutdown(_PATIENCE_S)
+        for transport in transports:
+            # Peers that keep a connection open would be waited for, to say goodbye in TLS.
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+        await asyncio.sleep(0)
+        if self._socket is not None:
+            self._socket.unlink(missing_ok=True)
+
+    async def _answer(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        try:
+            body = await incoming.read() if incoming.body_exists else b""
+        except web.HTTPRequestEntityTooLarge:
+            return await _sent(incoming, refused(too_large(LARGEST_BODY)))
+        user = self._user(incoming)
+        if user is None:
+            return await _sent(incoming, refused(unauthorized()))
+        request = Request(
+            method=incoming.method,
+            path=incoming.raw_path.partition("?")[0],
+            query=dict(incoming.query),
+            headers=_headers(incoming),
+            body=body,
+            user=user,
+        )
+        return await _sent(incoming, await self._api.handle(request))
+
+    def _user(self, incoming: web.BaseRequest) -> User | None:
+        """Who asks, None if that cannot be said. Without any credentials it is nobody."""
+        header = incoming.headers.get("Authorization", "")
+        if header:
+            scheme, _, token = header.partition(" ")
+            return self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
+        uid = _peer_uid(incoming)
+        return ANONYMOUS if uid is None else unix_user(uid, self._owner)
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@lru_cache(256)
+def unix_user(uid: int, owner: int) -> User:
+    """The user with that uid. Root, and whoever runs the server, are admins."""
+    try:
+        entry = pwd.getpwuid(uid)
+        name = entry.pw_name
+        groups = [_group_name(each) for each in os.getgrouplist(name, entry.pw_gid)]
+    except (KeyError, OSError):
+        name, groups = f"uid:{uid}", []
+    if uid in (0, owner):
+        groups.append(ADMINS)
+    # A group of the machine that is called like one of ours must not make admins.
+    elif ADMINS in groups:
+        groups.remove(ADMINS)
+    return User(name, (*groups, EVERYBODY), str(uid))
+
+
+def _group_name(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return f"gid:{gid}"
+
+
+def _peer_uid(incoming: web.BaseRequest) -> int | None:
+    """The uid at the other end of a Unix socket, None on any other connection."""
+    transport = incoming.transport
+    connection = transport.get_extra_info("socket") if transport is not None else None
+    if connection is None or connection.family != socket.AF_UNIX:
+        return None
+    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    return int(_PEER.unpack(peer)[1])
+
+
+def _clear(path: Path) -> None:
+    """Remove a socket that a server left behind. Raises OSError if one still listens there."""
+    if not path.is_socket():
+        return
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        probe.connect(str(path))
+    except OSError:
+        path.unlink()
+    else:
+        raise OSError(f"{path}: another server listens there")
+    finally:
+        probe.close()
+
+
+def _headers(incoming: web.BaseRequest) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for name, value in incoming.headers.items():
+        key = name.lower()
+        headers[key] = f"{headers[key]},{value}" if key in headers else value
+    return headers
+
+
+async def _sent(incoming: web.BaseRequest, response: Response) -> web.StreamResponse:
+    headers = {"Content-Type": response.content_type, "Cache-Control": "no-cache, private"}
+    if isinstance(response.body, bytes):
+        whole = web.Response(status=response.status, body=response.body, headers=headers)
+        for text in response.warnings:
+            whole.headers.add("Warning", _warning(text))
+        return whole
+    stream = web.StreamResponse(status=response.status, headers=headers)
+    for text in response.warnings:
+        stream.headers.add("Warning", _warning(text))
+    await stream.prepare(incoming)
+    await _streamed(stream, response.body)
+    return stream
+
+
+async def _streamed(stream: web.StreamResponse, body: AsyncIterator[bytes]) -> None:
+    try:
+        async for piece in body:
+            if piece:
+                await stream.write(piece)
+        await stream.write_eof()
+    except (ConnectionError, HttpProcessingError):
+        # The client has gone, which is how most watches end.
+        pass
+    finally:
+        close = getattr(body, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _warning(text: str) -> str:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{"".join(filter(str.isprintable, quoted))}"'
+
+
+def _request(
+    message: object, payload: object, protocol: object, writer: object, task: object
+) -> web.BaseRequest:
+    return web.BaseRequest(
+        message,  # type: ignore[arg-type]
+        payload,  # type: ignore[arg-type]
+        protocol,  # type: ignore[arg-type]
+        writer,  # type: ignore[arg-type]
+        task,  # type: ignore[arg-type]
+        asyncio.get_running_loop(),
+        client_max_size=LARGEST_BODY,
+    )

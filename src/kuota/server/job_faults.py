@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a Job or CronJob, and what of a Job may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kuota.api.base import Json
+from kuota.api.faults import FieldError
+
+from .columns import dig, listed, mapped
+from .job_defaults import CONTROLLER_UID
+from .pod_faults import forbidden, required, template_faults, unsupported, wrong
+
+_RESTART = ("OnFailure", "Never")
+_NOT_NEGATIVE = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+    "ttlSecondsAfterFinished",
+)
+_CHOICES = {
+    "completionMode": ("NonIndexed", "Indexed"),
+    "podReplacementPolicy": ("TerminatingOrFailed", "Failed"),
+}
+_FIXED = (
+    "selector",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+    "manualSelector",
+)
+_MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+
+
+def job_faults(job: Json) -> Iterator[FieldError]:
+    spec = mapped(job.get("spec"))
+    yield from job_spec_faults(spec, "spec")
+    labels = dig(spec, "template", "metadata", "labels")
+    wanted = mapped(dig(spec, "selector", "matchLabels"))
+    if not dig(spec, "selector"):
+        yield required("spec.selector")
+    elif any(mapped(labels).get(key) != value for key, value in wanted.items()):
+        message = "`selector` does not match template `labels`"
+        yield wrong("spec.template.metadata.labels", labels, message)
+    elif not spec.get("manualSelector") and wanted.get(CONTROLLER_UID) != job["metadata"]["uid"]:
+        yield wrong("spec.selector", wanted, "`selector` not auto-generated")
+
+
+def job_spec_faults(spec: Json, path: str) -> Iterator[FieldError]:
+    for field in _NOT_NEGATIVE:
+        if (spec.get(field) or 0) < 0:
+            yield wrong(f"{path}.{field}", spec[field], "must be 0 or more")
+    for field, known in _CHOICES.items():
+        if field in spec and spec[field] not in known:
+            yield unsupported(f"{path}.{field}", spec[field], known)
+    yield from _indexed_faults(spec, path)
+    yield from _policy_faults(spec, path)
+    yield from template_faults(mapped(spec.get("template")), f"{path}.template", _RESTART)
+
+
+def _indexed_faults(spec: Json, path: str) -> Iterator[FieldError]:
+    if spec.get("completionMode") == "Indexed":
+        if spec.get("completions") is None:
+            yield required(f"{path}.completions", "when completion mode is Indexed")
+        return
+    for field in ("backoffLimitPerIndex", "successPolicy"):
+        if spec.get(field) is not None:
+            yield wrong(f"{path}.{field}", spec[field], "requires indexed completion mode")
+
+
+def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
+    policy = spec.get("podFailurePolicy")
+    restart = dig(spec, "template", "spec", "restartPolicy")
+    if policy is not None and restart != "Never":
+        message = "only supports restartPolicy Never when podFailurePolicy is specified"
+        yield wrong(f"{path}.template.spec.restartPolicy", restart, message)
+    if policy is not None and spec.get("podReplacementPolicy") == "TerminatingOrFailed":
+        yield unsupported(f"{path}.podReplacementPolicy", "TerminatingOrFailed", ("Failed",))
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is set")
+    for at, rule in enumerate(listed(dig(policy, "rules"))):
+        actions = ("FailJob", "FailIndex", "Ignore", "Count")
+        if rule.get("action") not in actions:
+            yield unsupported(
+                f"{path}.podFailurePolicy.rules[{at}].action", rule.get("action"), actions
+            )
+
+
+def job_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
+    """Who a Job's pods are, and how they are counted, is fixed; see `_template` for more."""
+    before, after = mapped(old.get("spec")), mapped(new.get("spec"))
+    for field in _FIXED:
+        if before.get(field) != after.get(field):
+            yield wrong(f"spec.{field}", after.get(field), "field is immutable")
+    if before.get("completions") != after.get("completions") and not _elastic(before, after):
+        yield wrong("spec.completions", after.get("completions"), "field is immutable")
+    free = before.get("suspend") is True and dig(old, "status", "startTime") is None
+    if _template(before, free) != _template(after, free):
+        yield wrong("spec.template", None, "field is immutable")
+
+
+def _elastic(before: Json, after: Json) -> bool:
+    """An Indexed Job may change its completions together with its parallelism."""
+    return (
+        before.get("completionMode") == "Indexed"
+        and before.get("completions") is not None
+        and after.get("completions") is not None
+        and after.get("completions") == after.get("parallelism")
+    )
+
+
+def _template(spec: Json, free: bool) -> Json:
+    """The template, less what may change while the Job is suspended and has not started.
+
+    These are the directives for scheduling, and what its containers ask for.
+    """
+    template = mapped(spec.get("template"))
+    if not free:
+        return template
+    pod = mapped(template.get("spec"))
+    kept = {
+        name: value
+        for name, value in pod.items()
+        if name not in ("nodeSelector", "affinity", "tolerations", "schedulingGates", "resources")
+    }
+    for field in ("initContainers", "containers"):
+        if field in kept:
+            kept[field] = [mapped(each) | {"resources": {}} for each in listed(kept[field])]
+    metadata = mapped(template.get("metadata"))
+    rest = {key: metadata[key] for key in metadata if key not in ("labels", "annotations")}
+    return template | {"metadata": rest, "spec": kept}
+
+
+def cron_job_faults(cron_job: Json) -> Iterator[FieldError]:
+    spec = mapped(cron_job.get("spec"))
+    schedule = str(spec.get("schedule") or "")
+    if not schedule:
+        yield required("spec.schedule")
+    elif schedule.startswith("@"):
+        if schedule not in _MACROS and not schedule.startswith("@every "):
+            yield wrong("spec.schedule", schedule, "is no schedule")
+    elif len(schedule.split()) != 5:
+        yield wrong("spec.schedule", schedule, "must have five fields, such as */5 * * * *")
+    policies = ("Allow", "Forbid", "Replace")
+    if spec.get("concurrencyPolicy") not in policies:
+        yield unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)
+    if len(str(cron_job["metadata"].get("name", ""))) > 52:
+        yield forbidden("metadata.name", "must be no more than 52 characters")
+    yield from job_spec_faults(mapped(dig(spec, "jobTemplate", "spec")), "spec.jobTemplate.spec")

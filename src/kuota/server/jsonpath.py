@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON paths that printer columns and scale subresources use.
+
+Fields (`.a.b`, `['a']`, a dot escaped by a backslash), indexes (`[0]`), all items (`[*]`) and the
+filter by equality (`[?(@.type=='Ready')]`). That is what CustomResourceDefinitions are written in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+_STEP = re.compile(
+    r"\.(?P<field>(?:[^.\[\]\\]|\\.)+)"
+    r"|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]"
+    r"|\[(?P<index>-?\d+)\]"
+    r"|(?P<every>\[\*\]|\.\*)"
+    r"|\[\?\(\s*@(?P<where>(?:\.(?:[^.\[\]\\=!<>\s]|\\.)+)+)\s*==\s*(?P<equal>[^)]*?)\s*\)\]"
+)
+
+Step = Callable[[Any], Iterator[Any]]
+
+
+class PathError(ValueError):
+    """A path that cannot be read, or uses what is not served here."""
+
+
+@lru_cache(1024)
+def steps(path: str) -> tuple[Step, ...]:
+    """The steps of a path such as `.status.conditions[?(@.type=='Ready')].status`."""
+    text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
+    if text and text[0] not in ".[":
+        text = "." + text
+    found: list[Step] = []
+    at = 0
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None:
+            raise PathError(f"{path!r} cannot be read from {text[at:]!r} on")
+        found.append(_step(match))
+        at = match.end()
+    return tuple(found)
+
+
+def values(obj: Any, path: str) -> list[Any]:
+    """Every value that the path reaches, in order; null and absent are the same."""
+    reached = [obj]
+    for step in steps(path):
+        reached = [below for each in reached for below in step(each) if below is not None]
+    return reached
+
+
+def first(obj: Any, path: str) -> Any:
+    """The first value that the path reaches, None when there is none."""
+    found = values(obj, path)
+    return found[0] if found else None
+
+
+def _step(match: re.Match[str]) -> Step:
+    if match["where"] is not None:
+        return _filter(match["where"], match["equal"])
+    if match["every"] is not None:
+        return _every
+    if match["index"] is not None:
+        return _at(int(match["index"]))
+    name = match["quoted"]
+    if name is None:
+        name = re.sub(r"\\(.)", r"\1", match["field"])
+    return _field(name)
+
+
+def _field(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict):
+            yield value.get(name)
+
+    return step
+
+
+def _at(index: int) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list) and -len(value) <= index < len(value):
+            yield value[index]
+
+    return step
+
+
+def _every(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _filter(where: str, equal: str) -> Step:
+    wanted = equal[1:-1] if equal[:1] in ("'", '"') and equal[-1:] == equal[:1] else equal
+
+    def step(value: Any) -> Iterator[Any]:
+        for each in value if isinstance(value, list) else ():
+            found = first(each, where)
+            if found is not None and _spelt(found) == wanted:
+                yield each
+
+    return step
+
+
+def _spelt(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

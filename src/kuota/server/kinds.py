@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is served: the registry of kinds, their versions, verbs and subresources.
+
+A *kind* is stored in one version and served in several. Kinds come from three places: Kubernetes'
+own (`builtin_kinds`), Kueue's, and CustomResourceDefinitions installed at run time (`crd`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .columns import AGE, NAME, Column
+from .shapes import PREFIX
+from .structure import node, shared
+
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+class Scale(msgspec.Struct, frozen=True):
+    """Where a kind keeps what its scale subresource shows, as JSON paths."""
+
+    spec_replicas: str
+    status_replicas: str
+    selector: str = ""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One served version of a kind. `warning` is sent along with every answer in it.
+
+    `shape` names the type, where it is one of Kubernetes' own.
+    """
+
+    name: str
+    schema: Json
+    shape: str = ""
+    columns: tuple[Column, ...] = (NAME, AGE)
+    status: bool = False
+    scale: Scale | None = None
+    warning: str = ""
+    selectable: tuple[str, ...] = ()
+
+    @cached_property
+    def structure(self) -> Any:
+        """The schema, read for use: see `structure.node`."""
+        return shared(PREFIX + self.shape) if self.shape else node(self.schema)
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind. `versions` come in order of preference; `stored` is how it lies in the store.
+
+    `strategic` kinds take strategic merge patches and are checked while they are decoded, as
+    Kubernetes' own are; `generations` says that changes to the spec are counted.
+    """
+
+    group: str
+    plural: str
+    kind: str
+    versions: tuple[Version, ...]
+    stored: str
+    namespaced: bool = True
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = VERBS
+    subresources: tuple[str, ...] = ()
+    strategic: bool = False
+    generations: bool = True
+    storage: str = ""
+    list_kind: str = ""
+
+    @property
+    def resource(self) -> str:
+        """The kind's name in the store and in messages: "jobs.batch", or "pods" of the core."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def stored_as(self) -> str:
+        """The resource under which objects lie in the store: two kinds of Event share one."""
+        return self.storage or self.resource
+
+    @property
+    def kept(self) -> bool:
+        """Whether objects of this kind are stored at all. A review is only answered."""
+        return "get" in self.verbs
+
+    def version(self, name: str) -> Version | None:
+        return next((each for each in self.versions if each.name == name), None)
+
+    def api_version(self, version: str) -> str:
+        return f"{self.group}/{version}" if self.group else version
+
+    def listing(self) -> str:
+        return self.list_kind or f"{self.kind}List"
+
+
+class Kinds:
+    """The kinds by group, version and plural. `edition` changes whenever the kinds do."""
+
+    def __init__(self, kinds: Iterable[Kind] = ()) -> None:
+        self._by_resource: dict[str, Kind] = {}
+        self._by_path: dict[tuple[str, str, str], tuple[Kind, Version]] = {}
+        self.edition = 0
+        for kind in kinds:
+            self.add(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._by_resource.values())
+
+    def add(self, kind: Kind) -> None:
+        """Serve the kind, in the place of an earlier one of the same resource."""
+        self.remove(kind.resource)
+        self._by_resource[kind.resource] = kind
+        for version in kind.versions:
+            self._by_path[kind.group, version.name, kind.plural] = (kind, version)
+        self.edition += 1
+
+    def remove(self, resource: str) -> None:
+        kind = self._by_resource.pop(resource, None)
+        if kind is None:
+            return
+        for version in kind.versions:
+            del self._by_path[kind.group, version.name, kind.plural]
+        self.edition += 1
+
+    def get(self, resource: str) -> Kind | None:
+        return self._by_resource.get(resource)
+
+    def find(self, group: str, version: str, plural: str) -> tuple[Kind, Version] | None:
+        """What is served at /apis/GROUP/VERSION/.../PLURAL."""
+        return self._by_path.get((group, version, plural))
+
+    def of_kind(self, group: str, kind: str) -> Kind | None:
+        """The kind called so in its group, as owner references name it."""
+        return next((each for each in self if each.group == group and each.kind == kind), None)
+
+    def by_group(self) -> dict[str, dict[str, list[Kind]]]:
+        """Kinds by group and version: the core first, versions in order of preference."""
+        groups: dict[str, dict[str, list[Kind]]] = {"": {}}
+        for kind in self:
+            versions = groups.setdefault(kind.group, {})
+            for version in kind.versions:
+                versions.setdefault(version.name, []).append(kind)
+        return {
+            group: {name: versions[name] for name in sorted(versions, key=preference)}
+            for group, versions in groups.items()
+        }
+
+
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_MATURITY = {None: 0, "beta": 1, "alpha": 2}
+
+
+def preference(version: str) -> tuple[int, int, int, str]:
+    """A key that sorts versions as Kubernetes does: stable before beta before alpha, new first."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (3, 0, 0, version)
+    return (_MATURITY[match[2]], -int(match[1]), -int(match[3] or 0), version)

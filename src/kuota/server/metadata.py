@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of an object's metadata is the server's: identity, times, generation, names it makes up."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from kuota.api import names
+from kuota.api.base import Json
+from kuota.api.faults import ErrorType, FieldError
+from kuota.api.rules.metadata import annotation_faults, label_faults
+
+from .columns import listed, mapped
+from .kinds import Kind
+from .status import bad_request
+
+# No vowels and no look-alikes, so that no words come up.
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_BASE = 58
+_KEPT = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generateName",
+    "name",
+    "namespace",
+)
+_ENVELOPE = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+NAMELESS = FieldError(
+    path="metadata.name", type=ErrorType.REQUIRED, message="name or generateName is required"
+)
+
+
+def timestamp(now: datetime) -> str:
+    """The time as objects carry it: whole seconds, in UTC."""
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def born(metadata: Json, kind: Kind, namespace: str, now: datetime) -> Json:
+    """The metadata of an object that is about to be created."""
+    if metadata.get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    kept = {
+        name: value
+        for name, value in metadata.items()
+        if name not in ("selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+    }
+    kept.pop("resourceVersion", None)
+    if not kept.get("name") and kept.get("generateName"):
+        kept["name"] = made_up(str(kept["generateName"]))
+    kept |= {"uid": str(uuid.uuid4()), "creationTimestamp": timestamp(now)}
+    if kind.namespaced:
+        kept["namespace"] = namespace
+    else:
+        kept.pop("namespace", None)
+    return kept | {"generation": 1} if kind.generations else kept
+
+
+def made_up(base: str) -> str:
+    """A name that begins with the base and ends in five random letters."""
+    return base[:_LONGEST_BASE] + "".join(secrets.choice(_LETTERS) for _ in range(5))
+
+
+def succeeding(new: Json, old: Json) -> Json:
+    """The metadata of an update: what is the server's comes from the stored object."""
+    kept = {
+        name: value
+        for name, value in new.items()
+        if name not in _KEPT and name not in ("selfLink", "resourceVersion", "generation")
+    }
+    owned = {name: old[name] for name in (*_KEPT, "generation") if name in old}
+    return kept | owned
+
+
+def content(obj: Json, *, with_status: bool) -> Json:
+    """What a generation counts: everything but metadata and, where it is apart, status."""
+    left_out = _ENVELOPE if not with_status else _ENVELOPE - {"status"}
+    return {name: value for name, value in obj.items() if name not in left_out}
+
+
+def metadata_faults(obj: Json, kind: Kind, old: Json | None = None) -> Iterator[FieldError]:
+    """What is wrong with the metadata of an object of any kind.
+
+    A part that is the same in `old` was checked when that was stored.
+    """
+    metadata = mapped(obj.get("metadata"))
+    before = {} if old is None else mapped(old.get("metadata"))
+    if old is None:
+        yield from _name_faults(metadata.get("name"), kind)
+    for field, check in _CHECKS.items():
+        if field in metadata and metadata[field] != before.get(field):
+            yield from check(metadata[field], f"metadata.{field}")
+
+
+def _name_faults(name: Any, kind: Kind) -> Iterator[FieldError]:
+    form = names.dns_label if kind.resource == "namespaces" else names.dns_subdomain
+    for complaint in form(str(name)):
+        yield _wrong("metadata.name", name, complaint)
+
+
+def _finalizer_faults(finalizers: Any, path: str) -> Iterator[FieldError]:
+    for at, finalizer in enumerate(listed(finalizers)):
+        for complaint in names.qualified_name(str(finalizer)):
+            yield _wrong(f"{path}[{at}]", finalizer, complaint)
+
+
+def _owner_faults(owners: Any, path: str) -> Iterator[FieldError]:
+    for at, owner in enumerate(listed(owners)):
+        for field in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(field):
+                message = "must not be empty"
+                yield FieldError(
+                    path=f"{path}[{at}].{field}", type=ErrorType.REQUIRED, message=message
+                )
+
+
+_CHECKS: dict[str, Callable[[Any, str], Iterator[FieldError]]] = {
+    "labels": label_faults,
+    "annotations": annotation_faults,
+    "finalizers": _finalizer_faults,
+    "ownerReferences": _owner_faults,
+}
+
+
+def metadata_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
+    """An object that is being deleted gets no new finalizers."""
+    before, after = mapped(old.get("metadata")), mapped(new.get("metadata"))
+    if not before.get("deletionTimestamp"):
+        return
+    added = [
+        each
+        for each in listed(after.get("finalizers"))
+        if each not in listed(before.get("finalizers"))
+    ]
+    if added:
+        message = "no new finalizers can be added if the object is being deleted"
+        yield FieldError(path="metadata.finalizers", type=ErrorType.FORBIDDEN, message=message)
+
+
+def _wrong(path: str, value: Any, message: str) -> FieldError:
+    return FieldError(path=path, type=ErrorType.INVALID, message=message, value=value)

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespaces from their beginning to their end: those that are always there, and the going ones.
+
+A namespace that was deleted stays, Terminating, until everything in it has gone. One task for each
+such namespace deletes its content and waits for what is held by finalizers or still running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+
+from kuota.api.base import Json, Key
+
+from .admission import Write
+from .columns import dig
+from .deletion import DeleteOptions
+from .kinds import Kind, Kinds
+from .metadata import timestamp
+from .requests import ADMINS, Target, User
+from .rest import Rest
+from .status import Refused
+from .store import NotFound, Store
+
+LOG = logging.getLogger(__name__)
+FIRST = ("default", "kube-system")
+SYSTEM = User("system:apiserver", (ADMINS,))
+
+
+class Namespaces:
+    """Looks after namespaces: `found` makes the first, `resume` takes up unfinished deletions."""
+
+    def __init__(self, store: Store, kinds: Kinds, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._clock = clock
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def found(self) -> None:
+        """Make the namespaces that are always there, where they are not."""
+        for name in FIRST:
+            if self._store.get("namespaces", Key("", name)) is None:
+                self._store.create("namespaces", _namespace(name, self._clock()))
+
+    def terminate(self, name: str, rest: Rest) -> None:
+        """See to it that the namespace goes, in a task of the running loop."""
+        if name not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._drain(name, rest))
+            self._tasks[name] = task
+            task.add_done_callback(lambda done: self._ended(name, done))
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(name, None)
+        tell_failure(task, f"deletion of namespace {name}")
+
+    def resume(self, rest: Rest) -> None:
+        for namespace in self._store.list("namespaces").items:
+            if dig(namespace, "metadata", "deletionTimestamp"):
+                self.terminate(str(dig(namespace, "metadata", "name")), rest)
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _drain(self, name: str, rest: Rest) -> None:
+        changes = self._store.watch(None, name)
+        self._empty(name, rest)
+        while self._remaining(name):
+            if not await changes.batch():
+                return
+        changes.close()
+        with contextlib.suppress(NotFound):
+            self._store.delete("namespaces", Key("", name))
+
+    def _remaining(self, name: str) -> bool:
+        return any(
+            self._store.list(resource, name, limit=1).bodies for resource in self._store.resources()
+        )
+
+    def _empty(self, name: str, rest: Rest) -> None:
+        for resource in self._store.resources():
+            kind = self._kinds.get(resource)
+            for obj in self._store.list(resource, name).items:
+                key = Key(name, str(obj["metadata"]["name"]))
+                if kind is None:
+                    # Left behind by a definition that is gone: nobody can ask for it any more.
+                    self._store.delete(resource, key)
+                else:
+                    self._delete(kind, key, rest)
+
+    def _delete(self, kind: Kind, key: Key, rest: Rest) -> None:
+        target = Target(kind, kind.versions[0], key.namespace, key.name)
+        write = Write(user=SYSTEM, now=self._clock(), manager="apiserver")
+        # Refused is what has gone already, with what owned it.
+        with contextlib.suppress(Refused):
+            rest.delete(target, DeleteOptions("Background"), write)
+
+
+def tell_failure(task: asyncio.Task[None], what: str) -> None:
+    """Log what a task of the server failed of. It is a fault of ours, and nobody awaits it."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        LOG.error("%s failed: the server has to be restarted", what, exc_info=error)
+
+
+def _namespace(name: str, now: datetime) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": timestamp(now),
+            "labels": {"kubernetes.io/metadata.name": name},
+        },
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with a pod or a template for pods, and what of a pod may still change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kuota.api import names, quantity
+from kuota.api.base import Json
+from kuota.api.faults import ErrorType, FieldError
+from kuota.api.rules.metadata import annotation_faults, label_faults
+
+from .columns import dig, listed, mapped
+
+_RESTART = ("Always", "OnFailure", "Never")
+_OPERATORS = ("", "Equal", "Exists", "Gt", "Lt")
+_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_FREE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
+_FREE_WHILE_GATED = ("schedulingGates", "nodeSelector", "affinity")
+
+
+def required(path: str, message: str = "must be set") -> FieldError:
+    return FieldError(path=path, type=ErrorType.REQUIRED, message=message)
+
+
+def unsupported(path: str, value: Any, known: tuple[str, ...]) -> FieldError:
+    words = ", ".join(f'"{each}"' for each in known if each)
+    message = f"supported values: {words}"
+    return FieldError(path=path, type=ErrorType.NOT_SUPPORTED, message=message, value=value)
+
+
+def wrong(path: str, value: Any, message: str) -> FieldError:
+    return FieldError(path=path, type=ErrorType.INVALID, message=message, value=value)
+
+
+def forbidden(path: str, message: str) -> FieldError:
+    return FieldError(path=path, type=ErrorType.FORBIDDEN, message=message)
+
+
+def template_faults(template: Json, path: str, restart: tuple[str, ...]) -> Iterator[FieldError]:
+    metadata = mapped(template.get("metadata"))
+    yield from label_faults(metadata.get("labels"), f"{path}.metadata.labels")
+    yield from annotation_faults(metadata.get("annotations"), f"{path}.metadata.annotations")
+    yield from spec_faults(mapped(template.get("spec")), f"{path}.spec", restart)
+
+
+def spec_faults(
+    spec: Json, path: str = "spec", restart: tuple[str, ...] = _RESTART
+) -> Iterator[FieldError]:
+    if not listed(spec.get("containers")):
+        yield required(f"{path}.containers")
+    if spec.get("restartPolicy") not in restart:
+        yield unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), restart)
+    seen: set[str] = set()
+    for field in ("initContainers", "containers"):
+        for at, container in enumerate(listed(spec.get(field))):
+            yield from _container_faults(container, f"{path}.{field}[{at}]", seen)
+    yield from _volume_faults(spec, path)
+    for at, toleration in enumerate(listed(spec.get("tolerations"))):
+        yield from _toleration_faults(toleration, f"{path}.tolerations[{at}]")
+    yield from label_faults(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    if (dig(spec, "terminationGracePeriodSeconds") or 0) < 0:
+        value = spec["terminationGracePeriodSeconds"]
+        yield wrong(f"{path}.terminationGracePeriodSeconds", value, "must be 0 or more")
+
+
+def _container_faults(container: Json, path: str, seen: set[str]) -> Iterator[FieldError]:
+    name = container.get("name") or ""
+    if not name:
+        yield required(f"{path}.name")
+    elif name in seen:
+        yield FieldError(
+            path=f"{path}.name", type=ErrorType.DUPLICATE, message="is taken", value=name
+        )
+    else:
+        yield from (wrong(f"{path}.name", name, each) for each in names.dns_label(name))
+    seen.add(name)
+    if not container.get("image"):
+        yield required(f"{path}.image")
+    for at, variable in enumerate(listed(container.get("env"))):
+        if not variable.get("name"):
+            yield required(f"{path}.env[{at}].name")
+    yield from _resource_faults(mapped(container.get("resources")), f"{path}.resources")
+
+
+def _resource_faults(resources: Json, path: str) -> Iterator[FieldError]:
+    requests, limits = mapped(resources.get("requests")), mapped(resources.get("limits"))
+    for field, amounts in (("requests", requests), ("limits", limits)):
+        for name, value in amounts.items():
+            if quantity.parse(value) < 0:
+                yield wrong(f"{path}.{field}[{name}]", value, "must be 0 or more")
+    for name, value in requests.items():
+        limit = limits.get(name)
+        if limit is not None and quantity.parse(value) > quantity.parse(limit):
+            message = f"must be less than or equal to the limit of {name}, {limit}"
+            yield wrong(f"{path}.requests[{name}]", value, message)
+        elif limit is None and "/" in name and "kubernetes.io/" not in name:
+            yield required(f"{path}.limits[{name}]", f"a limit must be set for {name}")
+
+
+def _volume_faults(spec: Json, path: str) -> Iterator[FieldError]:
+    known = set()
+    for at, volume in enumerate(listed(spec.get("volumes"))):
+        if not volume.get("name"):
+            yield required(f"{path}.volumes[{at}].name")
+        known.add(volume.get("name"))
+    for field in ("initContainers", "containers"):
+        for at, container in enumerate(listed(spec.get(field))):
+            for where, mount in enumerate(listed(container.get("volumeMounts"))):
+                if mount.get("name") not in known:
+                    yield FieldError(
+                        path=f"{path}.{field}[{at}].volumeMounts[{where}].name",
+                        type=ErrorType.NOT_FOUND,
+                        message="no volume of that name",
+                        value=mount.get("name"),
+                    )
+
+
+def _toleration_faults(toleration: Json, path: str) -> Iterator[FieldError]:
+    operator, effect = toleration.get("operator") or "", toleration.get("effect") or ""
+    if operator not in _OPERATORS:
+        yield unsupported(f"{path}.operator", operator, _OPERATORS)
+    if effect not in _EFFECTS:
+        yield unsupported(f"{path}.effect", effect, _EFFECTS)
+    if not toleration.get("key") and operator != "Exists":
+        yield wrong(f"{path}.operator", operator, "must be Exists when there is no key")
+
+
+def pod_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
+    """Only what Kubernetes lets change may change. A node is given by binding, not by update."""
+    before, after = mapped(old.get("spec")), mapped(new.get("spec"))
+    free: tuple[str, ...] = _FREE
+    if listed(before.get("schedulingGates")):
+        free += _FREE_WHILE_GATED
+    if _fixed(before, free) != _fixed(after, free):
+        yield forbidden(
+            "spec",
+            "pod updates may not change fields other than images, activeDeadlineSeconds, "
+            "terminationGracePeriodSeconds and tolerations",
+        )
+    gates = [each.get("name") for each in listed(before.get("schedulingGates"))]
+    for at, gate in enumerate(listed(after.get("schedulingGates"))):
+        if gate.get("name") not in gates:
+            yield forbidden(f"spec.schedulingGates[{at}]", "gates can only be taken away")
+    kept = listed(after.get("tolerations"))
+    if any(each not in kept for each in listed(before.get("tolerations"))):
+        yield forbidden("spec.tolerations", "tolerations can only be added")
+
+
+def _fixed(spec: Json, free: tuple[str, ...]) -> Json:
+    kept = {name: value for name, value in spec.items() if name not in free}
+    for field in ("initContainers", "containers"):
+        if field in kept:
+            kept[field] = [mapped(each) | {"image": ""} for each in listed(kept[field])]
+    return kept

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pods have beyond other objects: a node to be bound to, a priority, and logs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+from .admission import Hook, Review
+from .columns import dig, listed, mapped, parsed_time
+from .kinds import Kind
+from .metadata import timestamp
+from .requests import Request
+from .status import bad_request, conflict, forbidden
+from .store import Store
+
+
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which part of whose log is wanted. None means all of it."""
+
+    container: str
+    follow: bool = False
+    previous: bool = False
+    timestamps: bool = False
+    tail_lines: int | None = None
+    since_s: int | None = None
+    since_time: str = ""
+    limit_bytes: int | None = None
+
+
+LogSource = Callable[[Json, LogOptions], AsyncIterator[bytes]]
+"""The log of one container of a pod; raises LookupError where there is none."""
+
+_PLURALS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def log_options(pod: Json, request: Request) -> LogOptions:
+    """What the request wants of the log. Raises Refused if it does not say of which container."""
+    since = request.query.get("sinceTime", "")
+    if since and parsed_time(since) is None:
+        raise bad_request(f"sinceTime={since[:60]} is no time (RFC 3339)")
+    return LogOptions(
+        container=_container(pod, request.query.get("container", "")),
+        follow=request.flag("follow"),
+        previous=request.flag("previous"),
+        timestamps=request.flag("timestamps"),
+        tail_lines=_not_negative(request, "tailLines"),
+        since_s=_not_negative(request, "sinceSeconds"),
+        since_time=since,
+        limit_bytes=_not_negative(request, "limitBytes"),
+    )
+
+
+def _not_negative(request: Request, name: str) -> int | None:
+    value = request.number(name)
+    if value is not None and value < 0:
+        raise bad_request(f"{name} must be 0 or more")
+    return value
+
+
+def _container(pod: Json, wanted: str) -> str:
+    name = dig(pod, "metadata", "name")
+    known = [
+        str(dig(each, "name")) for field in _PLURALS for each in listed(dig(pod, "spec", field))
+    ]
+    if wanted and wanted not in known:
+        raise bad_request(f"container {wanted[:100]} is not valid for pod {name}")
+    main = [str(dig(each, "name")) for each in listed(dig(pod, "spec", "containers"))]
+    if not wanted and len(main) > 1:
+        raise bad_request(
+            f"a container name must be specified for pod {name}, choose one of: [{' '.join(main)}]"
+        )
+    return wanted or (main[0] if main else "")
+
+
+def check_started(pod: Json, options: LogOptions) -> None:
+    """Raises Refused for a container that has not begun: kubectl waits for it by asking again."""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for status in listed(dig(pod, "status", field)):
+            waiting = dig(status, "state", "waiting")
+            if dig(status, "name") != options.container or waiting is None:
+                continue
+            if not dig(status, "lastState", "terminated") and not options.previous:
+                raise _waiting(pod, options.container, str(dig(waiting, "reason") or "Waiting"))
+            return
+    if dig(pod, "status", "phase") == "Pending" and not dig(pod, "status", "containerStatuses"):
+        raise _waiting(pod, options.container, "ContainerCreating")
+
+
+def _waiting(pod: Json, container: str, reason: str) -> Exception:
+    name = dig(pod, "metadata", "name")
+    return bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
+
+
+def bound(kind: Kind, pod: Json, binding: Json, now: datetime) -> Json:
+    """The pod on the node that the binding names. Raises Refused when it is on one already."""
+    name, node = str(pod["metadata"]["name"]), dig(binding, "target", "name")
+    if not isinstance(node, str) or not node:
+        raise bad_request("target.name must name a node")
+    if dig(pod, "metadata", "deletionTimestamp"):
+        raise conflict(kind, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    current = dig(pod, "spec", "nodeName")
+    if current:
+        raise conflict(kind, name, f'pod {name} is already assigned to node "{current}"')
+    if listed(dig(pod, "spec", "schedulingGates")):
+        raise conflict(kind, name, f"pod {name} has scheduling gates")
+    status = mapped(pod.get("status"))
+    others = [
+        each for each in listed(status.get("conditions")) if each.get("type") != "PodScheduled"
+    ]
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": timestamp(now),
+    }
+    return pod | {
+        "spec": mapped(pod.get("spec")) | {"nodeName": node},
+        "status": status | {"conditions": [*others, scheduled]},
+    }
+
+
+def priority_hook(store: Store) -> Hook:
+    """Gives new pods the number that their priority class stands for."""
+
+    def hook(review: Review) -> Json:
+        if review.kind.resource != "pods" or review.old is not None:
+            return review.object
+        return _prioritised(review.kind, review.object, store)
+
+    return hook
+
+
+def _prioritised(kind: Kind, pod: Json, store: Store) -> Json:
+    spec = mapped(pod.get("spec"))
+    name = spec.get("priorityClassName") or ""
+    if name:
+        found = store.get("priorityclasses.scheduling.k8s.io", Key("", str(name)))
+        if found is None:
+            why = f"no PriorityClass with name {name} was found"
+            raise forbidden(kind, str(pod["metadata"].get("name", "")), why)
+    else:
+        found = _global_default(store)
+    given = {
+        "priority": dig(found, "value") or 0,
+        "preemptionPolicy": dig(found, "preemptionPolicy") or "PreemptLowerPriority",
+    }
+    if found is not None:
+        given["priorityClassName"] = found["metadata"]["name"]
+    return pod | {"spec": spec | given}
+
+
+def _global_default(store: Store) -> Json | None:
+    for each in store.list("priorityclasses.scheduling.k8s.io").items:
+        if each.get("globalDefault") is True:
+            return each
+    return None

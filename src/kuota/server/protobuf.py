@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads protobuf request bodies of kubectl and client-go into the JSON form of the same object.
+
+Reading is enough: those clients take JSON answers. A body is four magic bytes, an envelope that
+names the kind, and the object, whose fields are told apart by number (`kuota.server.wire`). Go
+writes fields that hold zero; they are dropped where Kubernetes' JSON would not have them.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+
+from . import wire
+
+MAGIC = b"k8s\x00"
+MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What reading runs into when numbers stand where bytes should, text is no UTF-8, or bytes lack.
+_MALFORMED = (AttributeError, TypeError, ValueError, IndexError, OverflowError, struct.error)
+
+
+class ProtobufError(ValueError):
+    """A body that is not what its media type promises. The message says what and where."""
+
+
+class UnsupportedMedia(ProtobufError):
+    """A kind whose protobuf form is not known here: the client has to send JSON."""
+
+
+def decoded(body: bytes) -> Json:
+    """The object in a request body, with apiVersion and kind.
+
+    Raises UnsupportedMedia for kinds outside the tables, ProtobufError for a malformed body.
+    """
+    if not body.startswith(MAGIC):
+        raise ProtobufError("the body does not begin with the magic bytes of Kubernetes protobuf")
+    try:
+        return _enveloped(body[len(MAGIC) :])
+    except ProtobufError:
+        raise
+    except _MALFORMED as error:
+        raise ProtobufError(f"the protobuf body is malformed: {error}") from error
+
+
+def _enveloped(body: bytes) -> Json:
+    envelope = {number: value for number, _, value in _fields(body)}
+    names = {number: value.decode() for number, _, value in _fields(envelope.get(1, b""))}
+    api_version, kind = names.get(1, ""), names.get(2, "")
+    raw = envelope.get(2, b"")
+    if envelope.get(4, b"") == b"application/json":
+        return msgspec.convert(_json(raw), Json)
+    message = wire.message_of(api_version, kind)
+    if message is None:
+        raise UnsupportedMedia(
+            f"{api_version} {kind}: this server does not read the kind as protobuf;"
+            " send application/json"
+        )
+    return {"apiVersion": api_version, "kind": kind, **_message(raw, message)}
+
+
+def _message(raw: bytes, message: wire.Message) -> Json:
+    out: Json = {}
+    for number, kind, value in _fields(raw):
+        field = message.by_number.get(number)
+        if field is None:
+            continue
+        if not field.name:
+            out.update(_message(value, wire.message(field.type)))
+        elif field.many == wire.MAP:
+            key, item = _entry(value, field.type)
+            out.setdefault(field.name, {})[key] = item
+        elif field.many == wire.LIST:
+            out.setdefault(field.name, []).extend(_items(kind, value, field.type))
+        else:
+            _put(out, field, _value(value, field.type))
+    return out
+
+
+def _put(out: Json, field: wire.Field, value: Any) -> None:
+    if value is not None and (value or field.pointer or field.required):
+        out[field.name] = value
+
+
+def _entry(raw: bytes, kind: str) -> tuple[str, Any]:
+    parts = {number: value for number, _, value in _fields(raw)}
+    value = parts.get(2, 0 if kind in ("i", "b") else b"")
+    return parts.get(1, b"").decode(), _value(value, kind)
+
+
+def _items(wire_type: int, value: Any, kind: str) -> list[Any]:
+    if kind == "i" and wire_type == _BYTES:
+        packed, at, numbers = value, 0, []
+        while at < len(packed):
+            number, at = _varint(packed, at)
+            numbers.append(_signed(number))
+        return numbers
+    return [_value(value, kind)]
+
+
+def _value(value: Any, kind: str) -> Any:
+    reader = _READERS.get(kind)
+    if reader is not None:
+        if isinstance(value, bytes) is (kind in ("i", "b")):
+            raise ProtobufError(f"a value of type {kind} has the wrong wire type")
+        return reader(value)
+    if not isinstance(value, bytes):
+        raise ProtobufError(f"a {kind} has the wrong wire type")
+    return _message(value, wire.message(kind))
+
+
+def _fields(raw: bytes) -> Iterator[tuple[int, int, Any]]:
+    """Number, wire type and value of each field in turn; values are int or bytes."""
+    at = 0
+    while at < len(raw):
+        tag, at = _varint(raw, at)
+        kind = tag & 7
+        value: int | bytes
+        if kind == _VARINT:
+            value, at = _varint(raw, at)
+        else:
+            length, at = _length(raw, at, kind)
+            value = raw[at : at + length]
+            if len(value) < length:
+                raise ProtobufError("the protobuf body ends within a field")
+            at += length
+        yield tag >> 3, kind, value
+
+
+def _length(raw: bytes, at: int, kind: int) -> tuple[int, int]:
+    if kind == _BYTES:
+        return _varint(raw, at)
+    if kind in (_FIXED64, _FIXED32):
+        return (8 if kind == _FIXED64 else 4), at
+    raise ProtobufError(f"wire type {kind} is not used by Kubernetes")
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 70:
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ProtobufError("a number of the protobuf body is longer than 64 bits")
+
+
+def _signed(value: int) -> int:
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _time(raw: bytes) -> str | None:
+    """RFC 3339 to the second, as Kubernetes writes times; None for the zero time."""
+    if not raw:
+        return None
+    parts = {number: value for number, _, value in _fields(raw)}
+    moment = _EPOCH + timedelta(seconds=_signed(parts.get(1, 0)))
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _micro_time(raw: bytes) -> str | None:
+    if not raw:
+        return None
+    parts = {number: value for number, _, value in _fields(raw)}
+    micros = _signed(parts.get(2, 0)) // 1000
+    moment = _EPOCH + timedelta(seconds=_signed(parts.get(1, 0)), microseconds=micros)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _quantity(raw: bytes) -> str:
+    return next((value.decode() for number, _, value in _fields(raw) if number == 1), "") or "0"
+
+
+def _int_or_string(raw: bytes) -> int | str:
+    parts = {number: value for number, _, value in _fields(raw)}
+    if parts.get(1, 0):
+        return str(parts.get(3, b"").decode())
+    return _signed(parts.get(2, 0))
+
+
+def _wrapped_json(raw: bytes) -> Any:
+    inner = next((value for number, _, value in _fields(raw) if number == 1), b"")
+    return _json(inner) if inner else None
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ProtobufError(f"the JSON inside the protobuf body is malformed: {error}") from error
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "s": lambda value: value.decode(),
+    "i": _signed,
+    "b": bool,
+    "d": lambda value: struct.unpack("<d", value)[0],
+    "y": lambda value: base64.b64encode(value).decode(),
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "Quantity": _quantity,
+    "IntOrString": _int_or_string,
+    "RawExtension": _wrapped_json,
+    "FieldsV1": _wrapped_json,
+    "Items": lambda value: [item.decode() for number, _, item in _fields(value) if number == 1],
+}

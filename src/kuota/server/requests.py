@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and answers without a transport, and what a request is about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from urllib.parse import unquote
+
+import msgspec
+
+from .kinds import Kind, Kinds, Version
+from .status import Refused, bad_request, no_such_path
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+class User(msgspec.Struct, frozen=True):
+    """Who asks. Groups decide what is allowed: see `auth`."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+
+ADMINS = "system:masters"
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One request. Header names are in lower case."""
+
+    method: str
+    path: str
+    query: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    body: bytes = b""
+    user: User = ANONYMOUS
+
+    def flag(self, name: str) -> bool:
+        """Whether the query says so: `watch=true`, `watch=1`."""
+        return self.query.get(name, "").lower() in ("true", "1", "t")
+
+    def number(self, name: str) -> int | None:
+        """The whole number that the query gives, None when it gives none."""
+        text = self.query.get(name, "")
+        if not text:
+            return None
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+            raise bad_request(f"{name}={text[:60]} is no whole number")
+        return int(text)
+
+
+class Response(msgspec.Struct, frozen=True):
+    """One answer. A body that is an iterator is sent piece by piece, as the pieces come."""
+
+    status: int
+    body: bytes | AsyncIterator[bytes]
+    content_type: str = JSON
+    warnings: tuple[str, ...] = ()
+
+
+def answered(obj: object, status: int = 200, warnings: tuple[str, ...] = ()) -> Response:
+    return Response(status, msgspec.json.encode(obj), warnings=warnings)
+
+
+def refused(refusal: Refused) -> Response:
+    return answered(refusal.status(), refusal.code)
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a path names: a collection, an object in it, or a subresource of that."""
+
+    kind: Kind
+    version: Version
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    watched: bool = False
+
+    @property
+    def api_version(self) -> str:
+        return self.kind.api_version(self.version.name)
+
+    def verb(self, method: str, watch: bool) -> str:
+        """The verb of Kubernetes for this method. Raises KeyError for a method that has none."""
+        if method in ("GET", "HEAD"):
+            return "get" if self.name else "watch" if watch or self.watched else "list"
+        if method == "DELETE":
+            return "delete" if self.name else "deletecollection"
+        return {"POST": "create", "PUT": "update", "PATCH": "patch"}[method]
+
+
+def target(kinds: Kinds, path: str) -> Target:
+    """What the path of a resource names. Raises Refused when nothing is served there."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    if parts[0] == "api" and len(parts) >= 3:
+        group, version, rest = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        raise no_such_path()
+    watched = rest[0] == "watch" and len(rest) > 1
+    namespace, rest = _namespaced(rest[1:] if watched else rest)
+    found = kinds.find(group, version, rest[0])
+    if found is None or len(rest) > 3 or "" in rest:
+        raise no_such_path()
+    kind, served = found
+    if namespace and not kind.namespaced:
+        raise no_such_path()
+    name, subresource = (*rest[1:], "", "")[:2]
+    if subresource and subresource not in kind.subresources:
+        raise no_such_path()
+    return Target(kind, served, namespace, name, subresource, watched)
+
+
+def _namespaced(rest: list[str]) -> tuple[str, list[str]]:
+    """The namespace, and what follows; namespaces/NAME/status is about the namespace itself."""
+    if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
+        return rest[1], rest[2:]
+    return "", rest

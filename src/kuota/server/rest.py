@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verbs that change objects: create, replace, patch, delete, on what the store holds.
+
+Nothing here waits, so what is read is still true when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+from . import deletion
+from .admission import Admission, Write, identify
+from .bodies import read_json, read_yaml
+from .columns import dig
+from .deletion import DeleteOptions
+from .kinds import Kind, Kinds
+from .merge_keys import merge_keys
+from .ownership import applied_to, owned
+from .patch import PatchError, json_patch, merge_patch, strategic_merge
+from .requests import Target
+from .status import (
+    Refused,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    not_found,
+    unsupported_media,
+)
+from .store import AlreadyExists, Conflict, NotFound, Store
+from .structure import Cleaning
+from .versions import served_form
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+_PROTECTED = ("default", "kube-system")
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """A write that succeeded: the object as stored, warnings, and whether it is new or gone."""
+
+    object: Json
+    warnings: tuple[str, ...] = ()
+    created: bool = False
+    gone: bool = False
+
+
+Written = Callable[[Kind, Json, bool], None]
+"""Told of every object that was stored, or (True) removed."""
+
+
+class Rest:
+    """Objects by target. `written` hears of every change that was not a dry run."""
+
+    def __init__(self, store: Store, kinds: Kinds, admission: Admission, written: Written) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._admission = admission
+        self._written = written
+
+    def read(self, target: Target) -> Json:
+        """The stored object. Raises Refused when there is none."""
+        found = self._store.get(target.kind.stored_as, Key(target.namespace, target.name))
+        if found is None:
+            raise not_found(target.kind, target.name)
+        return found
+
+    def create(self, target: Target, written: Json, write: Write) -> Outcome:
+        if target.kind.namespaced and not target.namespace:
+            raise bad_request("an empty namespace may not be set during creation")
+        obj, warnings = self._admission.created(
+            target, written, write, lambda new: owned(target, None, new, write)
+        )
+        self._check_namespace(target.kind, target.namespace, obj["metadata"]["name"])
+        return self._create(target, obj, warnings, write)
+
+    def _create(self, target: Target, obj: Json, warnings: list[str], write: Write) -> Outcome:
+        name, resource = obj["metadata"]["name"], target.kind.stored_as
+        try:
+            if write.dry_run:
+                if self._store.get(resource, Key(target.namespace, name)) is not None:
+                    raise already_exists(target.kind, name)
+                return Outcome(obj, tuple(warnings), created=True)
+            stored = self._store.create(resource, obj)
+        except AlreadyExists:
+            raise already_exists(target.kind, name) from None
+        self._written(target.kind, stored, False)
+        return Outcome(stored, tuple(warnings), created=True)
+
+    def replace(self, target: Target, written: Json, write: Write) -> Outcome:
+        """Put the object in the place of the one that is there."""
+        old = self.read(target)
+        new, warnings = self._admission.updated(target, written, old, write)
+        return self._update(target, old, owned(target, old, new, write), warnings, write)
+
+    def patch(
+        self, target: Target, media: str, body: bytes, write: Write, *, force: bool
+    ) -> Outcome:
+        if media == APPLY_PATCH:
+            return self._apply(target, body, write, force)
+        old = self.read(target)
+        patched = self._patched(target, old, media, body)
+        new, warnings = self._admission.updated(target, patched, old, write)
+        return self._update(target, old, owned(target, old, new, write), warnings, write)
+
+    def _patched(self, target: Target, old: Json, media: str, body: bytes) -> Json:
+        """The object after the patch, in the version of the request."""
+        current = served_form(target.kind, old, target.version.name)
+        patched = patched_json(current, target.kind, media, body)
+        if not isinstance(patched, dict):
+            raise bad_request("the patch leaves no object")
+        return patched
+
+    def _apply(self, target: Target, body: bytes, write: Write, force: bool) -> Outcome:
+        config = read_yaml(body)
+        if not isinstance(config, dict):
+            raise bad_request("the body must be one object")
+        if not write.manager:
+            raise bad_request("fieldManager is required for apply patch")
+        identify(target, config)
+        config = Cleaning(spelling_only=True).clean(config, target.version.structure)
+        old = self._store.get(target.kind.stored_as, Key(target.namespace, target.name))
+        if old is None and target.subresource:
+            raise not_found(target.kind, target.name)
+        merged = applied_to(target, old, config, write, force)
+        if old is None:
+            obj, warnings = self._admission.created(target, merged, write)
+            self._check_namespace(target.kind, target.namespace, target.name)
+            return self._create(target, obj, warnings, write)
+        new, warnings = self._admission.updated(target, merged, old, write)
+        return self._update(target, old, new, warnings, write)
+
+    def _update(
+        self, target: Target, old: Json, new: Json, warnings: list[str], write: Write
+    ) -> Outcome:
+        if write.dry_run:
+            revision = {"resourceVersion": old["metadata"]["resourceVersion"]}
+            return Outcome(new | {"metadata": new["metadata"] | revision}, tuple(warnings))
+        kind = target.kind
+        try:
+            if deletion.ended(new):
+                gone = self._store.delete(kind.stored_as, Key(target.namespace, target.name))
+                self._written(kind, gone, True)
+                return Outcome(gone, tuple(warnings), gone=True)
+            stored = self._store.update(kind.stored_as, new, old["metadata"]["resourceVersion"])
+        except NotFound:
+            raise not_found(kind, target.name) from None
+        except Conflict:
+            raise conflict(kind, target.name) from None
+        self._written(kind, stored, False)
+        return Outcome(stored, tuple(warnings))
+
+    def delete(self, target: Target, options: DeleteOptions, write: Write) -> Outcome:
+        """Delete the object, or mark it as waiting for its end."""
+        kind, old = target.kind, self.read(target)
+        deletion.check_preconditions(kind, old, options)
+        if kind.resource == "namespaces":
+            return self._terminate(target, old, options, write)
+        waiting = deletion.marked(kind, old, options, write.now)
+        dry = options.dry_run or write.dry_run
+        if waiting is not None:
+            if not dry:
+                waiting = self._store.update(kind.stored_as, waiting, None)
+                self._written(kind, waiting, False)
+            return Outcome(waiting)
+        if dry:
+            return Outcome(old, gone=True)
+        gone = self._store.delete(kind.stored_as, Key(target.namespace, target.name))
+        self._written(kind, gone, True)
+        return Outcome(gone, gone=True)
+
+    def _terminate(
+        self, target: Target, old: Json, options: DeleteOptions, write: Write
+    ) -> Outcome:
+        """A namespace goes when what is in it has gone: see `namespaces`."""
+        if target.name in _PROTECTED:
+            raise forbidden(target.kind, target.name, "this namespace may not be deleted")
+        if old["metadata"].get("deletionTimestamp") or options.dry_run:
+            return Outcome(old)
+        waiting = deletion.terminating(old, write.now)
+        stored = self._store.update(target.kind.stored_as, waiting, None)
+        self._written(target.kind, stored, False)
+        return Outcome(stored)
+
+    def _check_namespace(self, kind: Kind, namespace: str, name: str) -> None:
+        if not kind.namespaced:
+            return
+        found = self._store.get("namespaces", Key("", namespace))
+        if found is None:
+            raise not_found(self._namespaces(), namespace)
+        if dig(found, "metadata", "deletionTimestamp"):
+            why = (
+                f"unable to create new content in namespace {namespace} "
+                "because it is being terminated"
+            )
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise forbidden(kind, name, why, [cause])
+
+    def _namespaces(self) -> Kind:
+        kind = self._kinds.get("namespaces")
+        assert kind is not None
+        return kind
+
+
+def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
+    """The document after a patch of the kind that the media type names."""
+    try:
+        if media == MERGE_PATCH:
+            return merge_patch(current, _object(body))
+        if media == JSON_PATCH:
+            return json_patch(current, read_json(body))
+        if media == STRATEGIC_PATCH and kind.strategic:
+            keys = merge_keys(str(current["apiVersion"]), kind.kind)
+            patch = _object(body)
+            return (
+                merge_patch(current, patch)
+                if keys is None
+                else strategic_merge(current, patch, keys)
+            )
+    except PatchError as error:
+        raise Refused(422, "Invalid", f"the patch cannot be applied: {error}") from None
+    known = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.strategic else []), APPLY_PATCH]
+    raise unsupported_media(
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(known)
+    )
+
+
+def _object(body: bytes) -> Json:
+    value = read_json(body)
+    if not isinstance(value, dict):
+        raise bad_request("a patch of this kind is an object")
+    return value

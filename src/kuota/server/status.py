@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals: every way a request is turned down, as the Status object that clients know.
+
+Reasons and codes are Kubernetes', since clients act on them; so is the form of the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import ErrorType, FieldError
+
+from .kinds import Kind
+
+_WORDS = {
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
+}
+_WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.INTERNAL})
+_LONGEST_VALUE = 200
+_MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+class Refused(Exception):
+    """A request that is turned down. `details` is as in a Status, without what is empty."""
+
+    def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+
+    def status(self) -> Json:
+        """The Status object to answer with."""
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            **({"details": self.details} if self.details else {}),
+            "code": self.code,
+        }
+
+
+def success(kind: Kind, name: str, uid: str) -> Json:
+    """The Status that answers a deletion which is complete."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": _details(kind, name) | ({"uid": uid} if uid else {}),
+    }
+
+
+def _details(kind: Kind, name: str) -> Json:
+    parts = {"name": name, "group": kind.group, "kind": kind.plural}
+    return {key: value for key, value in parts.items() if value}
+
+
+def not_found(kind: Kind, name: str) -> Refused:
+    message = f'{kind.resource} "{name}" not found'
+    return Refused(404, "NotFound", message, _details(kind, name))
+
+
+def no_such_path() -> Refused:
+    return Refused(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(kind: Kind, name: str) -> Refused:
+    message = f'{kind.resource} "{name}" already exists'
+    return Refused(409, "AlreadyExists", message, _details(kind, name))
+
+
+def conflict(kind: Kind, name: str, why: str = "") -> Refused:
+    message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why or _MODIFIED}'
+    return Refused(409, "Conflict", message, _details(kind, name))
+
+
+def forbidden(kind: Kind, name: str, why: str, causes: list[Json] | None = None) -> Refused:
+    message = f'{kind.resource} "{name}" is forbidden: {why}'
+    details = _details(kind, name) | ({"causes": causes} if causes else {})
+    return Refused(403, "Forbidden", message, details)
+
+
+def bad_request(message: str) -> Refused:
+    return Refused(400, "BadRequest", message)
+
+
+def unauthorized(message: str = "Unauthorized") -> Refused:
+    return Refused(401, "Unauthorized", message)
+
+
+def not_allowed(message: str) -> Refused:
+    return Refused(405, "MethodNotAllowed", message)
+
+
+def unsupported_media(message: str) -> Refused:
+    return Refused(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str) -> Refused:
+    return Refused(410, "Expired", message)
+
+
+def too_large(limit: int) -> Refused:
+    return Refused(413, "RequestEntityTooLarge", f"limit is {limit}")
+
+
+def invalid(kind: Kind, name: str, faults: Iterable[FieldError]) -> Refused:
+    """The object has faults: all are said in the message, and each is a cause."""
+    causes = [_cause(each) for each in faults]
+    said = [f"{each['field']}: {each['message']}" for each in causes]
+    whole = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
+    qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = _details(kind, name) | {"kind": kind.kind, "causes": causes}
+    return Refused(422, "Invalid", f'{qualified} "{name}" is invalid: {whole}', details)
+
+
+def _cause(fault: FieldError) -> Json:
+    words = _WORDS[fault.type]
+    value = "" if fault.type in _WITHOUT_VALUE else f": {_shown(fault.value)}"
+    message = f"{words}{value}: {fault.message}" + (f" ({fault.fix})" if fault.fix else "")
+    return {"reason": str(fault.type), "message": message, "field": fault.path or "<nil>"}
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"

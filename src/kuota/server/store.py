@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the objects of the embedded API server, and the log of their changes, in one SQLite file.
+
+Whatever a write returned is in the file; `Durability` says against which accidents. The revision of
+the log is the resourceVersion. Objects are plain JSON and known by resource ("jobs.batch", "pods")
+and key; of their content the store reads and writes metadata.{namespace,name,resourceVersion} only:
+uid, timestamps, generation, finalizers and selectors are for the layers above.
+
+One thread, one connection, no waiting inside: between two awaits of its caller nothing changes, so
+read-check-write needs no lock. The store keeps bytes only. What it returns is the caller's own, and
+what a write returns may share parts with its argument.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from kuota.api.base import Json, Key
+
+from . import store_schema as schema
+from . import store_sql as sql
+from .changes import Change, Feed, Watch, decoded
+from .disk_sync import DiskSync
+from .store_errors import (
+    AlreadyExists,
+    Conflict,
+    Gone,
+    InUse,
+    NotFound,
+    StoreError,
+    TooNew,
+)
+from .store_schema import MEMORY, Durability, copy_store
+
+__all__ = [
+    "AlreadyExists",
+    "Change",
+    "Conflict",
+    "Durability",
+    "Gone",
+    "InUse",
+    "Listing",
+    "NotFound",
+    "Store",
+    "StoreError",
+    "TooNew",
+    "Watch",
+    "copy_store",
+    "key_of",
+]
+
+# Sorted keys make equal objects equal bytes, and tell 1 from true and from 1.0.
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+_Statement = tuple[str, tuple[object, ...]]
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """Objects as they all were at `revision`, by namespace and name."""
+
+    bodies: list[bytes]
+    revision: int
+
+    @property
+    def items(self) -> list[Json]:
+        """The objects, decoded anew at each access: the caller's own to change."""
+        return [decoded(body) for body in self.bodies]
+
+
+def key_of(obj: Json) -> Key:
+    metadata = obj["metadata"]
+    return Key(metadata.get("namespace") or "", metadata["name"])
+
+
+class Store:
+    """See the module. Made by `Store.open`; to be used from one thread, and one event loop."""
+
+    def __init__(
+        self,
+        path: str,
+        connection: sqlite3.Connection,
+        lock: int | None = None,
+        clock: Callable[[], float] = time.time,
+        disk: bool = False,
+    ) -> None:
+        self.path = path
+        self._db = connection
+        self._lock = lock
+        self._clock = clock
+        self._feed = Feed()
+        self._compacted = self._number(sql.COMPACTED)
+        self._revision = self._latest()
+        self._disk = DiskSync(path, lambda: self._revision) if disk else None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        durability: Durability = Durability.FULL,
+        clock: Callable[[], float] = time.time,
+    ) -> Store:
+        """The store in this file, made if absent; ":memory:" is one that nothing outlives.
+
+        `clock` dates the log's entries, for compaction by age. Raises TooNew, InUse, StoreError.
+        """
+        name = os.fspath(path)
+        if name == MEMORY:
+            return cls(name, schema.connected(name, durability), clock=clock)
+        lock = schema.locked(name)
+        try:
+            connection = schema.connected(name, durability)
+            return cls(name, connection, lock, clock, durability is Durability.NORMAL)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def close(self) -> None:
+        """End all watches and let go of the file."""
+        self._feed.close()
+        self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def revision(self) -> int:
+        """The revision of the latest change; 0 in a new store."""
+        return self._revision
+
+    @property
+    def compacted(self) -> int:
+        """The earliest revision that can be watched from, or listed at."""
+        return self._compacted
+
+    def get(self, resource: str, key: Key) -> Json | None:
+        body = self.body(resource, key)
+        return None if body is None else decoded(body)
+
+    def body(self, resource: str, key: Key) -> bytes | None:
+        """The object as it is stored: JSON."""
+        row = self._row(resource, key)
+        return None if row is None else row[1]
+
+    def list(
+        self,
+        resource: str,
+        namespace: str | None = None,
+        *,
+        after: Key | None = None,
+        limit: int | None = None,
+        at: int | None = None,
+    ) -> Listing:
+        """The objects of a resource, of one namespace or (None) of all.
+
+        `after` and `limit` give one page, `at` the state at an earlier revision, so that the pages
+        of one list are of one instant. Raises Gone if the log does not reach back to `at`.
+        """
+        revision = self._revision if at is None else at
+        past = revision != self._revision
+        if past:
+            self._check_reach(revision)
+        rows = self._db.execute(
+            sql.page(past, namespace is not None, after is not None),
+            {
+                "resource": resource,
+                "namespace": namespace,
+                "after_namespace": after and after.namespace,
+                "after_name": after and after.name,
+                "at": revision,
+                "limit": -1 if limit is None else limit,
+            },
+        )
+        return Listing([body for _, _, body in rows], revision)
+
+    def resources(self) -> Sequence[str]:
+        """The resources of which there are objects."""
+        return [name for (name,) in self._db.execute(sql.RESOURCES)]
+
+    def objects(self) -> Iterator[tuple[str, Key, bytes]]:
+        """Every object: resource, key and JSON. Nothing may be written before the end."""
+        for resource, namespace, name, body in self._db.execute(sql.EVERYTHING):
+            yield resource, Key(namespace, name), body
+
+    def create(self, resource: str, obj: Json) -> Json:
+        """Store a new object. Returns it with its resourceVersion; raises AlreadyExists."""
+        key = key_of(obj)
+        if self._row(resource, key) is not None:
+            raise AlreadyExists(f"{resource} {key} exists already")
+        stored, body = _at_revision(obj, self._revision + 1)
+        self._commit(Change(self._revision + 1, "ADDED", resource, key, body), None)
+        return stored
+
+    def update(self, resource: str, obj: Json, expected: str | None) -> Json:
+        """Replace an object, if it is at resourceVersion `expected` (None: at any).
+
+        Returns it with its resourceVersion. What changes nothing writes nothing and returns the
+        object as it is stored. Raises NotFound, Conflict.
+        """
+        key = key_of(obj)
+        prior, replaced = self._expected(resource, key, expected)
+        unchanged, body = _at_revision(obj, prior)
+        if body == replaced:
+            return unchanged
+        stored, body = _at_revision(obj, self._revision + 1)
+        self._commit(Change(self._revision + 1, "MODIFIED", resource, key, body, replaced), prior)
+        return stored
+
+    def delete(self, resource: str, key: Key, expected: str | None = None) -> Json:
+        """Remove an object, if it is at resourceVersion `expected` (None: at any).
+
+        Returns its last state, with the revision of the deletion as resourceVersion. Raises
+        NotFound, Conflict.
+        """
+        prior, replaced = self._expected(resource, key, expected)
+        last, body = _at_revision(decoded(replaced), self._revision + 1)
+        self._commit(Change(self._revision + 1, "DELETED", resource, key, body, replaced), prior)
+        return last
+
+    def watch(
+        self, resource: str | None, namespace: str | None = None, since: int | None = None
+    ) -> Watch:
+        """Changes after revision `since` (None: from now on) of one resource or (None) of all.
+
+        Raises Gone, here or later, if the log does not hold all of them; also if `since` is yet to
+        come, which a client may ask of a store restored from a copy.
+        """
+        start = self._revision if since is None else since
+        self._check_reach(start)
+        watch = Watch(self, resource, namespace, start)
+        self._feed.join(resource, watch)
+        return watch
+
+    def changes(
+        self,
+        since: int,
+        resource: str | None = None,
+        namespace: str | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Change]:
+        """The log after revision `since`, in order. Raises Gone if that part is compacted."""
+        self._check_reach(since)
+        rows = self._db.execute(
+            sql.changes(resource is not None, namespace is not None),
+            {
+                "since": since,
+                "resource": resource,
+                "namespace": namespace,
+                "limit": -1 if limit is None else limit,
+            },
+        )
+        return [Change(row[0], row[1], row[2], Key(row[3], row[4]), row[5], row[6]) for row in rows]
+
+    async def synced(self) -> None:
+        """Return when all that was written before this call is on disk: at once under FULL.
+
+        Under NORMAL, to await this before an answer goes out gives FULL's promise to whoever gets
+        the answer, for the price of one sync of the disk shared by all who wait for it.
+        """
+        if self._disk is not None:
+            await self._disk.synced()
+
+    def compact(self, keep: int, before: float | None = None, most: int | None = None) -> int:
+        """Forget the log up to its newest `keep` entries, and of these what is older than `before`.
+
+        At `most` so many entries, if given, since each takes time. Objects stay as they are.
+        Watches that have yet to read what is forgotten hear Gone. Returns the earliest revision
+        that can still be watched from.
+        """
+        until = max(self._compacted, self._revision - keep)
+        if before is not None:
+            row = self._db.execute(sql.BEFORE, (until, before)).fetchone()
+            until = self._revision if row is None else row[0]
+        if most is not None:
+            until = min(until, self._compacted + most)
+        if until > self._compacted:
+            self._transact((sql.COMPACT, (until,)), (sql.TRIM, (until,)))
+            self._compacted = until
+        return until
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is now to a file that `Store.open` takes: see `copy_store`.
+
+        Blocks for as long as that takes. Another thread or process can use `copy_store` instead.
+        """
+        target = os.fspath(path)
+        if os.path.realpath(target) == os.path.realpath(self.path):
+            raise StoreError(f"{target} is the store itself; back it up to another file")
+        try:
+            schema.copy_connection(self._db, target)
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot back up to {target}: {error}") from error
+
+    def _row(self, resource: str, key: Key) -> tuple[int, bytes] | None:
+        row: tuple[int, bytes] | None = self._db.execute(
+            sql.ROW, (resource, key.namespace, key.name)
+        ).fetchone()
+        return row
+
+    def _expected(self, resource: str, key: Key, expected: str | None) -> tuple[int, bytes]:
+        row = self._row(resource, key)
+        if row is None:
+            raise NotFound(f"{resource} {key} does not exist")
+        if expected is not None and expected != str(row[0]):
+            raise Conflict(
+                f"{resource} {key} is at resourceVersion {row[0]}, not {expected}: "
+                "read it again and repeat the change"
+            )
+        return row
+
+    def _check_reach(self, revision: int) -> None:
+        if not self._compacted <= revision <= self._revision:
+            raise Gone(
+                f"revision {revision} is out of reach: the log holds {self._compacted} to "
+                f"{self._revision}. List afresh"
+            )
+
+    def _commit(self, change: Change, prior: int | None) -> None:
+        place = (change.resource, change.key.namespace, change.key.name)
+        if change.type == "DELETED":
+            effect: _Statement = (sql.DROP, place)
+        else:
+            effect = (sql.PUT, (*place, change.revision, change.body))
+        entry = (change.revision, change.type, *place, self._clock(), prior, change.body)
+        self._transact(effect, (sql.LOG, (*entry, change.replaced)))
+        self._revision = change.revision
+        self._feed.publish(change)
+
+    def _transact(self, *statements: _Statement) -> None:
+        """All of the statements, or none."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for statement, values in statements:
+                self._db.execute(statement, values)
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise StoreError(f"{self.path}: nothing was written: {error}") from error
+            raise
+
+    def _latest(self) -> int:
+        return max(self._compacted, self._number(sql.NEWEST))
+
+    def _number(self, query: str) -> int:
+        return int(self._db.execute(query).fetchone()[0])
+
+
+def _at_revision(obj: Json, revision: int) -> tuple[Json, bytes]:
+    metadata = {**obj["metadata"], "resourceVersion": str(revision)}
+    stamped = {**obj, "metadata": metadata}
+    return stamped, _ENCODER.encode(stamped)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategic merge patches: like merge patches, but lists of named things merge item by item.
+
+A patch may carry directives: `$patch` (replace, delete, merge) in an object, `$retainKeys`, and
+beside a list `$setElementOrder/LIST` and `$deleteFromPrimitiveList/LIST`. Order of a merged list:
+the patch's items in the patch's order, or in that of `$setElementOrder`; items that only the
+document has stay before those they stood before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kuota.api.base import Json
+
+from .merge_keys import MergeKeys
+
+_PATCH, _RETAIN = "$patch", "$retainKeys"
+_ORDER, _DELETE = "$setElementOrder/", "$deleteFromPrimitiveList/"
+
+Key = Callable[[Any], Any]
+
+
+class PatchError(ValueError):
+    """A patch that cannot be applied. `path` is the place in the document, "" the whole."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+def strategic_merge(doc: Json, patch: Json, keys: MergeKeys) -> Json:
+    """The document after the patch. Neither argument is changed."""
+    return _merged(doc, patch, keys, "")
+
+
+def _merged(doc: Json, patch: Json, keys: MergeKeys, path: str) -> Json:
+    match patch.get(_PATCH, "merge"):
+        case "replace":
+            return {key: value for key, value in patch.items() if key != _PATCH}
+        case "delete":
+            return {}
+        case "merge":
+            out = _retained(doc, patch, path)
+        case other:
+            raise PatchError(path, f"{other!r} is no $patch; use replace, delete or merge")
+    for name in _touched(patch):
+        where = f"{path}.{name}" if path else name
+        if name in patch and patch[name] is None:
+            out.pop(name, None)
+        elif isinstance(out.get(name), list) and _is_list(patch, name):
+            out[name] = _merged_list(out[name], patch, name, keys, where)
+        elif name in patch:
+            out[name] = _merged_value(out.get(name), patch[name], keys.below(name), where)
+            if out[name] is None:
+                del out[name]
+    return out
+
+
+def _merged_value(old: Any, new: Any, keys: MergeKeys, path: str) -> Any:
+    if not isinstance(new, dict):
+        return _clean(new)
+    if isinstance(old, dict):
+        return _merged(old, new, keys, path)
+    return None if new.get(_PATCH) == "delete" else _clean(new)
+
+
+def _touched(patch: Json) -> Iterable[str]:
+    """The fields that the patch speaks of, once each."""
+    names = dict.fromkeys(name for name in patch if not name.startswith("$"))
+    for name in patch:
+        if name.startswith((_ORDER, _DELETE)):
+            names[name.partition("/")[2]] = None
+    return names
+
+
+def _is_list(patch: Json, name: str) -> bool:
+    return isinstance(patch.get(name, []), list)
+
+
+def _retained(doc: Json, patch: Json, path: str) -> Json:
+    if _RETAIN not in patch:
+        return dict(doc)
+    kept = patch[_RETAIN]
+    if not isinstance(kept, list):
+        raise PatchError(path, "$retainKeys needs a list of field names")
+    stray = sorted(set(_touched(patch)) - set(kept))
+    if stray:
+        raise PatchError(path, f"{stray[0]} is patched but missing from $retainKeys")
+    return {key: value for key, value in doc.items() if key in kept}
+
+
+def _clean(value: Any) -> Any:
+    """What a patch value means where the document has nothing: no directives, no nulls."""
+    if isinstance(value, dict):
+        return {
+            key: _clean(item)
+            for key, item in value.items()
+            if item is not None and not key.startswith("$")
+        }
+    if isinstance(value, list):
+        plain = (item for item in value if not (isinstance(item, dict) and _PATCH in item))
+        return [_clean(item) for item in plain]
+    return value
+
+
+def _merged_list(doc: list[Any], patch: Json, name: str, keys: MergeKeys, path: str) -> list[Any]:
+    key, items = keys.key(name), _list(patch.get(name, []), path)
+    order, doomed = patch.get(_ORDER + name), _list(patch.get(_DELETE + name, []), path)
+    if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in items):
+        merged = [_clean(item) for item in items if _PATCH not in item]
+    elif key is None:
+        if order is not None:
+            raise PatchError(path, "$setElementOrder is only for lists that merge")
+        merged = items if name in patch else doc
+    elif key == "":
+        both = list(dict.fromkeys([*_scalars(doc, path), *_scalars(items, path)]))
+        merged = _ordered(both, doc, _order(items, order, _itself, path), _itself)
+    else:
+        key_of = _by(key, path)
+        both = _merged_items(doc, items, keys.below(name), key_of, path)
+        plain = [item for item in items if item.get(_PATCH) != "delete"]
+        merged = _ordered(both, doc, _order(plain, order, key_of, path), key_of)
+    return [item for item in merged if item not in doomed]
+
+
+def _merged_items(
+    doc: list[Any], items: list[Any], keys: MergeKeys, key_of: Key, path: str
+) -> list[Any]:
+    out = list(doc)
+    for item in items:
+        key = key_of(item)
+        at = next((at for at, old in enumerate(out) if key_of(old) == key), None)
+        match item.get(_PATCH, "merge"):
+            case "delete":
+                out = [old for old in out if key_of(old) != key]
+            case "merge" if at is None:
+                out.append(_clean(item))
+            case "merge" if at is not None:
+                out[at] = _merged(out[at], item, keys, f"{path}[{key}]")
+            case other:
+                raise PatchError(path, f"{other!r} is no $patch for an item of a list")
+    return out
+
+
+def _order(items: list[Any], order: Any, key_of: Key, path: str) -> list[Any]:
+    """The keys in the order that the patch wants."""
+    own = [key_of(item) for item in items]
+    if order is None:
+        return own
+    wanted = [key_of(item) for item in _list(order, path)]
+    if [key for key in wanted if key in own] != own:
+        raise PatchError(path, "the list and its $setElementOrder disagree")
+    return wanted
+
+
+def _ordered(merged: list[Any], doc: list[Any], wanted: list[Any], key_of: Key) -> list[Any]:
+    rank = {key: at for at, key in enumerate(wanted)}
+    place = {key_of(item): at for at, item in reversed(list(enumerate(doc)))}
+    first = sorted((item for item in merged if key_of(item) in rank), key=lambda i: rank[key_of(i)])
+    others = [item for item in merged if key_of(item) not in rank]
+    out: list[Any] = []
+    for item in first:
+        here = place.get(key_of(item), -1)
+        while others and place[key_of(others[0])] < here:
+            out.append(others.pop(0))
+        out.append(item)
+    return out + others
+
+
+def _itself(item: Any) -> Any:
+    return item
+
+
+def _by(key: str, path: str) -> Key:
+    def key_of(item: Any) -> Any:
+        if not isinstance(item, dict):
+            raise PatchError(path, "the list mixes objects and other values")
+        value = item.get(key)
+        if value is None or isinstance(value, dict | list):
+            raise PatchError(path, f"an item lacks its merge key {key}")
+        return value
+
+    return key_of
+
+
+def _list(value: Any, path: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise PatchError(path, "a list is needed here")
+    return value
+
+
+def _scalars(items: list[Any], path: str) -> list[Any]:
+    if any(isinstance(item, dict | list) for item in items):
+        raise PatchError(path, "the list holds values that have parts")
+    return items

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms in which objects are answered: whole, as rows of a table, or only their metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+from kuota.api.base import Json
+
+from .columns import Column, mapped
+from .kinds import Kind, Version
+
+_META = "meta.k8s.io/v1"
+
+
+class Form(Enum):
+    """What an Accept header asks for."""
+
+    WHOLE = "whole"
+    TABLE = "Table"
+    METADATA = "PartialObjectMetadata"
+
+
+def form_of(accept: str) -> Form:
+    """The first form in the header that is served. Protobuf is not; its clients take JSON too."""
+    for media in accept.split(","):
+        words = {part.strip() for part in media.split(";")}
+        if "application/json" not in words and "*/*" not in words:
+            continue
+        if "as=Table" in words:
+            return Form.TABLE
+        if "as=PartialObjectMetadata" in words or "as=PartialObjectMetadataList" in words:
+            return Form.METADATA
+        return Form.WHOLE
+    return Form.WHOLE
+
+
+def table(
+    kind: Kind,
+    version: Version,
+    rows: Sequence[tuple[Json, Json]],
+    now: datetime,
+    *,
+    include: str,
+    headed: bool = True,
+) -> Json:
+    """A Table of (shown, served) objects: cells are read off the first, the second goes along.
+
+    `include` is what comes with each row: "Metadata", "Object" or "None".
+    """
+    columns = version.columns
+    return {
+        "kind": "Table",
+        "apiVersion": _META,
+        "metadata": {},
+        "columnDefinitions": [_definition(each) for each in columns] if headed else None,
+        "rows": [
+            {"cells": _cells(columns, shown, now), "object": _along(served, include)}
+            for shown, served in rows
+        ],
+    }
+
+
+def _definition(column: Column) -> Json:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description or column.name,
+        "priority": 1 if column.wide else 0,
+    }
+
+
+def _cells(columns: Sequence[Column], obj: Json, now: datetime) -> list[Any]:
+    return [_cell(each, obj, now) for each in columns]
+
+
+def _cell(column: Column, obj: Json, now: datetime) -> Any:
+    # Custom kinds may hold anything anywhere: a cell that cannot be made must not hide the row.
+    try:
+        return column.cell(obj, now)
+    except (TypeError, ValueError, AttributeError, KeyError):
+        return "<error>"
+
+
+def _along(served: Json, include: str) -> Json | None:
+    if include == "None":
+        return None
+    return served if include == "Object" else metadata_only(served)
+
+
+def metadata_only(obj: Json) -> Json:
+    """What clients get that follow only the metadata of objects."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": _META,
+        "metadata": mapped(obj.get("metadata")),
+    }

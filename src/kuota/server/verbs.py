@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From verb and target to answer: which part of the server does what is asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+
+import msgspec
+
+from kuota.api.base import Json
+
+from . import deletion, pods, scale
+from .admission import Write
+from .auth import Roles
+from .bodies import duplicates, media_type, read_object
+from .kinds import Kinds
+from .managed_fields import manager_name
+from .pods import LogSource
+from .reading import Reading
+from .requests import TEXT, Request, Response, Target, answered
+from .rest import APPLY_PATCH, Outcome, Rest, patched_json
+from .reviews import reviewed
+from .selection import wanted
+from .status import Refused, bad_request, no_such_path, not_allowed, success
+from .store import Store
+from .versions import served_form
+from .watching import Watching
+
+_OF_ONE = ("update", "patch")
+_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+
+
+class Verbs:
+    """Answers requests that were found to be allowed."""
+
+    def __init__(
+        self,
+        rest: Rest,
+        reading: Reading,
+        watching: Watching,
+        kinds: Kinds,
+        roles: Roles,
+        store: Store,
+        clock: Callable[[], datetime],
+        logs: LogSource | None,
+    ) -> None:
+        self._rest = rest
+        self._reading = reading
+        self._watching = watching
+        self._kinds = kinds
+        self._roles = roles
+        self._store = store
+        self._clock = clock
+        self._logs = logs
+
+    async def answer(self, target: Target, verb: str, request: Request) -> Response:
+        below = {
+            "binding": self._bind,
+            "eviction": self._evict,
+            "finalize": self._read_back,
+            "log": self._log,
+            "scale": self._scale,
+        }.get(target.subresource)
+        if below is not None:
+            return await below(target, verb, request)
+        if target.subresource == "status" and verb not in ("get", "update", "patch"):
+            raise not_allowed(f"{verb} is not served on status")
+        misplaced = bool(target.name) if verb == "create" else verb in _OF_ONE and not target.name
+        if verb not in target.kind.verbs or misplaced:
+            raise not_allowed(f"{verb} is not served on {target.kind.resource}")
+        if not target.kind.kept:
+            body = read_object(request.body, media_type(request.headers))
+            answer = reviewed(target, body, request.user, self._roles, self._kinds)
+            return answered(answer, 201)
+        answers: dict[str, Callable[[Target, Request], Response]] = {
+            "get": lambda target, request: self._reading.one(
+                target, self._rest.read(target), request
+            ),
+            "list": self._reading.many,
+            "watch": self._watching.stream,
+            "create": self._create,
+            "update": self._replace,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_all,
+        }
+        return answers[verb](target, request)
+
+    def _create(self, target: Target, request: Request) -> Response:
+        body, write = self._body(request)
+        return self._shown(target, self._rest.create(target, body, write), request)
+
+    def _replace(self, target: Target, request: Request) -> Response:
+        body, write = self._body(request)
+        return self._shown(target, self._rest.replace(target, body, write), request)
+
+    def _patch(self, target: Target, request: Request) -> Response:
+        media = media_type(request.headers)
+        twice = duplicates(request.body, "") if self._checks(request) else []
+        write = self._write(request, twice)
+        force = request.flag("force")
+        if force and media != APPLY_PATCH:
+            raise bad_request("force is for apply patches only")
+        outcome = self._rest.patch(target, media, request.body, write, force=force)
+        return self._shown(target, outcome, request)
+
+    def _delete(self, target: Target, request: Request) -> Response:
+        options = deletion.delete_options(request)
+        outcome = self._rest.delete(target, options, self._write(request))
+        if not outcome.gone or target.kind.resource == "pods":
+            return self._shown(target, outcome, request)
+        uid = str(outcome.object["metadata"].get("uid", ""))
+        return answered(success(target.kind, target.name, uid))
+
+    def _delete_all(self, target: Target, request: Request) -> Response:
+        options, write = deletion.delete_options(request), self._write(request)
+        only = wanted(target, request)
+        found = self._store.list(target.kind.stored_as, target.namespace or None)
+        for body in found.bodies:
+            if only.wants_body(body):
+                metadata = msgspec.json.decode(body)["metadata"]
+                place, name = metadata.get("namespace", ""), metadata["name"]
+                one = Target(target.kind, target.version, place, name)
+                try:
+                    self._rest.delete(one, options, write)
+                except Refused as error:
+                    if error.reason != "NotFound":
+                        raise
+        return answered(success(target.kind, "", ""))
+
+    async def _bind(self, target: Target, verb: str, request: Request) -> Response:
+        if verb != "create":
+            raise not_allowed("a binding can only be created")
+        pod = self._rest.read(target)
+        binding = read_object(request.body, media_type(request.headers))
+        wanted = pods.bound(target.kind, pod, binding, self._clock())
+        if not deletion.dry_run(request):
+            self._store.update(target.kind.stored_as, wanted, None)
+        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return answered(done | {"code": 201}, 201)
+
+    async def _evict(self, target: Target, verb: str, request: Request) -> Response:
+        """An eviction is a deletion: there are no disruption budgets here."""
+        if verb != "create":
+            raise not_allowed("an eviction can only be created")
+        body = read_object(request.body, media_type(request.headers))
+        inner = msgspec.json.encode(body.get("deleteOptions") or {})
+        options = deletion.delete_options(
+            Request(method="DELETE", path=request.path, query=request.query, body=inner)
+        )
+        self._rest.delete(target, options, self._write(request))
+        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+        return answered(done | {"code": 201}, 201)
+
+    async def _read_back(self, target: Target, verb: str, request: Request) -> Response:
+        """Namespaces are finalized by the server itself: the request changes nothing."""
+        return self._reading.one(target, self._rest.read(target), request)
+
+    async def _log(self, target: Target, verb: str, request: Request) -> Response:
+        if verb != "get":
+            raise not_allowed("a log can only be read")
+        pod = self._rest.read(target)
+        options = pods.log_options(pod, request)
+        if self._logs is None:
+            raise Refused(501, "NotImplemented", "nothing on this server runs pods")
+        pods.check_started(pod, options)
+        try:
+            stream = await _begun(self._logs(pod, options))
+        except LookupError as error:
+            raise Refused(404, "NotFound", f"no log of {options.container}: {error}") from None
+        return Response(200, stream, TEXT)
+
+    async def _scale(self, target: Target, verb: str, request: Request) -> Response:
+        path = target.version.scale
+        if path is None:
+            raise no_such_path()
+        stored = self._rest.read(target)
+        whole = served_form(target.kind, stored, target.version.name)
+        current = scale.scale_of(whole, path)
+        if verb == "get":
+            return answered(current)
+        if verb == "update":
+            wanted = read_object(request.body, media_type(request.headers))
+        elif verb == "patch":
+            media = media_type(request.headers)
+            wanted = patched_json(current, target.kind, media, request.body)
+        else:
+            raise not_allowed(f"{verb} is not served on scale")
+        plain = Target(target.kind, target.version, target.namespace, target.name)
+        scaled = scale.scaled(whole, wanted, path)
+        outcome = self._rest.replace(plain, scaled, self._write(request))
+        shown = served_form(target.kind, outcome.object, target.version.name)
+        return answered(scale.scale_of(shown, path))
+
+    def _shown(self, target: Target, outcome: Outcome, request: Request) -> Response:
+        answer = self._reading.one(target, outcome.object, request)
+        status = 201 if outcome.created else 200
+        return Response(
+            status, answer.body, answer.content_type, (*answer.warnings, *outcome.warnings)
+        )
+
+    def _body(self, request: Request) -> tuple[Json, Write]:
+        media = media_type(request.headers)
+        body = read_object(request.body, media)
+        twice = duplicates(request.body, media) if self._checks(request) else []
+        return body, self._write(request, twice)
+
+    def _checks(self, request: Request) -> bool:
+        return request.query.get("fieldValidation") in ("Strict", "Warn")
+
+    def _write(self, request: Request, twice: list[str] | None = None) -> Write:
+        validation = request.query.get("fieldValidation", "")
+        if validation not in _VALIDATIONS:
+            raise bad_request(f"fieldValidation={validation[:60]} is none of {_VALIDATIONS[1:]}")
+        given = request.query.get("fieldManager", "")
+        if len(given) > 128:
+            raise bad_request("fieldManager may not be longer than 128 characters")
+        return Write(
+            user=request.user,
+            now=self._clock(),
+            manager=manager_name(given, request.headers.get("user-agent", "")),
+            dry_run=deletion.dry_run(request),
+            validation=validation,
+            duplicates=tuple(twice or ()),
+        )
+
+
+async def _begun(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The stream, once it is known that there is one."""
+    try:
+        first = await anext(stream)
+    except StopAsyncIteration:
+        first = b""
+    return _resumed(first, stream)
+
+
+async def _resumed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The watch verb: changes as a stream of lines, with bookmarks, perhaps after what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .changes import Change, Watch
+from .reading import Reading
+from .requests import Request, Response, Target
+from .selection import Wanted, wanted
+from .status import Refused, expired
+from .store import Gone, Store
+from .tables import Form, form_of, metadata_only
+from .versions import same_form
+
+BOOKMARK_S = 60.0
+_SHORTEST = timedelta(minutes=30)
+_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+class Watching:
+    """Answers watches from the store."""
+
+    def __init__(self, store: Store, reading: Reading, bookmark_s: float = BOOKMARK_S) -> None:
+        self._store = store
+        self._reading = reading
+        self._bookmark_s = bookmark_s
+
+    def stream(self, target: Target, request: Request) -> Response:
+        """The answer to a watch. What cannot be watched from is told within the stream."""
+        only = wanted(target, request)
+        initial = _initial(request)
+        since = request.number("resourceVersion") or 0
+        listed = initial or since == 0
+        try:
+            start = self._store.revision if listed else since
+            changes = self._store.watch(target.kind.stored_as, target.namespace or None, start)
+        except Gone as error:
+            return Response(200, _failed(expired(f"too old resource version: {error}")))
+        lines = _Lines(self._reading, target, request, only)
+        present = self._present(target, only) if listed else []
+        seconds = request.number("timeoutSeconds") or int(
+            _SHORTEST.total_seconds() * (1 + random.random())
+        )
+        body = self._lines(lines, changes, present, start, initial, request, seconds)
+        return Response(200, body, warnings=_warned(target))
+
+    def _present(self, target: Target, only: Wanted) -> list[bytes]:
+        resource = target.kind.stored_as
+        if only.key is not None:
+            found = self._store.get(resource, only.key)
+            return [msgspec.json.encode(found)] if found is not None and only.wants(found) else []
+        bodies = self._store.list(resource, target.namespace or None).bodies
+        return [body for body in bodies if only.wants_body(body)]
+
+    async def _lines(
+        self,
+        lines: _Lines,
+        changes: Watch,
+        present: list[bytes],
+        start: int,
+        initial: bool,
+        request: Request,
+        seconds: int,
+    ) -> AsyncIterator[bytes]:
+        bookmarks = request.flag("allowWatchBookmarks")
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        try:
+            first = b"".join(lines.event("ADDED", body) for body in present)
+            if initial:
+                first += lines.bookmark(start, _INITIAL_END)
+            # Said at once, even if empty: clients wait for the headers, which go with it.
+            yield first
+            while (left := end - loop.time()) > 0:
+                batch = await _batch(changes, min(left, self._bookmark_s))
+                if batch is None:
+                    if bookmarks:
+                        yield lines.bookmark(changes.revision, {})
+                elif not batch:
+                    return
+                else:
+                    text = b"".join(lines.of(change) for change in batch)
+                    if text:
+                        yield text
+        except Gone as error:
+            yield _error(expired(f"too old resource version: {error}"))
+        finally:
+            changes.close()
+
+
+async def _batch(changes: Watch, patience_s: float) -> list[Change] | None:
+    """What has changed; None when nothing has for so long, empty at the end."""
+    try:
+        async with asyncio.timeout(patience_s):
+            return await changes.batch()
+    except TimeoutError:
+        return None
+
+
+class _Lines:
+    """Writes the lines of one watch."""
+
+    def __init__(self, reading: Reading, target: Target, request: Request, only: Wanted) -> None:
+        self._reading = reading
+        self._target = target
+        self._request = request
+        self._only = only
+        self._form = form_of(request.headers.get("accept", ""))
+        self._plain = self._form is Form.WHOLE and same_form(target.kind, target.version.name)
+        self._headed = True
+
+    def of(self, change: Change) -> bytes:
+        """The line for one change, b"" when it is not about anything that is wanted.
+
+        What a change takes out of the selection is DELETED to this watch, and what it brings in is
+        ADDED.
+        """
+        if not self._only.narrow:
+            return self.event(change.type, change.body)
+        is_in = self._only.wants_body(change.body)
+        if change.type != "MODIFIED":
+            return self.event(change.type, change.body) if is_in else b""
+        was_in = change.replaced is not None and self._only.wants_body(change.replaced)
+        if not is_in and not was_in:
+            return b""
+        type_ = "DELETED" if not is_in else "MODIFIED" if was_in else "ADDED"
+        return self.event(type_, change.body)
+
+    def event(self, type_: str, body: bytes) -> bytes:
+        if self._plain:
+            return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
+        obj = msgspec.json.decode(body)
+        return _line(type_, self._shown(obj))
+
+    def _shown(self, obj: Json) -> Json:
+        if self._form is not Form.TABLE:
+            return self._reading.shown(self._target, obj, self._form, self._request)
+        headed, self._headed = self._headed, False
+        revision = obj["metadata"].get("resourceVersion", "")
+        rows = self._reading.rows(self._target, [obj], self._request, headed=headed)
+        return rows | {"metadata": {"resourceVersion": revision}}
+
+    def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
+        metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        kind, api_version = self._target.kind.kind, self._target.api_version
+        obj = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
+        if self._form is not Form.TABLE:
+            return _line("BOOKMARK", obj)
+        rows = self._reading.rows(self._target, [], self._request, headed=self._headed)
+        self._headed = False
+        row = {"cells": [None] * len(self._target.version.columns), "object": metadata_only(obj)}
+        page = {"metadata": {"resourceVersion": str(revision)}, "rows": [row]}
+        return _line("BOOKMARK", rows | page)
+
+
+def _line(type_: str, obj: Json) -> bytes:
+    return msgspec.json.encode({"type": type_, "object": obj}) + b"\n"
+
+
+def _error(refusal: Refused) -> bytes:
+    return _line("ERROR", refusal.status())
+
+
+async def _failed(refusal: Refused) -> AsyncIterator[bytes]:
+    yield _error(refusal)
+
+
+def _initial(request: Request) -> bool:
+    """Whether what is there now is to be sent first. Raises Refused for what cannot be asked."""
+    match = request.query.get("resourceVersionMatch", "")
+    if "sendInitialEvents" not in request.query:
+        if match:
+            raise _forbidden("resourceVersionMatch", "is for watches with sendInitialEvents only")
+        return False
+    if match != "NotOlderThan":
+        raise _forbidden("resourceVersionMatch", "must be NotOlderThan with sendInitialEvents")
+    return request.flag("sendInitialEvents")
+
+
+def _forbidden(parameter: str, why: str) -> Refused:
+    cause = {"reason": "FieldValueForbidden", "message": f"Forbidden: {why}", "field": parameter}
+    message = f"ListOptions.meta.k8s.io is invalid: {parameter}: Forbidden: {why}"
+    return Refused(422, "Invalid", message, {"kind": "ListOptions", "causes": [cause]})
+
+
+def _warned(target: Target) -> tuple[str, ...]:
+    return (target.version.warning,) if target.version.warning else ()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota get` and `kuota describe` against a running server."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import yaml
+
+from cli.cluster import Cluster, condition, job, local_queue, workload
+from kuota.kube.resources import CRDS, JOBS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
+from kuota.up.place import Place, Running
+
+
+def _populated(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("a", team="x"))
+    cluster.create(JOBS, job("b", team="y"))
+    cluster.create(LOCAL_QUEUES, local_queue("research"))
+
+
+def test_objects_are_shown_as_the_servers_table(cluster: Cluster) -> None:
+    _populated(cluster)
+    header, *rows = cluster.kuota("get", "jobs").splitlines()
+    assert ["NAME", "STATUS", "COMPLETIONS", "DURATION", "AGE"] == header.split()
+    assert ["a", "b"] == [row.split()[0] for row in rows]
+    wide = cluster.kuota("get", "job", "a", "-o", "wide")
+    assert "CONTAINERS" in wide
+    assert "\nb" not in wide
+
+
+def test_labels_select(cluster: Cluster) -> None:
+    _populated(cluster)
+    assert "job.batch/b\n" == cluster.kuota("get", "jobs", "-l", "team=y", "-o", "name")
+
+
+def test_all_namespaces_are_shown_with_their_names(cluster: Cluster) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}}
+    cluster.create(NAMESPACES, namespace)
+    _populated(cluster)
+    away = job("c")
+    away["metadata"]["namespace"] = "lab"
+    cluster.create(JOBS, away)
+    rows = [line.split()[:2] for line in cluster.kuota("get", "jobs", "-A").splitlines()]
+    assert [["NAMESPACE", "NAME"], ["default", "a"], ["default", "b"], ["lab", "c"]] == rows
+    assert "job.batch/c\n" == cluster.kuota("get", "jobs", "-n", "lab", "-o", "name")
+
+
+def test_several_kinds_make_several_tables(cluster: Cluster) -> None:
+    _populated(cluster)
+    said = cluster.kuota("get", "jobs,lq")
+    assert "jobs.batch/a" in said
+    assert "localqueues.kueue.x-k8s.io/research" in said
+
+
+def test_whole_objects_come_as_json_and_yaml(cluster: Cluster) -> None:
+    _populated(cluster)
+    one = json.loads(cluster.kuota("get", "job/a", "-o", "json"))
+    assert ("Job", "a") == (one["kind"], one["metadata"]["name"])
+    assert "managedFields" not in one["metadata"]
+    every = yaml.safe_load(cluster.kuota("get", "jobs", "-o", "yaml"))
+    assert ("List", ["a", "b"]) == (every["kind"], [o["metadata"]["name"] for o in every["items"]])
+
+
+def test_nothing_found_is_no_failure_and_leaves_standard_output_empty(cluster: Cluster) -> None:
+    with cluster.start("get", "jobs") as process:
+        out, err = process.communicate(timeout=30)
+    assert (0, "", "No jobs found in namespace default.\n") == (process.returncode, out, err)
+
+
+def test_a_missing_object_fails(cluster: Cluster) -> None:
+    assert 'jobs.batch "none" not found' in cluster.kuota("get", "job", "none", code=1)
+    assert "" == cluster.kuota("get", "job", "none", "--ignore-not-found")
+
+
+def test_an_unknown_kind_is_guessed(cluster: Cluster) -> None:
+    assert "did you mean job?" in cluster.kuota("get", "jop", code=2)
+
+
+def test_kinds_of_definitions_are_found(cluster: Cluster) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob", "shortNames": ["rj"]}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rayjobs.ray.io"},
+        "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    cluster.create(CRDS, definition)
+    manifest = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r}\n"
+    assert "rayjob.ray.io/r created\n" == cluster.kuota("apply", "-f", "-", stdin=manifest)
+    assert "rayjob.ray.io/r\n" == cluster.kuota("get", "rj", "-o", "name")
+
+
+def test_changes_are_shown_as_they_come(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("a"))
+    with cluster.start("get", "jobs", "-w") as process:
+        assert process.stdout is not None
+        assert "NAME" == process.stdout.readline().split()[0]
+        assert "a" == process.stdout.readline().split()[0]
+        cluster.create(JOBS, job("b"))
+        assert "b" == process.stdout.readline().split()[0]
+        cluster.status(JOBS, "b", {"active": 1})
+        assert "b" == process.stdout.readline().split()[0]
+        process.terminate()
+
+
+def test_names_are_followed(cluster: Cluster) -> None:
+    with cluster.start("get", "job", "b", "-w", "-o", "name") as process:
+        assert process.stdout is not None
+        cluster.create(JOBS, job("a"))
+        cluster.create(JOBS, job("b"))
+        assert "job.batch/b\n" == process.stdout.readline()
+        process.terminate()
+
+
+def test_a_job_is_described_with_the_reason_why_it_waits(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("job-train", made))
+    reserved = condition("QuotaReserved", holds=False, reason="Pending", message="2 more needed")
+    cluster.status(WORKLOADS, "job-train", {"conditions": [reserved]})
+    said = cluster.kuota("describe", "job", "train")
+    assert "State:       waiting\n" in said
+    assert "Why:         2 more needed\n" in said
+    assert "Workload:    job-train\n" in said
+    assert "Events:      none\n" in said
+    assert "QuotaReserved   False" in cluster.kuota("describe", "wl/job-train")
+
+
+def test_without_a_server_the_status_is_three(cluster: Cluster) -> None:
+    said = cluster.kuota("get", "jobs", code=3, KUBECONFIG="")
+    assert "Start one with `kuota up`" in said
+    cluster.close()
+    assert "does not answer" in cluster.kuota("get", "jobs", code=3)
+    assert "no such file" in cluster.kuota("get", "jobs", "--kubeconfig", "/none", code=3)
+
+
+def test_a_token_that_is_not_known_is_refused(cluster: Cluster) -> None:
+    text = cluster.kubeconfig.read_text().replace("admin-token", "wrong")
+    cluster.kubeconfig.write_text(text)
+    assert "does not know these credentials" in cluster.kuota("get", "jobs", code=1)
+
+
+def test_the_running_installation_is_found(cluster: Cluster) -> None:
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    running = Running(pid=os.getpid(), started=started, port=cluster.port, version="test")
+    Place(cluster.folder).announce(running)
+    said = cluster.kuota("get", "ns", "-o", "name", KUBECONFIG="", KUOTA_STATE=str(cluster.folder))
+    assert "namespace/default" in said

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota logs` against a running server whose pods the test plays."""
+
+from __future__ import annotations
+
+from cli.cluster import Cluster, job, workload
+from kuota.kube.resources import JOBS, WORKLOADS
+
+
+def test_the_log_of_a_pod_is_printed(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.start_pod(made, "train-1")
+    cluster.write("train-1", b"one\ntwo\n")
+    assert "one\ntwo\n" == cluster.kuota("logs", "train-1")
+
+
+def test_a_job_that_has_no_pods_yet_says_so(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    assert "has no pods yet; wait for them with -f" in cluster.kuota("logs", "job/train", code=1)
+
+
+def test_a_job_is_followed_through_all_its_pods_to_its_end(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    with cluster.start("logs", "-f", "job/train") as process:
+        assert process.stdout is not None
+        cluster.start_pod(made, "train-1")
+        cluster.write("train-1", b"first\n")
+        assert "first\n" == process.stdout.readline()
+        cluster.end_pod("train-1", 1)
+        cluster.start_pod(made, "train-2")
+        cluster.write("train-2", b"second\n")
+        cluster.end_pod("train-2", 0)
+        cluster.end_job("train")
+        assert "second\n" == process.stdout.read()
+        assert 0 == process.wait(30)
+
+
+def test_several_pods_are_told_apart_line_by_line(cluster: Cluster) -> None:
+    manifest = job("train")
+    manifest["spec"] |= {"parallelism": 2, "completions": 2}
+    made = cluster.create(JOBS, manifest)
+    with cluster.start("logs", "-f", "job/train") as process:
+        assert process.stdout is not None
+        cluster.start_pod(made, "p-0")
+        cluster.start_pod(made, "p-1")
+        cluster.write("p-0", b"half ")
+        cluster.write("p-1", b"whole\n")
+        assert "[p-1] whole\n" == process.stdout.readline()
+        cluster.write("p-0", b"line\n")
+        assert "[p-0] half line\n" == process.stdout.readline()
+        for each in ("p-0", "p-1"):
+            cluster.end_pod(each, 0)
+        cluster.end_job("train")
+
+
+def test_a_workload_leads_to_its_job(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("job-train", made))
+    cluster.start_pod(made, "train-1")
+    cluster.write("train-1", b"hello\n")
+    assert "hello\n" == cluster.kuota("logs", "wl/job-train")
+
+
+def test_a_pod_that_is_missing_fails(cluster: Cluster) -> None:
+    assert 'pods "none" not found' in cluster.kuota("logs", "none", code=1)

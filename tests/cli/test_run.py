@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota run` against a running server; the test is controller and runner."""
+
+from __future__ import annotations
+
+import signal
+
+import yaml
+
+from cli.cluster import Cluster, condition, local_queue, workload
+from kuota.api.base import Json
+from kuota.cli.run_job import Asked, job_of
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+def _priority(name: str) -> Json:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": name},
+        "value": 100,
+    }
+
+
+def test_a_command_becomes_a_suspended_job_in_a_queue(cluster: Cluster) -> None:
+    cluster.create(LOCAL_QUEUES, local_queue("research"))
+    cluster.create(WORKLOAD_PRIORITY_CLASSES, _priority("high"))
+    said = cluster.kuota(
+        *("run", "-q", "research", "--gpus", "2", "--cpus", "4", "--memory", "8Gi"),
+        *("--priority", "high", "--name", "x", "--parallelism", "3", "--detach"),
+        *("--", "python", "train.py", "--name", "mine"),
+    )
+    assert "job.batch/x\n" == said
+    made = cluster.get(JOBS, "x")
+    assert ("research", "high") == tuple(
+        made["metadata"]["labels"][each] for each in (QUEUE, PRIORITY)
+    )
+    spec = made["spec"]
+    assert (True, 3, 3, "Indexed") == (
+        spec["suspend"],
+        spec["parallelism"],
+        spec["completions"],
+        spec["completionMode"],
+    )
+    container = spec["template"]["spec"]["containers"][0]
+    assert ["python", "train.py", "--name", "mine"] == container["command"]
+    assert {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "2"} == container["resources"][
+        "requests"
+    ]
+    assert str(cluster.folder) == container["workingDir"]
+
+
+def test_it_says_why_it_waits_then_shows_the_log_and_ends_as_the_command_does(
+    cluster: Cluster,
+) -> None:
+    cluster.create(LOCAL_QUEUES, local_queue("research"))
+    with cluster.start("run", "-q", "research", "--name", "x", "--", "train") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "job.batch/x submitted in queue research\n" == process.stderr.readline()
+        made = cluster.get(JOBS, "x")
+        cluster.create(WORKLOADS, workload("job-x", made))
+        waits = condition("QuotaReserved", holds=False, message="2 more GPUs needed")
+        cluster.status(WORKLOADS, "job-x", {"conditions": [waits]})
+        while "waiting: 2 more GPUs needed\n" != (said := process.stderr.readline()):
+            # It may have seen the workload before there was anything to say of it.
+            assert "waiting: its turn has not come yet\n" == said
+        admission = {"clusterQueue": "gpus", "podSetAssignments": [{"name": "main", "count": 1}]}
+        admitted = [condition("QuotaReserved"), condition("Admitted")]
+        cluster.status(WORKLOADS, "job-x", {"conditions": admitted, "admission": admission})
+        assert "admitted by ClusterQueue gpus\n" == process.stderr.readline()
+        cluster.start_pod(made, "x-1")
+        cluster.write("x-1", b"epoch 1\n")
+        assert "epoch 1\n" == process.stdout.readline()
+        cluster.end_pod("x-1", 7)
+        cluster.end_job("x", "Failed", "BackoffLimitExceeded")
+        assert "job.batch/x failed with exit status 7" in process.stderr.read()
+        assert 7 == process.wait(30)
+
+
+def test_success_is_zero(cluster: Cluster) -> None:
+    with cluster.start("run", "--quiet", "--name", "x", "--", "true") as process:
+        assert process.stderr is not None
+        made = cluster.appeared(JOBS)
+        cluster.start_pod(made, "x-1")
+        cluster.end_pod("x-1", 0)
+        cluster.end_job("x")
+        assert (0, "") == (process.wait(30), process.stderr.read())
+
+
+def test_a_deleted_job_is_a_failure(cluster: Cluster) -> None:
+    with cluster.start("run", "--name", "x", "--", "true") as process:
+        assert process.stderr is not None
+        assert "submitted" in process.stderr.readline()
+        cluster.kuota("delete", "job", "x")
+        assert "was deleted before it ended" in process.stderr.read()
+        assert 1 == process.wait(30)
+
+
+def test_an_interrupt_leaves_the_job_or_cancels_it_as_told(cluster: Cluster) -> None:
+    for choice, word, left in (("leave", "goes on", ["x"]), ("cancel", "cancelled", [])):
+        cluster.kuota("delete", "job", "x", "--ignore-not-found")
+        with cluster.start("run", "--on-interrupt", choice, "--name", "x", "--", "true") as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert "submitted" in process.stderr.readline()
+            cluster.start_pod(cluster.appeared(JOBS), f"x-{choice}")
+            cluster.write(f"x-{choice}", b"running\n")
+            assert "running\n" == process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert word in process.stderr.read()
+            assert 130 == process.wait(30)
+        assert left == cluster.names(JOBS)
+
+
+def test_a_queue_or_a_class_that_is_missing_is_refused_with_those_there_are(
+    cluster: Cluster,
+) -> None:
+    cluster.create(LOCAL_QUEUES, local_queue("research"))
+    said = cluster.kuota("run", "-q", "serch", "--", "true", code=1)
+    assert "no LocalQueue serch in namespace default; there are: research" in said
+    said = cluster.kuota("run", "--priority", "top", "--", "true", code=1)
+    assert "no WorkloadPriorityClass and no PriorityClass top" in said
+    assert [] == cluster.names(JOBS)
+
+
+def test_wrong_amounts_are_wrong_use(cluster: Cluster) -> None:
+    assert "memory" in cluster.kuota("run", "--memory", "8Q!", "--", "true", code=2)
+    assert "Missing argument" in cluster.kuota("run", "--gpus", "1", code=2)
+
+
+def test_a_dry_run_prints_the_manifest(cluster: Cluster) -> None:
+    printed = yaml.safe_load(cluster.kuota("run", "--dry-run", "--", "/opt/Train_v2.sh"))
+    assert "train-v2-sh-" == printed["metadata"]["generateName"]
+    assert [] == cluster.names(JOBS)
+
+
+def test_a_time_limit_counts_from_admission_where_there_is_a_queue() -> None:
+    queued = job_of(Asked(arguments=("a",), queue="q", time_limit_s=60), "default")
+    assert "60" == queued["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"]
+    free = job_of(Asked(arguments=("a",), time_limit_s=60), "default")
+    assert 60 == free["spec"]["template"]["spec"]["activeDeadlineSeconds"]
+
+
+def test_dollars_in_variables_are_plain() -> None:
+    made = job_of(Asked(arguments=("a",), variables={"A": "$(B)"}), "default")
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    assert [{"name": "A", "value": "$$(B)"}] == container["env"]

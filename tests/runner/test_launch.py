@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a container becomes a process, and as whom."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kuota.api.base import Json
+from kuota.runner.cgroups import Cgroups, delegated, settings
+from kuota.runner.container_env import Sources, expanded
+from kuota.runner.errors import LaunchError
+from kuota.runner.launch import Place, container_plan, grace_period_s, mount_notes
+from kuota.runner.pod_home import PodHome
+from kuota.runner.run_as import RunAs, RunAsPolicy, run_as
+from kuota.runner.volumes import link_mounts, make_volumes, references, volume_paths
+
+PLACE = Place(root="/pods/1/root", volumes={"data": "/pods/1/volumes/data"})
+
+
+def pod(*containers: Json, **spec: Any) -> Json:
+    meta = {"name": "p", "namespace": "team", "uid": "1", "labels": {"a": "b"}, "annotations": {}}
+    return {"metadata": meta, "spec": {"containers": list(containers), **spec}}
+
+
+def container(**fields: Any) -> Json:
+    return {"name": "main", "image": "x", "command": ["run"], **fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$(A)", "1"),
+        ("x$(A)y$(A)", "x1y1"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$(NONE)", "$(NONE)"),
+        ("$(A", "$(A"),
+        ("$A cost $5", "$A cost $5"),
+    ],
+)
+def test_words_are_expanded_as_in_a_cluster(text: str, expected: str) -> None:
+    assert expected == expanded(text, {"A": "1"})
+
+
+def test_processes_start_in_the_pods_root_unless_told_otherwise() -> None:
+    def cwd(**fields: Any) -> str:
+        one = container(**fields)
+        return container_plan(pod(one), one, PLACE, Sources()).cwd
+
+    assert ["/pods/1/root", "/srv", "/pods/1/root/sub"] == [
+        cwd(),
+        cwd(workingDir="/srv"),
+        cwd(workingDir="sub"),
+    ]
+
+
+def test_nobody_can_show_himself_devices_that_he_was_not_given() -> None:
+    one = container(env=[{"name": "CUDA_VISIBLE_DEVICES", "value": "0,1,2"}])
+    plan = container_plan(pod(one), one, PLACE, Sources())
+    assert "" == plan.env["CUDA_VISIBLE_DEVICES"]
+
+
+def test_a_mount_is_told_by_its_real_place() -> None:
+    one = container(volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": "in"}])
+    plan = container_plan(pod(one), one, PLACE, Sources())
+    assert "/pods/1/volumes/data" == plan.env["KUOTA_VOLUME_DATA"]
+    (mount,) = plan.mounts
+    assert ("/pods/1/volumes/data/in", "/data") == (mount.source, mount.path)
+    assert "not at /data" in mount_notes(plan.mounts)[0]
+
+
+@pytest.mark.parametrize("path", ["/etc", "../x", "a/../../b"])
+def test_a_sub_path_cannot_lead_out_of_its_volume(path: str) -> None:
+    one = container(volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": path}])
+    with pytest.raises(LaunchError, match="leads out"):
+        container_plan(pod(one), one, PLACE, Sources())
+
+
+def test_the_grace_of_a_deletion_wins_over_that_of_the_pod() -> None:
+    one = pod(container(), terminationGracePeriodSeconds=5)
+    assert (30, 5) == (grace_period_s(pod(container())), grace_period_s(one))
+    one["metadata"]["deletionGracePeriodSeconds"] = 0
+    assert 0 == grace_period_s(one)
+
+
+def named(uid: str | None, **spec: Any) -> Json:
+    one = pod(container(), **spec)
+    if uid is not None:
+        one["metadata"]["annotations"] = {"kuota.dev/run-as-uid": uid}
+    return one
+
+
+def test_a_runner_that_is_not_root_can_only_be_itself() -> None:
+    one = named("1000", securityContext={"runAsUser": 7})
+    answer = run_as(one, container(), RunAsPolicy(uid=500))
+    assert (None, "runs as user 500: runAsUser 7 is not followed") == (answer.uid, answer.note)
+
+
+def test_root_becomes_the_user_who_asked() -> None:
+    assert RunAs(1000) == run_as(named("1000"), container(), RunAsPolicy(uid=0))
+    policy = RunAsPolicy(uid=0, fallback_uid=65534)
+    assert RunAs(65534) == run_as(named(None), container(), policy)
+
+
+@pytest.mark.parametrize("uid", [None, "0", "root", "-1"])
+def test_nobody_runs_as_root_unless_allowed(uid: str | None) -> None:
+    with pytest.raises(LaunchError):
+        run_as(named(uid), container(), RunAsPolicy(uid=0))
+
+
+def test_where_root_is_allowed_it_may_become_anyone() -> None:
+    policy = RunAsPolicy(uid=0, allow_root=True)
+    assert RunAs(0) == run_as(named(None), container(), policy)
+    assert RunAs(7) == run_as(named("0", securityContext={"runAsUser": 7}), container(), policy)
+    with pytest.raises(LaunchError, match="runAsNonRoot"):
+        run_as(named("0", securityContext={"runAsNonRoot": True}), container(), policy)
+
+
+def test_volumes_are_directories_of_the_pod(tmp_path: Path) -> None:
+    home = PodHome(str(tmp_path), "1")
+    mounts = [
+        {"name": "scratch", "mountPath": "/scratch"},
+        {"name": "settings", "mountPath": "/etc/settings"},
+    ]
+    one = pod(
+        container(volumeMounts=mounts),
+        volumes=[
+            {"name": "scratch", "emptyDir": {}},
+            {"name": "settings", "secret": {"secretName": "s", "defaultMode": 0o400}},
+            {"name": "info", "downwardAPI": {"items": [_labels_item()]}},
+            {"name": "host", "hostPath": {"path": "/srv"}},
+        ],
+    )
+    assert (set(), {"s"}) == references(one)
+    home.create(one)
+    sources = Sources(secrets={"s": {"data": {"key": "dmFsdWU="}}})
+    make_volumes(one, home, sources, None)
+    place = Place(root=home.root, volumes=volume_paths(one, home))
+    link_mounts(home, container_plan(one, one["spec"]["containers"][0], place, sources).mounts)
+    secret = Path(home.root, "etc/settings/key")
+    assert ("value", 0o400) == (secret.read_text(), stat.S_IMODE(secret.stat().st_mode))
+    assert 'a="b"' == Path(home.volume("info"), "labels").read_text()
+    assert "/srv" == place.volumes["host"]
+    assert os.path.islink(home.root + "/scratch")
+
+
+def _labels_item() -> Json:
+    return {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}
+
+
+def test_a_volume_of_a_kind_that_is_not_offered_says_so(tmp_path: Path) -> None:
+    home = PodHome(str(tmp_path), "1")
+    one = pod(container(), volumes=[{"name": "v", "nfs": {"server": "x"}}])
+    home.create(one)
+    with pytest.raises(LaunchError, match="nfs"):
+        make_volumes(one, home, Sources(), None)
+
+
+def test_limits_become_settings_of_a_group() -> None:
+    assert {"cpu.max": "150000 100000", "memory.max": "1048576"} == settings(
+        {"cpu": "1500m", "memory": "1Mi"}
+    )
+
+
+def test_groups_are_made_where_they_are_delegated_and_refused_in_words_where_not(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "own"
+    own.write_text("1:cpu:/\n0::/mine\n")
+    assert "no cgroup v2" in delegated(str(tmp_path), str(own)).refusal
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/cgroup.controllers").write_text("memory pids")
+    assert "cpu is not delegated" in delegated(str(tmp_path), str(own)).refusal
+    (tmp_path / "mine/cgroup.controllers").write_text("cpu memory pids")
+    groups = delegated(str(tmp_path), str(own))
+    assert "" == groups.refusal
+    path = groups.create("uid", "main", {"memory": "1Mi"})
+    assert "1048576" == Path(path, "memory.max").read_text()
+    assert "" == Cgroups(refusal="none").create("uid", "main", {})

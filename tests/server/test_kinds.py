@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registry, schemas read for use, JSON paths, ages, and what rows of pods say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kuota.api.base import Json
+from kuota.server.builtin_kinds import builtin_kinds
+from kuota.server.columns import by_path, human
+from kuota.server.constraints import constraint_faults, filled
+from kuota.server.crd import kind_of
+from kuota.server.jsonpath import PathError, first, values
+from kuota.server.kinds import preference
+from kuota.server.pod_columns import restarts, word
+from kuota.server.structure import Cleaning, node
+from server.full_objects import DEFINITION
+from server.served import NOW
+
+
+def test_versions_are_preferred_as_kubernetes_does() -> None:
+    found = ["v1beta1", "v2", "foo1", "v1", "v1alpha2", "v11beta2", "v1beta2", "v10"]
+    assert [*("v10", "v2", "v1", "v11beta2", "v1beta2", "v1beta1", "v1alpha2", "foo1")] == sorted(
+        found, key=preference
+    )
+
+
+def test_kinds_come_and_go() -> None:
+    kinds = builtin_kinds()
+    edition = kinds.edition
+    kinds.add(kind_of(DEFINITION))
+    found = kinds.find("x.io", "v1", "things")
+    assert found is not None
+    assert ("Thing", True) == (found[0].kind, found[1].status)
+    assert kinds.edition > edition
+    kinds.remove("things.x.io")
+    assert kinds.find("x.io", "v1", "things") is None
+    assert kinds.of_kind("batch", "Job") is kinds.get("jobs.batch")
+
+
+def test_every_kind_can_be_stored_in_its_stored_version() -> None:
+    for kind in builtin_kinds():
+        assert kind.version(kind.stored) is not None
+        for version in kind.versions:
+            assert version.structure is not None
+
+
+SCHEMA: Json = {
+    "type": "object",
+    "properties": {
+        "count": {"type": "integer", "default": 3, "minimum": 1},
+        "inner": {"type": "object", "default": {}, "properties": {"on": {"type": "boolean"}}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "gone": {"type": "string", "nullable": True},
+        "list": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"a": {"type": "string"}}},
+        },
+    },
+}
+
+
+def test_cleaning_drops_what_is_unknown_and_says_where() -> None:
+    cleaning = Cleaning()
+    value = {
+        "count": 2,
+        "x": 1,
+        "inner": {"on": True, "y": 2},
+        "free": {"z": 3},
+        "list": [{"b": 1}],
+    }
+    cleaned = cleaning.clean(value, node(SCHEMA))
+    assert {"count": 2, "inner": {"on": True}, "free": {"z": 3}, "list": [{}]} == cleaned
+    assert ["x", "inner.y", "list[0].b"] == cleaning.unknown
+    assert 1 == value["x"]
+
+
+def test_cleaning_shares_what_is_fine() -> None:
+    value = {"count": 2, "free": {"z": 3}}
+    assert Cleaning().clean(value, node(SCHEMA)) is value
+
+
+def test_null_is_absent_unless_the_schema_allows_it() -> None:
+    assert {"gone": None} == Cleaning().clean({"count": None, "gone": None}, node(SCHEMA))
+
+
+def test_cleaning_tells_wrong_types_and_takes_whole_floats() -> None:
+    cleaning = Cleaning()
+    assert {"count": 2} == Cleaning().clean({"count": 2.0}, node(SCHEMA))
+    cleaning.clean({"count": True, "inner": [], "list": {}}, node(SCHEMA))
+    assert ["count", "inner", "list"] == [fault.path for fault in cleaning.mistyped]
+
+
+def test_defaults_are_filled_in_from_outside_in() -> None:
+    assert {"count": 3, "inner": {}} == filled({}, node(SCHEMA))
+    value = {"count": 1, "inner": {"on": True}}
+    assert filled(value, node(SCHEMA)) is value
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "string", "enum": ["a"]}, "a", "b"),
+        ({"type": "string", "pattern": "^a+$"}, "aa", "ab"),
+        ({"type": "string", "minLength": 1, "maxLength": 2}, "ab", "abc"),
+        ({"type": "integer", "minimum": 1, "maximum": 2}, 2, 3),
+        ({"type": "array", "minItems": 1}, [1], []),
+        (
+            {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+            ["a"],
+            ["a", "a"],
+        ),
+        ({"type": "object", "maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, 1, []),
+        ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": 1}, {"a": 1, "b": 2}),
+        ({"not": {"required": ["a"]}}, {}, {"a": 1}),
+        ({"type": "integer", "format": "int32"}, 5, 2**40),
+    ],
+)
+def test_bounds_are_kept(schema: Json, good: Any, bad: Any) -> None:
+    assert [] == list(constraint_faults(good, node(schema)))
+    assert 1 == len(list(constraint_faults(bad, node(schema))))
+
+
+OBJECT: Json = {
+    "a.b": 1,
+    "spec": {"replicas": 2, "list": [{"n": "x", "v": 1}, {"n": "y", "v": 2}]},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (".spec.replicas", [2]),
+        ("spec.replicas", [2]),
+        ("{.spec.replicas}", [2]),
+        (".spec.list[0].n", ["x"]),
+        (".spec.list[-1].n", ["y"]),
+        (".spec.list[*].v", [1, 2]),
+        (".spec.list[9].n", []),
+        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
+        (".status.conditions[?(@.type=='Other')].status", []),
+        (".spec['replicas']", [2]),
+        (r".a\.b", [1]),
+        (".none.at.all", []),
+    ],
+)
+def test_json_paths_lead_to_values(path: str, expected: list[Any]) -> None:
+    assert expected == values(OBJECT, path)
+    assert (expected or [None])[0] == first(OBJECT, path)
+
+
+@pytest.mark.parametrize("path", [".a[?(@.b>1)]", ".a[", "..", ".a[x:y]"])
+def test_json_paths_that_cannot_be_read_are_refused(path: str) -> None:
+    with pytest.raises(PathError):
+        by_path("X", path)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (200, "3m20s"),
+        (3600, "60m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (30 * 3600, "30h"),
+        (3 * 86400 + 3600, "3d1h"),
+        (100 * 86400, "100d"),
+        (3 * 365 * 86400 + 86400, "3y1d"),
+        (-5, "<invalid>"),
+    ],
+)
+def test_ages_are_written_as_kubectl_does(seconds: float, expected: str) -> None:
+    assert expected == human(seconds)
+
+
+def pod_with(*states: Json, **fields: Any) -> Json:
+    statuses = [{"name": f"c{at}", "state": state} for at, state in enumerate(states)]
+    return {"metadata": {}, "spec": {}, "status": {"containerStatuses": statuses} | fields}
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (pod_with(phase="Pending"), "Pending"),
+        (pod_with({"waiting": {"reason": "ContainerCreating"}}), "ContainerCreating"),
+        (pod_with({"terminated": {"reason": "Completed", "exitCode": 0}}), "Completed"),
+        (pod_with({"terminated": {"exitCode": 3}}), "ExitCode:3"),
+        (pod_with({"terminated": {"signal": 9}}), "Signal:9"),
+        (pod_with(phase="Failed", reason="Evicted"), "Evicted"),
+        (pod_with(phase="Running") | {"metadata": {"deletionTimestamp": "x"}}, "Terminating"),
+        (pod_with(phase="Pending") | {"spec": {"schedulingGates": [{}]}}, "SchedulingGated"),
+        (pod_with(initContainerStatuses=[{"state": {"running": {}}}]), "Init:0/0"),
+    ],
+)
+def test_one_word_says_how_a_pod_is(pod: Json, expected: str) -> None:
+    assert expected == word(pod, NOW)
+
+
+def test_restarts_tell_how_long_ago_the_last_was() -> None:
+    ended = {"terminated": {"finishedAt": "2026-11-15T11:59:00Z"}}
+    status = {"restartCount": 2, "lastState": ended}
+    assert "2 (60s ago)" == restarts({"status": {"containerStatuses": [status]}}, NOW)
