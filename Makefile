@@ -26,6 +26,7 @@ lint: $(DEV)  ## style, types, layers, house limits, freshness of generated file
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/limits.py
 	$(BIN)/python scripts/modules.py --check
+	$(BIN)/python scripts/shapes.py --check
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds
 
 bench: $(DEV)  ## measure and compare with the stored baselines

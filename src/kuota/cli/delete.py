@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 )
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All with these labels.")
 @click.option("--all", "everything", is_flag=True, help="All of the kind in the namespace.")
-@click.option("--ignore-not-found", is_flag=True, help="What is not there counts as deleted.")
+@click.option(
+    "--ignore-not-found", "lenient", is_flag=True, help="What is not there counts as deleted."
+)
 @click.option(
     "--cascade",
     type=click.Choice(["background", "foreground", "orphan"]),
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="What becomes of the objects that belong to it, such as the pods of a Job.",
 )
-@click.option("--grace-period", type=click.IntRange(0), metavar="SECONDS")
+@click.option("--grace-period", "grace_s", type=click.IntRange(0), metavar="SECONDS")
 @click.option("--wait/--no-wait", default=True, help="Return when they are gone, or at once.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="SECONDS", help="Wait no longer.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(0), metavar="SECONDS", help="Wait no longer."
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @server_options
 def command(
@@ -44,13 +48,11 @@ def command(
     filenames: tuple[str, ...],
     selector: str,
     everything: bool,
-    ignore_not_found: bool,
     cascade: str,
-    grace_period: int | None,
     wait: bool,
-    timeout: float | None,
     dry_run: bool,
     choice: Choice,
+    **how: Any,
 ) -> None:
     """Delete objects. A Job takes its pods with it.
 
@@ -69,12 +71,10 @@ def command(
 
         deleting = Deleting(
             session,
-            lenient=ignore_not_found,
             propagation=cascade.capitalize(),
-            grace_s=grace_period,
             wait=wait and not dry_run,
-            timeout_s=timeout,
             dry_run=dry_run,
+            **how,
         )
         if filenames:
             return await deleting.run(await described(session, filenames))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of the API server: what Kueue's webhooks do to Jobs, and as whom work is to run."""
+"""What Kueue's webhooks do to new Jobs and check on changed ones, as a hook of the API server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from kuota.api.faults import Invalid
 from kuota.api.rules.job import job_faults
 from kuota.bridge.jobs.job_arrival import Arrival, arrived
 from kuota.bridge.lifecycle_view import Rules
-from kuota.runner.run_as import RUN_AS
 from kuota.server.admission import Hook, Review
-from kuota.server.requests import ADMINS
 from kuota.server.store import Store
 
 DEFAULT = "default"
 _JOBS = "jobs.batch"
-_RUN = frozenset({_JOBS, "cronjobs.batch", "pods"})
 _LOCAL_QUEUES = "localqueues.kueue.x-k8s.io"
 _CLASSES = "workloadpriorityclasses.kueue.x-k8s.io"
 
@@ -55,19 +52,3 @@ def _owned(job: Json) -> bool:
     """Whether another Job controls this one. The only kind that is managed here is Job."""
     owners = job["metadata"].get("ownerReferences") or ()
     return any(each.get("controller") and each.get("kind") == "Job" for each in owners)
-
-
-def identity_hook(review: Review) -> Json:
-    """Writes who asked for the work on what it runs from. Only admins may say otherwise.
-
-    Whoever is known by a uid of this machine has their processes run as that user.
-    """
-    if review.kind.resource not in _RUN or ADMINS in review.user.groups or review.subresource:
-        return review.object
-    said = ((review.old or {}).get("metadata") or {}).get("annotations") or {}
-    uid = said.get(RUN_AS) if review.old is not None else review.user.uid
-    metadata = review.object["metadata"]
-    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != RUN_AS}
-    if uid:
-        notes[RUN_AS] = uid
-    return review.object | {"metadata": metadata | {"annotations": notes}}

@@ -35,7 +35,7 @@ from kuota.server.store import Durability, Store
 from kuota.server.tokens import Tokens, admin_token
 
 from . import kubeconfig
-from .arrivals import identity_hook, job_hook
+from .arrivals import job_hook
 from .local import local_client
 from .place import Place, Running
 
@@ -70,10 +70,9 @@ class Installation:
             # The server answers a write only once it is on disk, so each need not wait for itself.
             store = Store.open(self._place.store, Durability.NORMAL)
             stack.callback(store.close)
-            hook = job_hook(store, rules(self._wishes.config, self._wishes.gates))
-            api = ApiServer(
-                store, hooks=(identity_hook, hook), logs=self._log, gates=self._wishes.gates
-            )
+            gates = self._wishes.gates
+            hook = job_hook(store, rules(self._wishes.config, gates))
+            api = ApiServer(store, hooks=(hook,), logs=self._log, gates=gates)
             await api.start()
             stack.push_async_callback(api.close)
             port = await self._listen(api, stack)
