@@ -9,10 +9,10 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 KUBECTL = str(Path(sys.executable).with_name("kubectl"))
@@ -88,11 +88,13 @@ class Machine:
         return done.stdout
 
 
-def reachable(folder: Path) -> Path:
-    """The folder, opened to other users, as whom pods may run, so far as it is ours."""
-    top = Path(tempfile.gettempdir())
-    for each in (folder, *folder.parents):
-        if each == top or top not in each.parents:
-            break
-        each.chmod(0o711)
-    return folder
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder that other users may pass through, as whom pods may run; it goes afterwards.
+
+    Not one of pytest's: each session of pytest shuts the folder that they all lie in.
+    """
+    with TemporaryDirectory(prefix="kuota-test-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder

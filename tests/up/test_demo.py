@@ -8,11 +8,12 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from up.machine import reachable
+from up.machine import open_folder
 
 KUOTA = str(Path(sys.executable).with_name("kuota"))
 ROOT = Path(__file__).parents[2]
@@ -42,10 +43,9 @@ def in_order(output: str, *patterns: str) -> None:
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    # Pods may run as another user, who has to get to their folders.
-    reachable(tmp_path)
-    return tmp_path / "state"
+def state() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder / "state"
 
 
 def test_the_story_is_told_to_its_end_with_real_processes(state: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
-from up.machine import Machine, reachable
+from up.machine import Machine, open_folder
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TIME_PATH = "jsonpath={.metadata.creationTimestamp}"
@@ -76,18 +76,20 @@ Start = Callable[..., Example]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def start() -> Iterator[Start]:
     running: list[Example] = []
+    with open_folder() as folder:
 
-    def started(name: str, *options: str) -> Example:
-        found = Example(reachable(tmp_path) / "state", name)
-        found.up(*options)
-        running.append(found)
-        return found
+        def started(name: str, *options: str) -> Example:
+            found = Example(folder / "state", name)
+            found.up(*options)
+            running.append(found)
+            return found
 
-    yield started
-    for each in running:
-        each.down()
+        yield started
+        for each in running:
+            each.kubectl("delete", "jobs", "--all", "-A")  # their processes would outlive it
+            each.down()
 
 
 def test_one_gpu_the_second_job_waits_as_a_workload_and_an_urgent_one_preempts(
@@ -136,11 +138,9 @@ def test_sla_an_idle_team_keeps_three_quarters_of_its_quota(start: Start) -> Non
     assert 1 == len(machine.pods("bronze", "borrowed")), "nobody had to go"
 
 
-def test_tiers_training_gives_way_to_both_and_goes_on_where_it_saved(
-    start: Start, tmp_path: Path
-) -> None:
+def test_tiers_training_gives_way_to_both_and_goes_on_where_it_saved(start: Start) -> None:
     machine = start("tiers", "--gpus", "12")
-    saved = tmp_path / "saved"
+    saved = machine.state.parent / "saved"
     saved.mkdir()
     saved.chmod(0o777)
     training = (machine.folder / "2-training.yaml").read_text()

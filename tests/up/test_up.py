@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from up.machine import Machine, reachable
+from up.machine import Machine, open_folder
 
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -62,13 +61,14 @@ def job(name: str, script: str, gpus: int = 1, **labels: str) -> str:
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    found = Machine(reachable(tmp_path) / "state")
-    found.up("--gpus", "2")
-    try:
-        yield found
-    finally:
-        found.down()
+def machine() -> Iterator[Machine]:
+    with open_folder() as folder:
+        found = Machine(folder / "state")
+        found.up("--gpus", "2")
+        try:
+            yield found
+        finally:
+            found.down()
 
 
 def test_jobs_wait_for_quota_and_run_as_processes_that_see_only_their_gpus(

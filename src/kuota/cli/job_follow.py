@@ -164,22 +164,31 @@ def finished(job: Json) -> bool:
     return holds(job, "Complete") or holds(job, "Failed")
 
 
-async def exit_code(session: Session, job: Json) -> int:
-    """0 for a Job that succeeded, else the latest exit code that was not 0, else 1."""
+async def outcome(session: Session, job: Json) -> tuple[int, str]:
+    """The exit status of a finished Job, and what its pods say of it.
+
+    0 for one that succeeded, else the latest exit code that was not 0, else 1.
+    """
     if holds(job, "Complete"):
-        return 0
+        return 0, ""
     key = key_of(job)
     listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
     mine = [each for each in listed.items if job["metadata"]["uid"] in owners(each)]
-    codes = [code for pod in sorted(mine, key=_created) for code in _codes(pod) if code]
-    return codes[-1] if codes else 1
+    failures = [each for pod in sorted(mine, key=_created) for each in _failures(pod)]
+    if not failures:
+        return 1, ""
+    last = failures[-1]
+    return int(last["exitCode"]), str(last.get("message") or "")
 
 
 def _created(pod: Json) -> str:
     return str(pod["metadata"].get("creationTimestamp"))
 
 
-def _codes(pod: Json) -> list[int]:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+def _failures(pod: Json) -> list[Json]:
+    """How the containers of the pod ended that did not end well."""
+    status = pod.get("status") or {}
+    fields = ("initContainerStatuses", "containerStatuses")
+    statuses = [each for field in fields for each in status.get(field) or ()]
     ended = [(each.get("state") or {}).get("terminated") or {} for each in statuses]
-    return [int(each.get("exitCode") or 0) for each in ended]
+    return [each for each in ended if each.get("exitCode")]

@@ -15,6 +15,80 @@ import click
 from .connect import Choice, conduct, server_options
 
 if TYPE_CHECKING:
+    from .run_job import Asked
+    from .session import Session
+
+
+@click.command("run", context_settings={"allow_interspersed_args": False})
+@click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...")
+@click.option("-q", "--queue", default="", metavar="NAME", help="The LocalQueue to wait in.")
+@click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs for each pod.")
+@click.option("--cpus", default="", metavar="AMOUNT", help="CPUs for each pod: 4, or 500m.")
+@click.option("--memory", default="", metavar="AMOUNT", help="Memory for each pod: 8Gi.")
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="Anything else that each pod needs. May be repeated.",
+)
+@click.option("--priority", default="", metavar="CLASS", help="A WorkloadPriorityClass.")
+@click.option("--name", default="", help="The Job's name; made from the command if not given.")
+@click.option(
+    "--parallelism",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Pods that run at once and are admitted together; each knows its JOB_COMPLETION_INDEX.",
+)
+@click.option("--retries", type=click.IntRange(0), default=0, metavar="N", help="After failures.")
+@click.option(
+    "--time-limit",
+    type=click.IntRange(1),
+    metavar="SECONDS",
+    help="Stop it when it has run that long.",
+)
+@click.option(
+    "--grace-period",
+    type=click.IntRange(0),
+    metavar="SECONDS",
+    help="Time between TERM and KILL when it has to stop, to save its work in.",
+)
+@click.option(
+    "-e",
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="A variable for it; without a value that of this shell. May be repeated.",
+)
+@click.option("--workdir", default="", metavar="FOLDER", help="Where it starts.")
+@click.option("--image", default="", help="Needed on a cluster; here processes run without one.")
+@click.option("-d", "--detach", is_flag=True, help="Submit it, and do not wait.")
+@click.option("--dry-run", is_flag=True, help="Print the Job as YAML, and submit nothing.")
+@click.option("--quiet", is_flag=True, help="Only its own output.")
+@click.option(
+    "--on-interrupt",
+    type=click.Choice(["ask", "leave", "cancel"]),
+    default="ask",
+    show_default=True,
+    help="What Ctrl-C does: leave the Job running, or cancel it. Without a terminal, ask leaves.",
+)
+@server_options
+def command(
+    detach: bool, dry_run: bool, quiet: bool, on_interrupt: str, choice: Choice, **given: Any
+) -> None:
+    """Run a command when there is room for it, and show what it writes.
+
+    It becomes a Job that waits in a queue until its whole quota is free. While it waits you are
+    told why; when it runs you see its log; the exit status is its own.
+
+    \b
+    Examples:
+      kuota run -q research --gpus 2 --priority high -- python train.py
+      kuota run -q research --cpus 4 --memory 8Gi --parallelism 4 -- ./simulate
+      kuota run -q research --detach --name nightly -- make all
+    """
     asked = _asked(**given)
 
     async def work(session: Session) -> int:

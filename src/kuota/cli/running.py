@@ -25,7 +25,7 @@ from kuota.view.live import condition
 
 from . import output
 from .connect import INTERRUPTED, Failed
-from .job_follow import JobFollow, exit_code
+from .job_follow import JobFollow, outcome
 from .progress import Progress
 from .run_job import CLASSES, Asked, job_of
 from .session import Session
@@ -116,10 +116,10 @@ class Running:
         name = name_text(JOBS, job)
         if ended is None:
             raise Failed(f"{name} was deleted before it ended")
-        status = await exit_code(self._session, ended)
+        status, words = await outcome(self._session, ended)
         failed = condition(ended, "Failed")
         if status and failed is not None:
-            why = failed.get("message") or failed.get("reason")
+            why = words or failed.get("message") or failed.get("reason")
             self._progress.say(f"{name} failed with exit status {status}: {why}")
         elif not status:
             self._progress.say(f"{name} succeeded")

@@ -53,6 +53,12 @@ def command(
         raise click.ClickException(
             f"it runs already from {place.root} (pid {running.pid}): `kuota down` ends it"
         )
+    if os.geteuid() == 0 and not run_as and not allow_root:
+        click.echo(
+            "Runs as root: pods that name no user will be refused. "
+            "Say who they run as with --run-as USER, or --allow-root.",
+            err=True,
+        )
     if detach:
         _detach(place)
         return
