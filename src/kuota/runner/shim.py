@@ -27,6 +27,9 @@ import signal
 import socket
 import sys
 import time
+
+# `os.execvpe` imports it when called, and by then we may be a user who cannot read Python's files.
+import warnings  # noqa: F401
 from typing import Any
 
 from .proc import become_subreaper, children, start_ticks, sweep
