@@ -7,7 +7,7 @@ import asyncio
 
 from control.fake_api import FakeApi
 from kuota.api.base import Json, Key
-from kuota.kube.errors import KubeError
+from kuota.kube.errors import KubeError, NotFound
 from kuota.kube.resources import JOBS, key_of
 
 
@@ -55,11 +55,15 @@ class Kubelet:
         await self.status(key, terminating=0)
 
     async def status(self, key: Key, **fields: object) -> None:
-        """Write some of a Job's status; a Job that is gone needs none."""
-        try:
-            await self._api.patch(JOBS, key, {"status": fields}, subresource="status")
-        except KubeError:
-            return
+        """Write some of a Job's status, trying again when refused; one that is gone needs none."""
+        while True:
+            try:
+                await self._api.patch(JOBS, key, {"status": fields}, subresource="status")
+            except NotFound:
+                return
+            except KubeError:
+                continue  # refusals are planned one by one, so they come to an end
+            break
         self.most_pods = max(self.most_pods, self._api.total(JOBS, _pods))
 
     async def succeed(self, name: str, pods: int = 1, namespace: str = "team") -> None:
