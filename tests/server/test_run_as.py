@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from kuota.api.base import Json
+from kuota.api.pods import RUN_AS
 from kuota.server.requests import ADMINS, User
-from kuota.server.run_as import RUN_AS
 from server.served import ADMIN, MERGE, Local, job, namespace, pod
 
 ANN = User("ann", ("team-a", "system:authenticated"), "1001")

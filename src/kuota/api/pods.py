@@ -18,6 +18,9 @@ from .core import Container, Pod, PodSpec
 from .match import integer
 from .quantity import canonical, format_of, parse
 
+RUN_AS = "kuota.dev/run-as-uid"
+"""The user whose rights a pod's processes have: the server writes it, the runner obeys."""
+
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 
 # Order matters to the hash: these are the orders in which Kubernetes writes the fields.

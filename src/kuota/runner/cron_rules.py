@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.pods import RUN_AS
 
 from .cron_schedule import Schedule, ScheduleError
 from .instants import instant, time_text
 from .job_pods import owner
 from .job_spec import condition, is_finished
-from .run_as import RUN_AS
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MANY = 100

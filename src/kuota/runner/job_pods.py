@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.pods import RUN_AS
 
 from .instants import instant
-from .run_as import RUN_AS
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

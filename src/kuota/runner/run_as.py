@@ -11,10 +11,10 @@ from __future__ import annotations
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.pods import RUN_AS
 
 from .errors import LaunchError
 
-RUN_AS = "kuota.dev/run-as-uid"
 _FAULT = "CreateContainerConfigError"
 
 

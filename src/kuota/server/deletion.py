@@ -16,14 +16,13 @@ import msgspec
 from kuota.api.base import Json
 
 from .bodies import media_type, read_object
+from .collection import FOREGROUND, ORPHAN
 from .columns import dig, listed, mapped, parsed_time
 from .kinds import Kind
 from .metadata import timestamp
 from .requests import Request
 from .status import bad_request, conflict
 
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 _FINALIZER = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _POLICIES = ("", "Background", "Foreground", "Orphan")
 _LONGEST_GRACE_S = 10 * 365 * 24 * 3600

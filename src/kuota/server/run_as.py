@@ -9,12 +9,11 @@ may write it themselves.
 from __future__ import annotations
 
 from kuota.api.base import Json
+from kuota.api.pods import RUN_AS
 
 from .admission import Review
 from .columns import dig, mapped
 from .requests import ADMINS, User
-
-RUN_AS = "kuota.dev/run-as-uid"
 
 Path = tuple[str, ...]
 _METADATA: dict[str, Path] = {
