@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m bench [NAME…]`: what the engine costs, and how that grows; what the store costs.
+"""`python -m bench [NAME…]`: what engine, store and `kuota up` cost, and how that grows.
 
-Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `store`; all of them by default.
-Each figure of a shape comes from a process of its own. Compare ratios; machines are noisy.
+Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `store`, `live`; all of them by
+default, and `kept`, which takes minutes, when it is named. Each figure of a shape comes from a
+process of its own. Compare ratios; machines are noisy.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from .drive import Cost, behind_blocked, drive
+from .live import bench_kept, bench_live
 from .shapes import SHAPES, Shape, more_queues, more_workloads
 from .store import bench_store
 
@@ -54,21 +56,23 @@ def blocked() -> None:
         print(f"  {kind:<16}" + "".join(f"{c:>10.2f}" for c in costs) + "   (N = 10, 1000, 10000)")
 
 
-OTHERS = {"blocked": blocked, "store": bench_store}
+OTHERS = {"blocked": blocked, "store": bench_store, "live": bench_live}
+ON_REQUEST = {"kept": bench_kept}
 
 
 def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in (*SHAPES, *OTHERS)]
+    known = (*SHAPES, *OTHERS, *ON_REQUEST)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        print(f"no such name: {', '.join(unknown)}; there are {', '.join((*SHAPES, *OTHERS))}")
+        print(f"no such name: {', '.join(unknown)}; there are {', '.join(known)}")
         return 2
     chosen = [SHAPES[name] for name in names if name in SHAPES] if names else list(SHAPES.values())
     if chosen:
         print(HEADER, flush=True)
     for shape in chosen:
         sweep(shape)
-    for name, bench in OTHERS.items():
-        if not names or name in names:
+    for name, bench in (OTHERS | ON_REQUEST).items():
+        if name in (names or OTHERS):
             bench()
     return 0
 

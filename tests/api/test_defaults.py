@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from api.rule_examples import V1BETA1, kueue, pod_set, workload
 from kuota.api.base import Json
 from kuota.api.defaults import FINALIZER, defaulted, schema_defaulted
@@ -79,7 +81,15 @@ def test_the_older_version_has_defaults_of_its_own() -> None:
     assert 15 == check["spec"]["retryDelayMinutes"]
 
 
-def test_objects_of_others_are_only_copied() -> None:
+def test_objects_of_others_are_left_alone() -> None:
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
-    assert obj == defaulted(obj)
-    assert obj is not defaulted(obj)
+    assert obj is defaulted(obj)
+
+
+def test_what_needs_no_default_is_shared_and_the_argument_never_changed() -> None:
+    obj = kueue("ClusterQueue", {"resourceGroups": [{"flavors": []}]})
+    before = copy.deepcopy(obj)
+    filled = defaulted(obj)
+    assert before == obj
+    assert obj["spec"]["resourceGroups"] is filled["spec"]["resourceGroups"]
+    assert filled is schema_defaulted(filled)

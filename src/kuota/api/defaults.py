@@ -21,27 +21,38 @@ Steps = tuple[str, ...]
 
 
 def defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
-    """A copy of `obj` as it would be stored when created. Unknown kinds are just copied.
+    """`obj` as it would be stored when created; an unknown kind as it is.
 
-    Safe on any JSON: where something has the wrong type, nothing is filled in below it.
+    `obj` is left as it is, and shared where nothing is filled in. Safe on any JSON: where
+    something has the wrong type, nothing is filled in below it.
     """
-    result = schema_defaulted(obj)
-    if _versioned(result) is None:
-        return result
-    if result["kind"] in _GUARDED:
-        _guard(result)
-    if result["kind"] == "Workload" and not gates.on(Gate.PartialAdmission):
-        _drop_minimums(result)
-    return result
+    return webhook_defaulted(schema_defaulted(obj), gates)
+
+
+def webhook_defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
+    """What Kueue's mutating webhooks make of a new object that has the defaults of its schema.
+
+    Nothing is changed in place. What stays as it was is shared with the result; where nothing is
+    to be filled in, the result is `obj` itself. Safe on any JSON.
+    """
+    if _versioned(obj) is None:
+        return obj
+    if obj["kind"] in _GUARDED:
+        return _guarded(obj)
+    if obj["kind"] == "Workload" and not gates.on(Gate.PartialAdmission):
+        return _without_minimums(obj)
+    return obj
 
 
 def schema_defaulted(obj: Json) -> Json:
-    """A copy with the defaults of the CRD only: these also apply to updates, and on reading."""
-    result: Json = copy.deepcopy(obj)
-    known = _versioned(result)
+    """With the defaults of the CRD only: these also apply to updates, and on reading.
+
+    What needs none is shared, so that it can be told to be unchanged without being compared.
+    """
+    known = _versioned(obj)
     for steps, value in _defaults(*known) if known is not None else ():
-        _fill(result, steps, value)
-    return result
+        obj = _filled(obj, steps, value)
+    return obj
 
 
 def _versioned(obj: Any) -> tuple[str, str] | None:
@@ -69,32 +80,46 @@ def _steps(path: str) -> Steps:
     return tuple(path.replace("[]", ".[]").split("."))
 
 
-def _fill(node: Any, steps: Steps, value: Any) -> None:
+def _filled(node: Any, steps: Steps, value: Any) -> Any:
+    """The node with the value where nothing is; the very same node where there is no such place."""
     head, rest = steps[0], steps[1:]
     if head == "[]":
-        for each in node if isinstance(node, list) else ():
-            _fill(each, rest, value)
-    elif not isinstance(node, dict):
-        return
-    elif rest:
-        _fill(node.get(head), rest, value)
-    elif node.get(head) is None:
-        node[head] = copy.deepcopy(value)
+        return _filled_items(node, rest, value) if isinstance(node, list) else node
+    if not isinstance(node, dict):
+        return node
+    old = node.get(head)
+    if not rest:
+        return node | {head: copy.deepcopy(value)} if old is None else node
+    new = _filled(old, rest, value)
+    return node if new is old else node | {head: new}
 
 
-def _guard(obj: Json) -> None:
-    """Add the finalizer that keeps the object while workloads use it."""
-    metadata = obj.setdefault("metadata", {})
+def _filled_items(items: list[Any], steps: Steps, value: Any) -> list[Any]:
+    new = [_filled(each, steps, value) for each in items]
+    return new if any(a is not b for a, b in zip(new, items, strict=True)) else items
+
+
+def _guarded(obj: Json) -> Json:
+    """With the finalizer that keeps the object while workloads use it."""
+    metadata = obj.get("metadata", {})
     if not isinstance(metadata, dict):
-        return
+        return obj
     finalizers = metadata.get("finalizers") or []
-    if isinstance(finalizers, list) and FINALIZER not in finalizers:
-        metadata["finalizers"] = [*finalizers, FINALIZER]
+    if not isinstance(finalizers, list) or FINALIZER in finalizers:
+        return obj
+    return obj | {"metadata": metadata | {"finalizers": [*finalizers, FINALIZER]}}
 
 
-def _drop_minimums(workload: Json) -> None:
+def _without_minimums(workload: Json) -> Json:
     spec = workload.get("spec")
     pod_sets = spec.get("podSets") if isinstance(spec, dict) else None
-    for pod_set in pod_sets if isinstance(pod_sets, list) else ():
-        if isinstance(pod_set, dict):
-            pod_set.pop("minCount", None)
+    if not isinstance(spec, dict) or not isinstance(pod_sets, list):
+        return workload
+    kept = [_without_minimum(each) for each in pod_sets]
+    return workload | {"spec": spec | {"podSets": kept}}
+
+
+def _without_minimum(pod_set: Any) -> Any:
+    if not isinstance(pod_set, dict) or "minCount" not in pod_set:
+        return pod_set
+    return {name: value for name, value in pod_set.items() if name != "minCount"}

@@ -8,7 +8,7 @@ that nobody decides on the state from before their own write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,22 +30,37 @@ T = TypeVar("T")
 OWNER = "owner"
 QUEUE = "queue"
 
+NEEDED = frozenset(
+    {
+        kinds.WORKLOADS,
+        kinds.LOCAL_QUEUES,
+        kinds.CLUSTER_QUEUES,
+        kinds.RESOURCE_FLAVORS,
+        kinds.NAMESPACES,
+    }
+)
+"""Without these nothing can be decided; of others a server may have none at all."""
+
 
 class World:
-    """Every object that matters here. `ready` returns once all of them are known."""
+    """Every object that matters here. `ready` returns once all but the Jobs are known."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         def informer(resource: Resource, decode: Callable[[Json], Held[T]]) -> Informer[Held[T]]:
-            found = Informer(client, resource, decode=decode, clock=clock)
+            found = Informer(client, resource, decode=partial(self._hold, resource), clock=clock)
             self._informers[resource] = found
+            self._decoders[resource] = decode
             return found
 
         self._informers: dict[Resource, Informer[Any]] = {}
+        self._decoders: dict[Resource, Callable[[Json], Held[Any]]] = {
+            kinds.WORKLOADS: hold_workload
+        }
         self._written: dict[tuple[Resource, Key], Held[Any]] = {}
         self.workloads: Informer[Held[Seen]] = Informer(
             client,
             kinds.WORKLOADS,
-            decode=hold_workload,
+            decode=partial(self._hold, kinds.WORKLOADS),
             indexers={OWNER: _owners, QUEUE: _queues},
             clock=clock,
         )
@@ -64,19 +79,25 @@ class World:
         self.namespaces = informer(kinds.NAMESPACES, holding(Namespace))
         self.limit_ranges = informer(kinds.LIMIT_RANGES, holding(LimitRange))
         self.runtime_classes = informer(kinds.RUNTIME_CLASSES, holding(RuntimeClass))
+        self._classes: Classes | None = None
+        self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         for each in self._informers.values():
             each.observe(partial(self._caught_up, each.resource))
+        for few in (self.pod_classes, self.workload_classes, self.flavors):
+            few.observe(lambda old, new: self._forget_collected())
 
     def informers(self) -> Iterator[Informer[Any]]:
         return iter(self._informers.values())
 
     async def ready(self) -> None:
+        """Return when decisions can be made. Who looks at Jobs waits for them himself."""
         for each in self._informers.values():
-            await each.synced.wait()
+            if each.resource != kinds.JOBS:
+                await _known(each).wait()
 
     @property
     def synced(self) -> bool:
-        return all(each.synced.is_set() for each in self._informers.values())
+        return all(_known(each).is_set() for each in self._informers.values())
 
     def wrote(self, resource: Resource, obj: Json) -> None:
         """Remember the answer to a write until the watch has caught up with it."""
@@ -84,8 +105,7 @@ class World:
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
             self.removed(resource, key_of(obj))
             return
-        held: Held[Any] = hold_workload(obj) if resource == kinds.WORKLOADS else hold_plain(obj)
-        self._written[resource, key_of(obj)] = held
+        self._written[resource, key_of(obj)] = self._decoders[resource](obj)
 
     def removed(self, resource: Resource, key: Key) -> None:
         """Forget what was written: the object is on its way out, or not what we thought."""
@@ -111,13 +131,28 @@ class World:
         return self.workloads.indexed(QUEUE, str(local_queue))
 
     def classes(self) -> Classes:
-        return Classes(
-            pods={e.key.name: e.value for e in self.pod_classes.values() if e.value},
-            workloads={e.key.name: e.value for e in self.workload_classes.values() if e.value},
-        )
+        if self._classes is None:
+            self._classes = Classes(
+                pods={e.key.name: e.value for e in self.pod_classes.values() if e.value},
+                workloads={e.key.name: e.value for e in self.workload_classes.values() if e.value},
+            )
+        return self._classes
 
     def flavor_objects(self) -> dict[str, kueue.ResourceFlavor]:
-        return {each.key.name: each.value for each in self.flavors.values() if each.value}
+        if self._flavors is None:
+            self._flavors = {e.key.name: e.value for e in self.flavors.values() if e.value}
+        return self._flavors
+
+    def _forget_collected(self) -> None:
+        """Classes and flavors are asked for in every pass and change rarely."""
+        self._classes = self._flavors = None
+
+    def _hold(self, resource: Resource, obj: Json) -> Held[Any]:
+        """The object decoded, unless it is the answer to our own write, which is so already."""
+        written = self._written.get((resource, key_of(obj)))
+        if written is not None and written.version == obj["metadata"].get("resourceVersion"):
+            return written
+        return self._decoders[resource](obj)
 
     def _caught_up(self, resource: Resource, old: Held[Any] | None, new: Held[Any] | None) -> None:
         held = new or old
@@ -149,8 +184,13 @@ def _queues(held: Held[Seen]) -> list[str]:
     return [str(Key(held.key.namespace, name))] if isinstance(name, str) and name else []
 
 
-async def followed(world: World) -> None:
-    """Keep the world up to date until cancelled."""
+def _known(informer: Informer[Any]) -> asyncio.Event:
+    return informer.synced if informer.resource in NEEDED else informer.settled
+
+
+async def followed(world: World, without: Collection[Resource] = ()) -> None:
+    """Keep the world up to date until cancelled, except for the kinds left out."""
     async with asyncio.TaskGroup() as group:
         for each in world.informers():
-            group.create_task(each.run())
+            if each.resource not in without:
+                group.create_task(each.run())

@@ -68,17 +68,17 @@ class Ledger:
         return dict(self._grants)
 
     def _store(self, grants: dict[str, Grant]) -> None:
+        # Not synced: only a crash of the machine loses it, and that ends the holders too.
         fresh = self._path + ".new"
         with open(fresh, "wb") as file:
             file.write(msgspec.json.encode(grants))
-            file.flush()
-            os.fsync(file.fileno())
         os.replace(fresh, self._path)
         self._grants = grants
 
 
 def _read(path: str) -> dict[str, Grant]:
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+    """What was stored; nothing after a crash of the machine that left half a file."""
+    with contextlib.suppress(FileNotFoundError, msgspec.DecodeError), open(path, "rb") as file:
         return msgspec.json.decode(file.read(), type=dict[str, Grant])
     return {}
 

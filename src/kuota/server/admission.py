@@ -99,7 +99,7 @@ class Admission:
         identify(target, written)
         if target.subresource == "status":
             written = {name: written[name] for name in _OF_STATUS if name in written}
-        obj, warnings = cleaned(target, written, write)
+        obj, warnings = cleaned(target, written, write, old)
         _check_identity(target, obj, old)
         obj = kind_rules.filled_changed(kind, version, obj, target.subresource)
         new = _separated(target, stored_form(kind, obj), old)
@@ -159,9 +159,11 @@ def identify(target: Target, obj: Json) -> None:
         )
 
 
-def cleaned(target: Target, obj: Json, write: Write) -> tuple[Json, list[str]]:
+def cleaned(
+    target: Target, obj: Json, write: Write, old: Json | None = None
+) -> tuple[Json, list[str]]:
     """The object with known fields only; warnings or a refusal about the others."""
-    cleaning = Cleaning()
+    cleaning = Cleaning(stored=old)
     result = cleaning.clean(obj, target.version.structure)
     said = [f'duplicate field "{path}"' for path in write.duplicates]
     said += [f'unknown field "{path}"' for path in cleaning.unknown]

@@ -131,8 +131,10 @@ def applied(
             raise
         out, after = step.applied(base, config, entries, key, True)
     if key in after:
-        same = out == base and key in entries and entries[key].fields == after[key].fields
-        time = entries[key].time if same else now
+        # An entry is dated by the latest change of the object: one that brought none has no date.
+        time = now
+        if out == base:
+            time = entries[key].time if key in entries else ""
         after[key] = msgspec.structs.replace(after[key], time=time)
     if manager == "kubectl":
         out = _annotated(out, config)
@@ -207,13 +209,17 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         self, old: Json, new: Json, entries: Entries, manager: str, now: str, subresource: str
     ) -> Entries:
         """The entries after an update, which takes over all that it changed."""
-        after, _ = self._shared(old, new, entries, None)
         found = self.compared(old, new, self.version)
+        after, _ = self._shared(old, new, entries, None, {self.version: found})
         changed = fieldsets.difference(found.changed if found else {}, _UNOWNED)
         if changed:
             key = managed_fields.owner(manager, UPDATE, self.version, subresource)
-            mine = after[key].fields if key in after else {}
-            after[key] = Entry(self.version, fieldsets.union(changed, mine), now)
+            mine = after.get(key)
+            if mine is not None and not fieldsets.difference(changed, mine.fields):
+                after[key] = msgspec.structs.replace(mine, time=now)
+            else:
+                fields = fieldsets.union(changed, mine.fields if mine is not None else {})
+                after[key] = Entry(self.version, fields, now)
         return after
 
     def applied(
@@ -228,7 +234,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
             # Once more, for an empty list that the configuration sets but that nobody can own.
             out = merged(self._pruned(out, last, {**entries, key: mine}), config, self.schema)
         out = _without_nulls(out, config)
-        after, conflicts = self._shared(live, out, {**entries, key: mine}, key)
+        after, conflicts = self._shared(live, out, {**entries, key: mine}, key, {})
         if conflicts and not force:
             raise ApplyConflict(conflicts)
         rest = fieldsets.difference(fields, _UNOWNED)
@@ -236,12 +242,19 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         return out, {owner: entry for owner, entry in after.items() if entry.fields}
 
     def _shared(
-        self, old: Json, new: Json, entries: Entries, writer: Owner | None
+        self,
+        old: Json,
+        new: Json,
+        entries: Entries,
+        writer: Owner | None,
+        seen: dict[str, Comparison | None],
     ) -> tuple[Entries, dict[Owner, FieldSet]]:
-        """What the other owners keep, and what they lose to the writer."""
+        """What the other owners keep, and what they lose to the writer.
+
+        `seen` holds the comparisons made so far, by version, and gets more of them.
+        """
         kept: Entries = {}
         lost: dict[Owner, FieldSet] = {}
-        seen: dict[str, Comparison | None] = {}
         for key, entry in entries.items():
             version = entry.api_version
             if key == writer:
@@ -252,6 +265,9 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
             if found is None:
                 continue
             taken = fieldsets.intersection(entry.fields, found.changed)
+            if not taken and not fieldsets.intersection(entry.fields, found.removed):
+                kept[key] = entry
+                continue
             if taken:
                 lost[key] = taken
             rest = fieldsets.difference(fieldsets.difference(entry.fields, taken), found.removed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 FieldSet = dict[str, Any]
@@ -143,6 +144,7 @@ def from_wire(fields: Any) -> FieldSet:
     return out
 
 
+@lru_cache(4096)
 def _element(text: str) -> str:
     kind, rest = text[:2], text[2:]
     if kind == "f:" or (kind == "i:" and rest.isdigit()):

@@ -131,8 +131,10 @@ def _compare(old: Any, new: Any, schema: Schema, out: Comparison, path: Path) ->
         return
     before, after = _parts(old, schema), _parts(new, schema)
     for element in {**before, **after}:
-        below = schema.field(element[2:]) if element[:2] == "f:" else schema.item()
         was, now = before.get(element, ABSENT), after.get(element, ABSENT)
+        if was is now or was == now:
+            continue
+        below = schema.field(element[2:]) if element[:2] == "f:" else schema.item()
         if was is ABSENT and old is not ABSENT and schema.starts_with(element[2:]):
             was = now if now is None or now == {} else {}
         _compare(was, now, below, out, (*path, element))

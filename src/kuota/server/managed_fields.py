@@ -8,6 +8,7 @@ them perhaps through a subresource. The same name may own twice.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -44,6 +45,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     api_version: str
     fields: FieldSet
     time: str = ""
+    wire: FieldSet | None = None
+    """The fields as they were read, for writing them again unchanged."""
 
 
 Entries = dict[Owner, Entry]
@@ -77,9 +80,21 @@ def read(managed: Any) -> Entries:
         key = owner(
             each.get("manager", ""), each["operation"], version, each.get("subresource", "")
         )
-        fields = fieldsets.from_wire(each.get("fieldsV1") or {})
-        entries[key] = Entry(version, fields, each.get("time") or "")
+        wire = each.get("fieldsV1") or {}
+        entries[key] = Entry(version, _parsed(_encode(wire)), each.get("time") or "", wire)
     return entries
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+@lru_cache(4096)
+def _parsed(wire: bytes) -> FieldSet:
+    """The set in its encoded wire form. Objects of one kind have the same few, again and again.
+
+    Sets are never changed once they are made, so that all readers may share this one.
+    """
+    return fieldsets.from_wire(msgspec.json.decode(wire))
 
 
 def readable(managed: Any) -> Entries:
@@ -113,7 +128,7 @@ def _written(key: Owner, entry: Entry) -> Json:
         "apiVersion": entry.api_version,
         "time": entry.time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": fieldsets.to_wire(entry.fields),
+        "fieldsV1": fieldsets.to_wire(entry.fields) if entry.wire is None else entry.wire,
         "subresource": key.subresource,
     }
     return {name: value for name, value in out.items() if value != ""}

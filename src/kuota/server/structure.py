@@ -131,11 +131,12 @@ class Cleaning:
     """One pass over one object: `unknown` has the paths that were dropped, `mistyped` faults.
 
     With `spelling_only` nothing is dropped: a configuration that is applied says something with
-    its nulls.
+    its nulls. Whatever the value shares with `stored` has been cleaned before.
     """
 
-    def __init__(self, *, spelling_only: bool = False) -> None:
+    def __init__(self, *, spelling_only: bool = False, stored: Json | None = None) -> None:
         self._keeps = spelling_only
+        self._trusted = frozenset(_parts(stored)) if stored else frozenset()
         self.unknown: list[str] = []
         self.mistyped: list[FieldError] = []
 
@@ -159,6 +160,8 @@ class Cleaning:
             return self._wrong(value, "object", path)
         result = value
         for name, each in value.items():
+            if id(each) in self._trusted:
+                continue
             below = here.fields.get(name) or here.values
             if below is None:
                 if not here.open and not self._keeps:
@@ -192,6 +195,14 @@ class Cleaning:
             FieldError(path=at, type=ErrorType.TYPE_INVALID, message=message, value=value)
         )
         return value
+
+
+def _parts(obj: Json) -> Iterator[int]:
+    """The identities of the larger values in the upper two levels of an object."""
+    for value in obj.values():
+        if type(value) is dict:
+            yield id(value)
+            yield from (id(below) for below in value.values() if type(below) in (dict, list))
 
 
 Path = tuple[Any, ...]

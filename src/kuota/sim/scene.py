@@ -258,8 +258,9 @@ def _stored(obj: Json, gates: Gates) -> Json:
     if group != _GROUPS.get(text(obj.get("kind")), kueue.GROUP):
         return {}
     stored = defaulted(convert(obj, "v1beta2"), gates)
-    if stored.get("kind") in _NAMESPACED and isinstance(stored.get("metadata"), dict):
-        stored["metadata"].setdefault("namespace", namespace_of(stored))
+    metadata = stored.get("metadata")
+    if stored.get("kind") in _NAMESPACED and isinstance(metadata, dict):
+        stored = stored | {"metadata": {"namespace": namespace_of(stored)} | metadata}
     return stored
 
 

@@ -13,6 +13,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from .. import names
 from ..base import Json
 from ..constraints import FieldRule
@@ -59,11 +61,21 @@ _SYNTAX = {
 _NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number"}
 
 
-def field_faults(obj: Json) -> Iterator[FieldError]:
-    """Faults of single fields. An object of no known kind has none: nothing rules it."""
+def field_faults(obj: Json, old: Json | None = None) -> Iterator[FieldError]:
+    """Faults of single fields. An object of no known kind has none: nothing rules it.
+
+    A field that holds the very object that it holds in `old` was checked when that was stored.
+    """
     known = shape(text(obj.get("apiVersion")), text(obj.get("kind")))
     if known is not None:
-        yield from _faults(obj, known, "")
+        before = old or {}
+        fresh = {k: v for k, v in known.fields.items() if not _same(obj, before, k)}
+        yield from _object_faults(obj, replace(known, fields=fresh), "")
+
+
+def _same(obj: Json, old: Json, name: str) -> bool:
+    value = obj.get(name)
+    return isinstance(value, dict) and value is old.get(name)
 
 
 def _faults(value: Any, known: Shape, path: str) -> Iterator[FieldError]:

@@ -55,7 +55,7 @@ def _schema(full: Json, old: Json | None) -> list[FieldError]:
     """Faults by the CRD of a defaulted object."""
     if full.get("apiVersion") not in (V1BETA1, V1BETA2):
         return []
-    found = [*_metadata_faults(full), *field_faults(full)]
+    found = [*_metadata_faults(full, old), *field_faults(full, old)]
     older = full["apiVersion"] == V1BETA1
     current = _current(full) if older else full
     joined = [*relation_faults(current)]
@@ -65,14 +65,21 @@ def _schema(full: Json, old: Json | None) -> list[FieldError]:
 
 
 def _current(obj: Any) -> Any:
-    return obj if obj is None else schema_defaulted(convert(obj, "v1beta2"))
+    """A defaulted object in the newer version."""
+    if obj is None or mapping(obj).get("apiVersion") == V1BETA2:
+        return obj
+    return schema_defaulted(convert(obj, "v1beta2"))
 
 
-def _metadata_faults(obj: Json) -> Iterator[FieldError]:
-    metadata = child(obj, "metadata")
-    yield from name_faults(obj, names.dns_subdomain)
-    yield from label_faults(metadata.get("labels"), "metadata.labels")
-    yield from annotation_faults(metadata.get("annotations"), "metadata.annotations")
+def _metadata_faults(obj: Json, old: Json | None) -> Iterator[FieldError]:
+    metadata, before = child(obj, "metadata"), child(old or {}, "metadata")
+    labels, annotations = metadata.get("labels"), metadata.get("annotations")
+    if old is None:
+        yield from name_faults(obj, names.dns_subdomain)
+    if labels is not before.get("labels"):
+        yield from label_faults(labels, "metadata.labels")
+    if annotations is not before.get("annotations"):
+        yield from annotation_faults(annotations, "metadata.annotations")
 
 
 def _joined(first: list[FieldError], second: Iterable[FieldError]) -> list[FieldError]:

@@ -31,6 +31,8 @@ def update_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def _pod_set_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
+    if child(obj, "spec") is child(old, "spec"):
+        return
     before = [mapping(each) for each in elements(child(old, "spec").get("podSets"))]
     after = [mapping(each) for each in elements(child(obj, "spec").get("podSets"))]
     why = "while the workload holds quota"
