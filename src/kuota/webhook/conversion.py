@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ConversionReview: objects that are stored in one version and asked for in the other.
+
+A list arrives in one piece, so objects are read, converted and written one after the other, and
+there is never more than one of them in memory as anything but bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.convert import GROUP, VERSIONS, convert
+
+from .review import Unreadable
+
+V1 = "apiextensions.k8s.io/v1"
+
+
+class _Request(msgspec.Struct, rename="camel"):
+    uid: str
+    desired_api_version: str = msgspec.field(default="", name="desiredAPIVersion")
+    objects: list[msgspec.Raw] = []
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: _Request | None = None
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+
+
+_reviews = msgspec.json.Decoder(_Review)
+_versions = msgspec.json.Decoder(_Version)
+
+
+class Conversion:
+    """One review. `steps` does the work, a step an object; then `answer` has the whole."""
+
+    def __init__(self, body: bytes) -> None:
+        """Reads the question; raises Unreadable."""
+        try:
+            review = _reviews.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Unreadable(f"the body is not a ConversionReview: {error}") from None
+        if review.kind != "ConversionReview" or review.api_version != V1:
+            said = f"{review.kind} in {review.api_version}"[:200]
+            raise Unreadable(f"expected a ConversionReview in {V1}, not {said}")
+        if review.request is None or not review.request.uid:
+            raise Unreadable("the ConversionReview has no request with a uid")
+        self._request = review.request
+        self._converted: list[msgspec.Raw] = []
+        self._fault = ""
+
+    def steps(self) -> Iterator[None]:
+        """Convert the objects one by one, up to the first that cannot be converted."""
+        wanted = self._request.desired_api_version
+        try:
+            for each in self._request.objects:
+                self._converted.append(_converted(each, wanted))
+                yield
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            self._fault = f"an object cannot be read: {error}"
+        except Unreadable as error:
+            self._fault = str(error)
+
+    def answer(self) -> bytes:
+        """The review that the API server waits for: all objects, or what is wrong with one."""
+        response: Json = {"uid": self._request.uid}
+        if self._fault:
+            result = {"status": "Failure", "message": self._fault[:2048]}
+            response |= {"result": result, "convertedObjects": []}
+        else:
+            response |= {"result": {"status": "Success"}, "convertedObjects": self._converted}
+        whole = {"apiVersion": V1, "kind": "ConversionReview", "response": response}
+        return msgspec.json.encode(whole)
+
+
+def converted(body: bytes) -> bytes:
+    """The answer to a review; raises Unreadable."""
+    conversion = Conversion(body)
+    for _ in conversion.steps():
+        pass
+    return conversion.answer()
+
+
+def _converted(raw: msgspec.Raw, wanted: str) -> msgspec.Raw:
+    found = _versions.decode(raw).api_version
+    if found == wanted:
+        return raw
+    for each in (found, wanted):
+        group, _, version = each.partition("/")
+        if group != GROUP or version not in VERSIONS:
+            raise Unreadable(f"cannot convert from {found[:100]} to {wanted[:100]}")
+    obj = msgspec.json.decode(raw)
+    return msgspec.Raw(msgspec.json.encode(convert(obj, wanted.partition("/")[2])))

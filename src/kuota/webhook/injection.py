@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells the API server whom to trust: writes the authority into the objects that name our webhooks.
+
+Only the field itself is changed, and only when it differs. Objects are replaced and not patched,
+because that is what the roles that Kueue ships allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.api.crds import GROUP, KINDS
+from kuota.kube.client import Client
+from kuota.kube.errors import Conflict, NotFound
+from kuota.kube.resources import CRDS, Resource
+
+from .manifests import PREFIX, mutating_name, validating_name
+
+_ADMISSION = "admissionregistration.k8s.io"
+MUTATING = Resource(
+    _ADMISSION,
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING = Resource(
+    _ADMISSION,
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+
+API_SERVICES = Resource(
+    "apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """An object that says whom to trust."""
+
+    resource: Resource
+    name: str
+
+
+def places(prefix: str = PREFIX, api_services: tuple[str, ...] = ()) -> Iterator[Place]:
+    """The APIServices named; where none is, the webhook configurations and the converted CRDs."""
+    if api_services:
+        yield from (Place(API_SERVICES, each) for each in api_services)
+        return
+    yield Place(MUTATING, mutating_name(prefix))
+    yield Place(VALIDATING, validating_name(prefix))
+    for kind in KINDS:
+        if kind.converted:
+            yield Place(CRDS, f"{kind.plural}.{GROUP}")
+
+
+def trusting(obj: Json, bundle: str) -> Json:
+    """The object with the authority (base64) wherever it names a webhook; itself if it has it.
+
+    A CRD without a conversion webhook is left as it is, and so is an APIService that says to trust
+    anybody: it may not name an authority as well.
+    """
+    if obj.get("kind") == API_SERVICES.kind:
+        return obj if _trusts_anybody(obj) else _within(obj, ("spec",), bundle)
+    if obj.get("kind") == CRDS.kind:
+        converted: Json = _within(obj, ("spec", "conversion", "webhook", "clientConfig"), bundle)
+        return converted
+    webhooks = obj.get("webhooks") or []
+    trusted = [_within(each, ("clientConfig",), bundle) for each in webhooks]
+    unchanged = all(new is old for new, old in zip(trusted, webhooks, strict=True))
+    return obj if unchanged else obj | {"webhooks": trusted}
+
+
+def trusts(obj: Json, bundle: str) -> bool:
+    """Whether the object has the authority already, or has no place for it."""
+    return trusting(obj, bundle) is obj
+
+
+def essence(obj: Json) -> Json:
+    """As much of the object as `trusts` looks at."""
+    if obj.get("kind") == CRDS.kind:
+        conversion = (obj.get("spec") or {}).get("conversion")
+        return {"kind": CRDS.kind, "spec": {"conversion": conversion}}
+    if obj.get("kind") == API_SERVICES.kind:
+        return {"kind": API_SERVICES.kind, "spec": obj.get("spec")}
+    webhooks = obj.get("webhooks") or []
+    return {"webhooks": [{"clientConfig": each.get("clientConfig")} for each in webhooks]}
+
+
+def _trusts_anybody(service: Json) -> bool:
+    return bool((service.get("spec") or {}).get("insecureSkipTLSVerify"))
+
+
+def _within(obj: Any, path: tuple[str, ...], bundle: str) -> Any:
+    if not isinstance(obj, dict):
+        return obj
+    if not path:
+        return obj if obj.get("caBundle") == bundle else obj | {"caBundle": bundle}
+    inner = _within(obj.get(path[0]), path[1:], bundle)
+    return obj if inner is obj.get(path[0]) else obj | {path[0]: inner}
+
+
+async def inject(client: Client, place: Place, bundle: str) -> bool:
+    """Have the object trust the authority; whether that took a write. None there is no fault."""
+    while True:
+        try:
+            found = await client.get(place.resource, Key("", place.name))
+            wanted = trusting(found, bundle)
+            if wanted is found:
+                return False
+            await client.replace(place.resource, wanted)
+            return True
+        except NotFound:
+            return False
+        except Conflict:
+            # Somebody else wrote, perhaps the other replica, and just this.
+            continue

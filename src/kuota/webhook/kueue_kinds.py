@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kueue's own kinds under review: what is filled in when they are made, and what is refused.
+
+Schema and rules of the CRD are the API server's business and were applied before it asks. Objects
+of v1beta1 are judged as their v1beta2 form, and told of in the words of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kuota.api import kueue, v1beta1
+from kuota.api.base import Json
+from kuota.api.convert import convert
+from kuota.api.defaults import schema_defaulted, webhook_defaulted
+from kuota.api.faults import FieldError
+from kuota.api.gates import Gates
+from kuota.api.rules import webhook_faults, webhook_warnings
+from kuota.api.rules.older import as_written
+
+from .review import CREATE, UNTOUCHED, UPDATE, Request, Unreadable, Verdict, changed, judged
+from .targets import Target
+
+_SHAPES: dict[str, dict[str, Any]] = {
+    kueue.V1BETA2: dict(kueue.KINDS),
+    v1beta1.V1BETA1: dict(v1beta1.KINDS),
+}
+
+
+def mutation(target: Target, request: Request, gates: Gates) -> Verdict:
+    """What is filled in; raises Unreadable."""
+    if request.operation != CREATE or request.sub_resource:
+        return UNTOUCHED
+    obj = _read(target, request.new())
+    return changed(obj, webhook_defaulted(obj, gates))
+
+
+def validation(target: Target, request: Request, gates: Gates) -> Verdict:
+    """What is refused, of a new object or of a change, its status included; raises Unreadable."""
+    if request.operation not in (CREATE, UPDATE):
+        return UNTOUCHED
+    obj = _read(target, request.new())
+    old = _read(target, request.old()) if request.operation == UPDATE else None
+    current = _current(obj)
+    before = None if old is None else _current(old)
+    return judged(request, _faults(obj, current, before, gates), webhook_warnings(current))
+
+
+def _faults(obj: Json, current: Json, before: Json | None, gates: Gates) -> list[FieldError]:
+    found = webhook_faults(current, before, gates)
+    return found if current is obj else list(as_written(found, obj))
+
+
+def _current(obj: Json) -> Json:
+    return obj if obj["apiVersion"] == kueue.V1BETA2 else schema_defaulted(convert(obj, "v1beta2"))
+
+
+def _read(target: Target, obj: Json) -> Json:
+    """The object if it is one of the kind that is asked about here, with fields of their types."""
+    kind, version = obj.get("kind"), obj.get("apiVersion")
+    shapes = _SHAPES.get(version) if isinstance(version, str) else None
+    if kind != target.kind or shapes is None:
+        said = f"{kind} in {version}"[:200]
+        raise Unreadable(f"this is asked about {target.kind} in {target.group}, not {said}")
+    try:
+        msgspec.convert(obj, shapes[target.kind])
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise Unreadable(f"the {target.kind} cannot be read: {error}") from None
+    return obj

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a review has to know of other objects: from caches once they are full, else by asking.
+
+Reviews begin before any cache is full, so that a controller that just started blocks nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from kuota.api.base import Json, Key
+from kuota.kube import resources as kinds
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.errors import NotFound
+from kuota.kube.informer import Informer
+from kuota.kube.resources import Resource
+
+FOLLOWED = (
+    kinds.NAMESPACES,
+    kinds.LOCAL_QUEUES,
+    kinds.CLUSTER_QUEUES,
+    kinds.ADMISSION_CHECKS,
+    kinds.WORKLOAD_PRIORITY_CLASSES,
+)
+"""The kinds whose absence a full cache may tell. Others are asked for before they are given up."""
+
+
+class Lookup(Protocol):
+    async def find(self, resource: Resource, key: Key) -> Json | None:
+        """The object, None if there is none; raises KubeError when that cannot be said."""
+
+
+class CacheLookup:
+    """Looks into somebody's caches. `full` says whether the one of a kind can be relied on."""
+
+    def __init__(
+        self,
+        client: Client,
+        cached: Callable[[Resource, Key], Json | None],
+        full: Callable[[Resource], bool],
+    ) -> None:
+        self._client = client
+        self._cached = cached
+        self._full = full
+
+    async def find(self, resource: Resource, key: Key) -> Json | None:
+        if self._full(resource):
+            found = self._cached(resource, key)
+            if found is not None or resource in FOLLOWED:
+                return found
+        try:
+            return await self._client.get(resource, key)
+        except NotFound:
+            return None
+
+
+class Following:
+    """Small caches of its own, for a process that runs webhooks and no controllers."""
+
+    def __init__(self, client: Client, clock: Clock | None = None) -> None:
+        self._informers: dict[Resource, Informer[Json]] = {
+            each: Informer(client, each, decode=_essence, clock=clock) for each in FOLLOWED
+        }
+        self._lookup = CacheLookup(client, self._cached, self._full)
+
+    async def find(self, resource: Resource, key: Key) -> Json | None:
+        return await self._lookup.find(resource, key)
+
+    async def run(self) -> None:
+        """Keep the caches up to date until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for each in self._informers.values():
+                group.create_task(each.run())
+
+    @property
+    def synced(self) -> bool:
+        return all(each.synced.is_set() for each in self._informers.values())
+
+    def _cached(self, resource: Resource, key: Key) -> Json | None:
+        informer = self._informers.get(resource)
+        return informer.get(key) if informer is not None else None
+
+    def _full(self, resource: Resource) -> bool:
+        informer = self._informers.get(resource)
+        return informer is not None and informer.synced.is_set()
+
+
+def _essence(obj: Json) -> Json:
+    """What is looked at: labels, and what a queue or a check says of others."""
+    labels = obj["metadata"].get("labels")
+    return {"metadata": {"labels": labels}, "spec": obj.get("spec")}

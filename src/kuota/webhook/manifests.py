@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The webhook configurations that make an API server ask us, as Kueue ships them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kuota.api.base import Json
+
+from .targets import Target, targets
+
+NAMESPACE = "kueue-system"
+SERVICE = "kueue-webhook-service"
+PREFIX = "kueue"
+_API = "admissionregistration.k8s.io/v1"
+_CHECKED_ON = ("CREATE", "UPDATE")
+
+
+def mutating_name(prefix: str = PREFIX) -> str:
+    return f"{prefix}-mutating-webhook-configuration"
+
+
+def validating_name(prefix: str = PREFIX) -> str:
+    return f"{prefix}-validating-webhook-configuration"
+
+
+def configurations(
+    service_namespace: str = NAMESPACE,
+    service_name: str = SERVICE,
+    integrations: Iterable[str] | None = None,
+    *,
+    prefix: str = PREFIX,
+    namespace_selector: Json | None = None,
+    authority: str = "",
+    url: str = "",
+    reinvocation: str = "",
+) -> list[Json]:
+    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
+
+    Without `integrations` (names as in Kueue's configuration) all are listed, as Kueue does.
+    `namespace_selector`: where jobs are asked about; else all but kube-system and our own.
+    `authority` is the base64 of whom to trust, where the controller does not see to that itself;
+    `url` is asked in place of the service.
+    """
+    selector = namespace_selector or _elsewhere(service_namespace)
+    picked = list(targets(integrations))
+
+    def client(path: str) -> Json:
+        service = {"namespace": service_namespace, "name": service_name, "path": path}
+        found: Json = {"url": f"{url}{path}"} if url else {"service": service}
+        return found | ({"caBundle": authority} if authority else {})
+
+    mutating = [
+        _entry("m", each, client(each.mutating_path), selector) | _mutated(each, reinvocation)
+        for each in picked
+        if each.mutated_on
+    ]
+    validating = [
+        _entry("v", each, client(each.validating_path), selector) | _validated(each)
+        for each in picked
+    ]
+    return [
+        _configuration("MutatingWebhookConfiguration", mutating_name(prefix), mutating),
+        _configuration("ValidatingWebhookConfiguration", validating_name(prefix), validating),
+    ]
+
+
+def _configuration(kind: str, name: str, webhooks: list[Json]) -> Json:
+    return {
+        "apiVersion": _API,
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": webhooks,
+    }
+
+
+def _elsewhere(namespace: str) -> Json:
+    own = {
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["kube-system", namespace],
+    }
+    return {"matchExpressions": [own]}
+
+
+def _entry(letter: str, target: Target, client: Json, selector: Json) -> Json:
+    entry: Json = {
+        "name": f"{letter}{target.kind.lower()}.kb.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+    }
+    return entry | ({"namespaceSelector": selector} if target.framework else {})
+
+
+def _mutated(target: Target, reinvocation: str) -> Json:
+    policy = {"reinvocationPolicy": reinvocation} if reinvocation else {}
+    return policy | {"rules": [_rule(target, target.mutated_on, [target.plural])]}
+
+
+def _validated(target: Target) -> Json:
+    below = [f"{target.plural}/{each}" for each in target.subresources]
+    return {"rules": [_rule(target, _CHECKED_ON, [target.plural, *below])]}
+
+
+def _rule(target: Target, operations: tuple[str, ...], resources: list[str]) -> Json:
+    return {
+        "apiGroups": [target.group],
+        "apiVersions": [target.version],
+        "operations": list(operations),
+        "resources": resources,
+    }

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AdmissionReview: the question that an API server asks, and the answer in its own words.
+
+A refusal says Forbidden, as Kueue's does, and carries every fault as a cause. What cannot be
+understood at all is `Unreadable`; an object inside a review that can be understood is answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json
+from kuota.api.faults import FieldError
+
+from .patch import difference
+
+V1 = "admission.k8s.io/v1"
+CREATE, UPDATE = "CREATE", "UPDATE"
+MOST_CAUSES = 100
+_NOTHING = msgspec.Raw(b"null")
+_LONGEST_MESSAGE = 8192
+
+
+class Unreadable(ValueError):
+    """What was sent is not a review that can be answered. The message says why."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One write that somebody attempts. The objects are read only when they are needed."""
+
+    uid: str
+    kind: Kind = Kind()
+    operation: str = ""
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    object: msgspec.Raw = _NOTHING
+    old_object: msgspec.Raw = _NOTHING
+    dry_run: bool = False
+
+    def new(self) -> Json:
+        """The object as it would be stored; raises Unreadable."""
+        return _object(self.object, "object")
+
+    def old(self) -> Json:
+        """The object as it is stored; raises Unreadable."""
+        return _object(self.old_object, "oldObject")
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    request: Request | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to one request. `status` is None when it is allowed."""
+
+    status: Json | None = None
+    patch: list[Json] = []
+    warnings: tuple[str, ...] = ()
+
+
+UNTOUCHED = Verdict()
+
+_decoder = msgspec.json.Decoder(_Review)
+
+
+def request_of(body: bytes) -> Request:
+    """The request in the bytes of a review; raises Unreadable."""
+    try:
+        review = _decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(f"the body is not an AdmissionReview: {error}") from None
+    if review.kind != "AdmissionReview" or review.api_version != V1:
+        said = f"{review.kind} in {review.api_version}"[:200]
+        raise Unreadable(f"expected an AdmissionReview in {V1}, not {said}: send it in that one")
+    if review.request is None or not review.request.uid:
+        raise Unreadable("the AdmissionReview has no request with a uid")
+    return review.request
+
+
+def answer(request: Request, verdict: Verdict) -> bytes:
+    """The review that the API server waits for."""
+    response: Json = {"uid": request.uid, "allowed": verdict.status is None}
+    if verdict.status is not None:
+        response["status"] = verdict.status
+    if verdict.patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = msgspec.json.encode(verdict.patch)  # bytes are written as base64
+    if verdict.warnings:
+        response["warnings"] = verdict.warnings
+    whole = {"apiVersion": V1, "kind": "AdmissionReview", "response": response}
+    return msgspec.json.encode(whole)
+
+
+def changed(before: Json, after: Json) -> Verdict:
+    """Allowed, with the changes that lead from one object to the other."""
+    return Verdict(patch=difference(before, after)) if after is not before else UNTOUCHED
+
+
+def judged(
+    request: Request, faults: Sequence[FieldError], warnings: Sequence[FieldError] = ()
+) -> Verdict:
+    """Refused for these faults, or allowed when there are none."""
+    said = tuple(map(str, warnings[:MOST_CAUSES]))
+    if not faults:
+        return Verdict(warnings=said) if said else UNTOUCHED
+    texts = [str(each) for each in faults[:MOST_CAUSES]]
+    if len(faults) > MOST_CAUSES:
+        texts.append(f"and {len(faults) - MOST_CAUSES} more")
+    message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    status = failure(403, "Forbidden", message)
+    status["details"] = _details(request) | {"causes": list(map(_cause, faults[:MOST_CAUSES]))}
+    return Verdict(status=status, warnings=said)
+
+
+def refused(code: int, reason: str, message: str) -> Verdict:
+    return Verdict(status=failure(code, reason, message))
+
+
+def failure(code: int, reason: str, message: str) -> Json:
+    """A Status that says no."""
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[: _LONGEST_MESSAGE - 1]}…"
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+
+
+def _details(request: Request) -> Json:
+    parts = {"name": request.name, "group": request.kind.group, "kind": request.kind.kind}
+    return {key: value for key, value in parts.items() if value}
+
+
+def _cause(fault: FieldError) -> Json:
+    message = fault.message + (f" ({fault.fix})" if fault.fix else "")
+    return {"reason": str(fault.type), "message": message, "field": fault.path or "<nil>"}
+
+
+def _object(raw: msgspec.Raw, name: str) -> Json:
+    found: Any = None
+    try:
+        found = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(f"{name} of the request is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Unreadable(f"the request has no {name}")
+    return found

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who answers for which path. A review that can be read is answered, whatever is in it.
+
+When the object in it, or a fault of ours, makes a judgement impossible, the answer is a refusal
+that says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gates
+from kuota.bridge.lifecycle_view import rules
+from kuota.kube.errors import KubeError
+
+from . import kueue_kinds
+from .jobs import JobReviews
+from .lookup import Lookup
+from .review import UNTOUCHED, Request, Unreadable, Verdict, answer, refused, request_of
+from .targets import BUILT, JOBS, KUEUE, Target
+
+_log = logging.getLogger(__name__)
+
+Judge = Callable[[Request], Awaitable[Verdict]]
+
+
+class Reviews:
+    """Answers admission reviews by the paths that Kueue's configurations name."""
+
+    def __init__(
+        self, lookup: Lookup, config: Configuration | None = None, gates: Gates | None = None
+    ) -> None:
+        gates = gates or Gates()
+        self._judges = _kueue_judges(gates) | _job_judges(lookup, config, gates)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._judges
+
+    async def answer(self, path: str, body: bytes) -> bytes:
+        """The answer to the review sent to that path; raises Unreadable, and KeyError."""
+        judge = self._judges[path]
+        request = request_of(body)
+        return answer(request, await _verdict(judge, request))
+
+
+async def _verdict(judge: Judge, request: Request) -> Verdict:
+    try:
+        return await judge(request)
+    except Unreadable as error:
+        return refused(400, "BadRequest", str(error))
+    except KubeError as error:
+        return refused(500, "InternalError", f"what this depends on cannot be looked up: {error}")
+    except Exception as error:
+        # One object that trips a rule must get an answer, and must not end the connection.
+        _log.exception("%s %s/%s", request.kind.kind, request.namespace, request.name)
+        name = type(error).__name__
+        return refused(500, "InternalError", f"a fault in Kuota, told in its log: {name}")
+
+
+def _kueue_judges(gates: Gates) -> dict[str, Judge]:
+    found: dict[str, Judge] = {}
+    for target in KUEUE:
+        found[target.mutating_path] = partial(_at_once, kueue_kinds.mutation, target, gates)
+        found[target.validating_path] = partial(_at_once, kueue_kinds.validation, target, gates)
+    return found
+
+
+async def _at_once(
+    judge: Callable[[Target, Request, Gates], Verdict],
+    target: Target,
+    gates: Gates,
+    request: Request,
+) -> Verdict:
+    return judge(target, request, gates)
+
+
+def _job_judges(lookup: Lookup, config: Configuration | None, gates: Gates) -> dict[str, Judge]:
+    """Kinds whose integration is off, or not built, are let pass: their paths are asked anyway."""
+    found: dict[str, Judge] = {}
+    for target in JOBS:
+        found[target.mutating_path] = found[target.validating_path] = _untouched
+    integrations = config.integrations if config is not None else None
+    named = integrations.frameworks if integrations is not None else None
+    jobs = JobReviews(lookup, rules(config, gates))
+    built = {"batch/job": jobs}
+    for target in JOBS:
+        if target.framework in built and target.framework in (BUILT if named is None else named):
+            found[target.mutating_path] = built[target.framework].mutation
+            found[target.validating_path] = built[target.framework].validation
+    return found
+
+
+async def _untouched(request: Request) -> Verdict:
+    return UNTOUCHED

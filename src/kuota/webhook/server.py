@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Listens for an API server's questions and has them answered. Whatever is sent, it answers.
+
+A question that cannot be read gets a Status with 400; any other gets a review.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+import msgspec
+from aiohttp import web
+from aiohttp.http import RawRequestMessage
+
+from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gates
+
+from .conversion import Conversion
+from .lookup import Lookup
+from .review import Unreadable, failure
+from .reviews import Reviews
+from .targets import CONVERSION_PATH
+
+MOST_BYTES = 16 << 20
+"""The largest review: old and new object are 1.5 MB each at most, and a little more as JSON."""
+MOST_CONVERTED_BYTES = 128 << 20
+"""The largest conversion: a whole list may come in one piece."""
+_PATIENCE_S = 0.5
+_AT_ONCE_S = 0.005
+
+
+class Webhooks:
+    """Admission and conversion at the paths that Kueue's webhook configurations name."""
+
+    def __init__(
+        self, lookup: Lookup, config: Configuration | None = None, gates: Gates | None = None
+    ) -> None:
+        self._reviews = Reviews(lookup, config, gates)
+        self._server = web.Server(
+            self._respond, request_factory=_request, handler_cancellation=True, access_log=None
+        )
+        self._listeners: list[asyncio.AbstractServer] = []
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext) -> int:
+        """Listen until closed; returns the port. No host means every address."""
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(self._server, host or None, port, ssl=tls)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Take no more questions; those under way get a moment to be answered."""
+        for listener in self._listeners:
+            listener.close()
+        transports = [each.transport for each in self._server.connections]
+        await self._server.shutdown(_PATIENCE_S)
+        for transport in transports:
+            # An API server keeps its connections open, and would be waited for.
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+        await asyncio.sleep(0)
+
+    async def _respond(self, incoming: web.BaseRequest) -> web.StreamResponse:
+        path = incoming.path
+        if path != CONVERSION_PATH and path not in self._reviews:
+            return _status(404, "NotFound", f"nothing is asked at {path[:200]}")
+        if incoming.method != "POST":
+            return _status(405, "MethodNotAllowed", "reviews are sent by POST")
+        try:
+            body = await incoming.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            return _status(413, "RequestEntityTooLarge", str(error.text))
+        try:
+            if path == CONVERSION_PATH:
+                return _json(200, await _conversion(body))
+            return _json(200, await self._reviews.answer(path, body))
+        except Unreadable as error:
+            return _status(400, "BadRequest", str(error))
+
+
+async def _conversion(body: bytes) -> bytes:
+    conversion = Conversion(body)
+    loop = asyncio.get_running_loop()
+    due = loop.time() + _AT_ONCE_S
+    for _ in conversion.steps():
+        if loop.time() > due:
+            # A long list must not keep everybody else waiting.
+            await asyncio.sleep(0)
+            due = loop.time() + _AT_ONCE_S
+    return conversion.answer()
+
+
+def _json(status: int, body: bytes) -> web.Response:
+    return web.Response(status=status, body=body, content_type="application/json")
+
+
+def _status(code: int, reason: str, message: str) -> web.Response:
+    return _json(code, msgspec.json.encode(failure(code, reason, message)))
+
+
+def _request(
+    message: RawRequestMessage, payload: object, protocol: object, writer: object, task: object
+) -> web.BaseRequest:
+    converting = message.path == CONVERSION_PATH
+    return web.BaseRequest(
+        message,
+        payload,  # type: ignore[arg-type]
+        protocol,  # type: ignore[arg-type]
+        writer,  # type: ignore[arg-type]
+        task,  # type: ignore[arg-type]
+        asyncio.get_running_loop(),
+        client_max_size=MOST_CONVERTED_BYTES if converting else MOST_BYTES,
+    )

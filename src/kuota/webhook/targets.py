@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds an API server asks about, when, and at which paths: Kueue's own, all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kuota.api.config.frameworks import FRAMEWORKS
+from kuota.api.kueue import GROUP
+
+CONVERSION_PATH = "/convert"
+BUILT = ("batch/job",)
+"""The job integrations that exist here. The webhooks of the others let everything pass."""
+
+_SERVING = ("deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind with a webhook. `framework` is its job integration, "" for Kueue's own kinds."""
+
+    group: str
+    version: str
+    kind: str
+    framework: str = ""
+    mutated_on: tuple[str, ...] = ("CREATE",)
+    subresources: tuple[str, ...] = ()
+
+    @property
+    def plural(self) -> str:
+        return f"{self.kind.lower()}s"
+
+    @property
+    def mutating_path(self) -> str:
+        return f"/mutate-{self._suffix}"
+
+    @property
+    def validating_path(self) -> str:
+        return f"/validate-{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        # The core group is empty, so that a Pod is asked about at /mutate--v1-pod.
+        return f"{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
+
+
+KUEUE = (
+    Target(group=GROUP, version="v1beta2", kind="ClusterQueue"),
+    Target(group=GROUP, version="v1beta2", kind="Cohort", mutated_on=()),
+    Target(group=GROUP, version="v1beta2", kind="ResourceFlavor"),
+    Target(group=GROUP, version="v1beta2", kind="Workload", subresources=("status",)),
+)
+JOBS = tuple(
+    Target(
+        group=each.group,
+        version=each.version,
+        kind=each.kind,
+        framework=name,
+        mutated_on=("CREATE", "UPDATE") if name in _SERVING else ("CREATE",),
+    )
+    for name, each in FRAMEWORKS.items()
+)
+
+
+def targets(frameworks: Iterable[str] | None = None) -> Iterator[Target]:
+    """Kueue's kinds, and the kinds of these job integrations; of all of them without an argument.
+
+    Raises ValueError for a name that is not an integration.
+    """
+    wanted = set(FRAMEWORKS if frameworks is None else frameworks)
+    unknown = sorted(wanted.difference(FRAMEWORKS))
+    if unknown:
+        known = ", ".join(FRAMEWORKS)
+        raise ValueError(f"no job integration called {', '.join(unknown)}: there are {known}")
+    yield from KUEUE
+    yield from (each for each in JOBS if each.framework in wanted)

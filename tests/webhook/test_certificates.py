@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates of our own: made, shared by replicas, renewed, and made known."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from control.fake_api import FakeApi
+from kube.virtual_time import VirtualClock, run, settled
+from kuota.api.base import Json, Key
+from kuota.api.crds import crds
+from kuota.kube.errors import Conflict, Forbidden
+from kuota.kube.resources import CRDS, SECRETS, Resource, key_of
+from kuota.pki.certificate import Chain, Pair, chain
+from kuota.pki.serving import serving_context, trusted_until
+from kuota.webhook.certificates import RENEWED_BEFORE, Managed, Settings
+from kuota.webhook.injection import MUTATING, VALIDATING, trusting
+from kuota.webhook.manifests import configurations
+
+T = TypeVar("T")
+SECRET = Key("kueue-system", "kueue-webhook-server-cert")
+HOST = "kueue-webhook-service.kueue-system.svc"
+DAY = timedelta(days=1)
+
+
+class Api(FakeApi):
+    """With replacement, and what is looked at here."""
+
+    async def replace(self, resource: Resource, obj: Json, **options: Any) -> Json:
+        await asyncio.sleep(0)
+        self._may_fail("replace", resource)
+        before = self._existing(resource, key_of(obj))
+        if obj["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", "it has changed")
+        return self._changed(resource, key_of(obj), obj)
+
+    async def install(self) -> None:
+        mutating, validating = configurations()
+        await self.create(MUTATING, mutating)
+        await self.create(VALIDATING, validating)
+        for each in crds():
+            await self.create(CRDS, each)
+
+    def stored(self) -> Chain:
+        data = self._existing(SECRETS, SECRET)["data"]
+        ca, crt, key = (base64.b64decode(data[each]) for each in ("ca.crt", "tls.crt", "tls.key"))
+        return Chain(authority=ca, pair=Pair(crt, key))
+
+    def bundles(self) -> set[str | None]:
+        """Whom the API server trusts, wherever it is told."""
+        found = [
+            webhook["clientConfig"].get("caBundle")
+            for each in (*self.all(MUTATING), *self.all(VALIDATING))
+            for webhook in each["webhooks"]
+        ]
+        conversions = [each["spec"]["conversion"] for each in self.all(CRDS)]
+        webhooks = [each["webhook"] for each in conversions if each["strategy"] == "Webhook"]
+        return {*found, *(each["clientConfig"].get("caBundle") for each in webhooks)}
+
+
+def played(story: Coroutine[Any, Any, T], clock: VirtualClock) -> T:
+    return run(clock, story)
+
+
+def now() -> VirtualClock:
+    return VirtualClock(datetime.now(UTC).replace(microsecond=0))
+
+
+async def stopped(*tasks: asyncio.Task[None]) -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def coded(given: Chain) -> str:
+    return base64.b64encode(given.authority).decode()
+
+
+def test_the_first_replica_makes_a_certificate_and_tells_everybody() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        managed = Managed(api, serving_context(), clock=clock)
+        await managed.refresh()
+        assert managed.ready.is_set()
+        kept = api.stored()
+        assert clock.now() + timedelta(days=365) == trusted_until(kept.pair, kept.authority, HOST)
+        assert {coded(kept)} == api.bundles()
+        assert managed.authority == kept.authority
+        # The key of the authority is nowhere.
+        secret = api.find(SECRETS, SECRET.name, SECRET.namespace) or {}
+        assert {"ca.crt", "tls.crt", "tls.key"} == set(secret["data"])
+
+    played(story(), clock)
+
+
+def test_a_second_look_writes_nothing() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        managed = Managed(api, serving_context(), clock=clock)
+        await managed.refresh()
+        writes = api.writes
+        await managed.refresh()
+        await Managed(api, serving_context(), clock=clock).refresh()
+        assert writes == api.writes
+
+    played(story(), clock)
+
+
+def test_replicas_that_start_together_end_with_one_certificate() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        replicas = [Managed(api, serving_context(), clock=clock) for _ in range(3)]
+        await asyncio.gather(*(each.refresh() for each in replicas))
+        kept = api.stored()
+        assert {kept.authority} == {each.authority for each in replicas}
+        assert {coded(kept)} == api.bundles()
+        assert 1 == api.versions(SECRETS, SECRET.name)
+
+    played(story(), clock)
+
+
+def test_an_empty_secret_as_kueue_ships_it_is_filled() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        metadata = {"name": SECRET.name, "namespace": SECRET.namespace, "labels": {"a": "b"}}
+        await api.create(SECRETS, {"metadata": metadata})
+        replicas = [Managed(api, serving_context(), clock=clock) for _ in range(2)]
+        await asyncio.gather(*(each.refresh() for each in replicas))
+        assert {api.stored().authority} == {each.authority for each in replicas}
+        secret = api.find(SECRETS, SECRET.name, SECRET.namespace) or {}
+        assert {"a": "b"} == secret["metadata"]["labels"]
+
+    played(story(), clock)
+
+
+def test_a_good_certificate_of_somebody_else_is_used() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        other = chain("kueue-ca", [HOST], clock.now())
+        await api.create(SECRETS, secret_of(other, **{"ca.key": b"k"}))
+        managed = Managed(api, serving_context(), clock=clock)
+        await managed.refresh()
+        assert other == api.stored()
+
+    played(story(), clock)
+
+
+def secret_of(given: Chain, **more: bytes) -> Json:
+    data = {
+        "ca.crt": given.authority,
+        "tls.crt": given.pair.certificate,
+        "tls.key": given.pair.key,
+    } | more
+    coded = {name: base64.b64encode(value).decode() for name, value in data.items()}
+    return {"metadata": {"name": SECRET.name, "namespace": SECRET.namespace}, "data": coded}
+
+
+def test_a_certificate_for_another_name_or_of_junk_is_replaced() -> None:
+    clock = now()
+    sound = chain("ca", [HOST], clock.now())
+    bad = (
+        chain("ca", ["other.svc"], clock.now()),
+        Chain(authority=b"junk", pair=sound.pair),
+        Chain(authority=sound.authority, pair=Pair(b"junk", b"junk")),
+    )
+
+    async def story(given: Chain) -> None:
+        api = Api(clock)
+        await api.create(SECRETS, secret_of(given))
+        await Managed(api, serving_context(), clock=clock).refresh()
+        kept = api.stored()
+        assert trusted_until(kept.pair, kept.authority, HOST) is not None
+
+    for each in bad:
+        played(story(each), clock)
+
+
+def test_a_certificate_is_renewed_in_time_and_the_old_one_stays_trusted() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        old = chain("ca", [HOST], clock.now(), RENEWED_BEFORE - DAY)
+        await api.create(SECRETS, secret_of(old, **{"ca.key": b"k", "other": b"o"}))
+        managed = Managed(api, serving_context(), clock=clock)
+        await managed.refresh()
+        kept = api.stored()
+        assert kept.pair != old.pair
+        for pair in (kept.pair, old.pair):
+            assert trusted_until(pair, kept.authority, HOST) is not None
+        assert {coded(kept)} == api.bundles()
+        secret = api.find(SECRETS, SECRET.name, SECRET.namespace) or {}
+        assert {"ca.crt", "tls.crt", "tls.key", "other"} == set(secret["data"])
+
+    played(story(), clock)
+
+
+def test_a_running_replica_shows_what_another_one_renewed_once_that_is_trusted() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        context = serving_context()
+        managed = Managed(api, context, clock=clock)
+        task = asyncio.create_task(managed.run())
+        await managed.ready.wait()
+        await settled()
+        first = api.stored()
+        assert shown(context, first)
+        second = chain("kueue-ca", [HOST], clock.now())
+        both = Chain(authority=second.authority + first.authority, pair=second.pair)
+        secret = await api.get(SECRETS, SECRET)
+        await api.replace(SECRETS, secret | {"data": secret_of(both)["data"]})
+        await clock.sleep(60)
+        assert {coded(both)} == api.bundles()
+        assert shown(context, second)
+        await stopped(task)
+
+    played(story(), clock)
+
+
+def test_a_secret_that_is_deleted_is_made_again_and_nobody_is_cut_off() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        managed = Managed(api, serving_context(), clock=clock)
+        task = asyncio.create_task(managed.run())
+        await managed.ready.wait()
+        await clock.sleep(60)
+        first = api.stored()
+        await api.delete(SECRETS, SECRET)
+        await clock.sleep(60)
+        second = api.stored()
+        assert first.pair != second.pair
+        assert {coded(second)} == api.bundles()
+        assert trusted_until(first.pair, second.authority, HOST) is not None
+        await stopped(task)
+
+    played(story(), clock)
+
+
+def shown(context: ssl.SSLContext, given: Chain) -> bool:
+    """Whether a client that trusts this authority alone is content with what it is shown."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context(cadata=given.authority.decode())
+    asking = client.wrap_bio(back, there, server_hostname=HOST)
+    answering = context.wrap_bio(there, back, server_side=True)
+    try:
+        for side in (asking, answering, asking, answering):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    except ssl.SSLCertVerificationError:
+        return False
+    return True
+
+
+def test_trust_that_somebody_takes_away_is_given_back() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        managed = Managed(api, serving_context(), clock=clock)
+        task = asyncio.create_task(managed.run())
+        await managed.ready.wait()
+        await clock.sleep(60)
+        wanted = {coded(api.stored())}
+        assert wanted == api.bundles()
+        mutating = await api.get(MUTATING, Key("", "kueue-mutating-webhook-configuration"))
+        await api.replace(MUTATING, mutating | {"webhooks": configurations()[0]["webhooks"]})
+        assert wanted != api.bundles()
+        await clock.sleep(60)
+        assert wanted == api.bundles()
+        await stopped(task)
+
+    played(story(), clock)
+
+
+def test_what_cannot_be_written_is_tried_again() -> None:
+    clock = now()
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        api.refuse["create", "Secret"] = [Forbidden(403, "Forbidden", "no")] * 3
+        managed = Managed(api, serving_context(), clock=clock)
+        task = asyncio.create_task(managed.run())
+        await managed.ready.wait()
+        assert {coded(api.stored())} != {None}
+        await stopped(task)
+
+    played(story(), clock)
+
+
+def test_names_in_a_certificate_are_those_of_the_service() -> None:
+    settings = Settings(namespace="ns", service="svc", hosts=("127.0.0.1",))
+    assert ("svc.ns.svc", "svc.ns", "svc.ns.svc.cluster.local", "127.0.0.1") == settings.names
+
+
+def test_only_what_names_a_webhook_is_told_whom_to_trust() -> None:
+    plain = next(each for each in crds() if each["spec"]["conversion"]["strategy"] == "None")
+    assert plain is trusting(plain, "b")
+    for each in configurations():
+        told = trusting(each, "b")
+        assert {"b"} == {webhook["clientConfig"]["caBundle"] for webhook in told["webhooks"]}
+        assert told is trusting(told, "b")

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What reviews look up: by asking at first, from caches once they are full."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from control.fake_api import FakeApi
+from control.objects import job, local_queue, namespace
+from kube.virtual_time import VirtualClock, run, settled
+from kuota.api.base import Json, Key
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, NAMESPACES, Resource
+from kuota.webhook.lookup import Following
+
+DEFAULT = Key("team", "default")
+
+
+class Counting(FakeApi):
+    """Counts how often it is asked for one object."""
+
+    asked = 0
+
+    async def get(self, resource: Resource, key: Key, **options: Any) -> Json:
+        self.asked += 1
+        return await super().get(resource, key, **options)
+
+
+def test_before_the_caches_are_full_the_server_is_asked() -> None:
+    clock = VirtualClock()
+
+    async def story() -> None:
+        api = Counting(clock)
+        await api.create(LOCAL_QUEUES, local_queue("default"))
+        following = Following(api, clock)
+        assert await following.find(LOCAL_QUEUES, DEFAULT) is not None
+        assert await following.find(LOCAL_QUEUES, Key("team", "other")) is None
+        assert (2, False) == (api.asked, following.synced)
+
+    run(clock, story())
+
+
+def test_full_caches_answer_for_what_is_there_and_for_what_is_not() -> None:
+    clock = VirtualClock()
+
+    async def story() -> None:
+        api = Counting(clock)
+        await api.create(NAMESPACES, namespace("team", a="b"))
+        following = Following(api, clock)
+        task = asyncio.create_task(following.run())
+        await settled()
+        assert following.synced
+        found = await following.find(NAMESPACES, Key("", "team"))
+        assert found is not None
+        assert "b" == found["metadata"]["labels"]["a"]
+        assert await following.find(LOCAL_QUEUES, DEFAULT) is None
+        await api.create(LOCAL_QUEUES, local_queue("default"))
+        await settled()
+        assert await following.find(LOCAL_QUEUES, DEFAULT) is not None
+        assert 0 == api.asked
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(clock, story())
+
+
+def test_jobs_are_not_cached_but_asked_for() -> None:
+    clock = VirtualClock()
+
+    async def story() -> None:
+        api = Counting(clock)
+        await api.create(JOBS, job("j"))
+        following = Following(api, clock)
+        assert await following.find(JOBS, Key("team", "j")) is not None
+        assert 1 == api.asked
+
+    run(clock, story())
