@@ -11,13 +11,19 @@ export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test lint bench conformance docs up plan map lock clean
+.PHONY: help test kube test-kube lint bench conformance docs up gpu plan map lock clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: $(DEV)  ## run the tests; ARGS="tests/engine -k borrow" narrows them
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+kube:  ## provide etcd and Kubernetes' programs for test-kube; built once where they are absent
+	@scripts/kube
+
+test-kube: $(DEV)  ## run the stories of the controllers on a real API server; ARGS narrows them
+	@scripts/test-kube $(BIN)/python $(ARGS)
 
 lint: $(DEV)  ## style, types, layers, house limits, freshness of generated files
 	$(BIN)/ruff check .
@@ -28,6 +34,7 @@ lint: $(DEV)  ## style, types, layers, house limits, freshness of generated file
 	$(BIN)/python scripts/modules.py --check
 	$(BIN)/python scripts/shapes.py --check
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds
+	$(BIN)/python scripts/install_files.py --check
 
 bench: $(DEV)  ## measure and compare with the stored baselines
 	$(BIN)/python -m bench $(ARGS)
@@ -42,6 +49,9 @@ docs: $(DOCS)  ## build the documentation into site/
 
 up: $(DEV)  ## three teams share eight pretend GPUs, live; KEEP=1 leaves it running
 	@$(BIN)/kuota demo $(if $(KEEP),--keep)
+
+gpu: $(DEV)  ## two trainers contend for this machine's GPU; PRETEND=1 does without one
+	@$(BIN)/python scripts/gpu_trial.py $(if $(PRETEND),--pretend)
 
 plan: $(DEV)  ## plan the three-teams example
 	$(BIN)/kuota plan -f examples/three-teams

@@ -150,3 +150,20 @@ def test_time_owner_and_gate_are_handed_on() -> None:
     assert ("Job", "train", "u-1", True) == tuple(
         owner[field] for field in ("kind", "name", "uid", "controller")
     )
+
+
+def test_a_gate_is_handed_on_only_where_gates_count() -> None:
+    given = job({}, {PREFIX + "admission-gated-by": "x"})
+    off = Gates.of({"AdmissionGatedBy": False}, check=False)
+    assert "annotations" not in workload(given, gates=off)["metadata"]
+
+
+def test_an_elastic_job_has_a_workload_for_each_of_its_sizes() -> None:
+    given = job({}, {PREFIX + "elastic-job": "true"})
+    names = []
+    for generation in (1, 2):
+        given["metadata"]["generation"] = generation
+        meta = workload(given)["metadata"]
+        assert meta["name"] == meta["annotations"][PREFIX + "workload-slice-name"]
+        names.append(meta["name"])
+    assert names[0] != names[1]

@@ -52,18 +52,21 @@ class Cluster:
         ):
             for obj in world.each(run, name):
                 self.engine.apply(Stored(value=decode(obj)), self.now)
-        self._remember(run.inputs.get("initialUsage") or {})
+        self._remember(run, run.inputs.get("initialUsage") or {})
         for obj in world.each(run, "workloads"):
             self.store(obj)
         # `deleteQueue` is deleted in the API server just before the cycle: the watch has not told.
 
-    def _remember(self, usage: dict[str, Json]) -> None:
+    def _remember(self, run: Run, usage: dict[str, Json]) -> None:
         """Give LocalQueues, by bare name, the use they are said to have had."""
-        ledger = self.engine.history.ledger
-        for key in self.engine.state.local_queues:
-            if ledger is not None and key.name in usage:
-                nanos = {name: parse(quantity) for name, quantity in usage[key.name].items()}
-                ledger.restore(key, nanos, self.now)
+        for obj in world.each(run, "localQueues"):
+            queue = world.local_queue(obj)
+            used = usage.get(queue.key.name)
+            if used is not None:
+                nanos = {name: parse(quantity) for name, quantity in used.items()}
+                self.engine.apply(Gone(kind=model.LocalQueue, key=queue.key), self.now)
+                known = msgspec.structs.replace(queue, consumed=nanos)
+                self.engine.apply(Stored(value=known), self.now)
 
     def store(self, obj: Json) -> None:
         decoded = msgspec.convert(obj, api.Workload)

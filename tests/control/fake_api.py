@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -32,11 +33,15 @@ _MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 class FakeApi:
-    """Objects by resource and key. `writes` counts, `refuse` makes chosen writes fail."""
+    """Objects by resource and key. `writes` counts, and `conflicts` what was made from an old
+    version; `refuse` makes chosen writes fail, and `latency_s` is how long each takes.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.writes = 0
+        self.conflicts: Counter[Resource] = Counter()
+        self.latency_s = 0.0
         self.refuse: dict[tuple[str, str], list[ApiError]] = {}
         self._objects: dict[tuple[Resource, Key], Json] = {}
         self._revision = 100
@@ -127,7 +132,7 @@ class FakeApi:
         dry_run: bool = False,
         validation: str = "",
     ) -> Json:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.latency_s)
         self._may_fail("create", resource)
         key = key_of(obj)
         if (resource, key) in self._objects:
@@ -158,12 +163,13 @@ class FakeApi:
         dry_run: bool = False,
         validation: str = "",
     ) -> Json:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.latency_s)
         self._may_fail(subresource or "patch", resource)
         assert isinstance(body, dict)
         before = self._existing(resource, key)
         wanted = (body.get("metadata") or {}).get("resourceVersion")
         if wanted and wanted != before["metadata"]["resourceVersion"]:
+            self.conflicts[resource] += 1
             raise Conflict(409, "Conflict", f"{resource} {key} has changed")
         after = merged(before, _copy(body))
         if subresource == "status":
@@ -191,7 +197,7 @@ class FakeApi:
         grace_s: int | None = None,
         dry_run: bool = False,
     ) -> Json:
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.latency_s)
         before = self._existing(resource, key)
         if uid and before["metadata"]["uid"] != uid:
             raise Conflict(409, "Conflict", f"{resource} {key} is another one now")

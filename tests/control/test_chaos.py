@@ -8,7 +8,8 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from control.stage import Stage, flavor, job, local_queue, queue, told, workload_class
+from control.objects import flavor, job, local_queue, queue, workload_class
+from control.stage import Stage, told
 from kuota.kube.errors import ApiError, Conflict, ServerError
 from kuota.kube.resources import JOBS
 

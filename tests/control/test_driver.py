@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from control.stage import Stage, flavor, job, local_queue, priority_class, queue, told
+from control.objects import flavor, job, local_queue, priority_class, queue
+from control.stage import Stage, told
 from kuota.kube.errors import Conflict, ServerError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 

@@ -12,7 +12,7 @@ from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json
 from kuota.kube import event_quota
 from kuota.kube.client import RestClient
-from kuota.kube.events import INTERVAL_S, MOST_WAITING, QUIET_S, EventRecorder
+from kuota.kube.events import BURST, FLOOD_QPS, INTERVAL_S, MOST_WAITING, QUIET_S, EventRecorder
 
 JOB: Json = {
     "apiVersion": "batch/v1",
@@ -211,3 +211,17 @@ def test_a_long_name_still_makes_a_legal_one() -> None:
     name = event["metadata"]["name"]
     assert len(name) <= 253
     assert "-." not in name
+
+
+def test_a_flood_leaves_slowly_after_a_first_burst() -> None:
+    told = Told()
+
+    async def story() -> None:
+        for number in range(BURST + 100):
+            about: dict[str, Any] = {"metadata": {"namespace": "team", "name": f"j{number}"}}
+            told.recorder.record(about, "Admitted", "at last")
+        await settled()
+        assert len(told.server.objects) <= BURST
+        await told.clock.sleep(100 / FLOOD_QPS + 1)
+
+    assert BURST + 100 == len(told.during(story))

@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from aiohttp import web
 
 from kube.certificates import folder
 from kube.web_server import InstantClock, serving
+from kuota.kube.auth import FRESH_S
 from kuota.kube.config import Connection, Pem, Secret, User
 from kuota.kube.errors import Unreachable
 from kuota.kube.http_client import http_client, proxy_for
+from kuota.kube.resources import PODS
 
 CERTS = folder()
 AUTHORITY = Pem(text=Secret((CERTS / "ca.crt").read_text()))
@@ -102,6 +106,27 @@ def test_a_new_client_certificate_is_shown_without_a_restart(tmp_path: Path) -> 
     assert ["alice", "bob"] == asyncio.run(main())
 
 
+def test_a_new_authority_is_trusted_without_a_restart(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    trustme.CA().cert_pem.write_to_path(str(file))
+
+    async def main() -> None:
+        async with serving(_whoami, tls=_server_tls()) as server:
+            clock = InstantClock()
+            connection = Connection(server=server, authority=Pem(file=str(file)))
+            client = http_client(connection, clock=clock)
+            with pytest.raises(Unreachable):
+                await client.fetch("/")
+            fresh = file.with_suffix(".new")
+            fresh.write_bytes((CERTS / "ca.crt").read_bytes())
+            fresh.replace(file)
+            await clock.sleep(FRESH_S)
+            assert {"names": []} == await client.fetch("/")
+            await client.close()
+
+    asyncio.run(main())
+
+
 def test_a_proxy_never_stands_between_us_and_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("NO_PROXY", "near.example")
@@ -109,3 +134,27 @@ def test_a_proxy_never_stands_between_us_and_this_machine(monkeypatch: pytest.Mo
     assert proxy_for(Connection(server="https://near.example")) is None
     assert "http://proxy:3128" == proxy_for(Connection(server="https://far.example"))
     assert "http://own" == proxy_for(Connection(server="https://far.example", proxy="http://own"))
+
+
+def test_a_watch_that_is_left_hangs_up_without_waiting_for_a_goodbye() -> None:
+    async def never_ending(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}\n')
+        await asyncio.Event().wait()
+        return response
+
+    async def main() -> list[Any]:
+        async with serving(never_ending, tls=_server_tls()) as server:
+            client = http_client(Connection(server=server, authority=AUTHORITY))
+            async with aclosing(client.watch(PODS, since="0")) as events:
+                await anext(events)
+            # One turn of the loop: too short for the other side to answer.
+            await asyncio.sleep(0)
+            port = int(server.rpartition(":")[2])
+            known = list(getattr(asyncio.get_running_loop(), "_transports").values())  # noqa: B009
+            still_open = [e for e in known if e.get_extra_info("peername", ("", 0))[1] == port]
+            await client.close()
+            return [each for each in still_open if not each.is_closing()]
+
+    assert [] == asyncio.run(main())

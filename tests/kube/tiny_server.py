@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An API server of one screen that keeps the contract: revisions, paging, watches, 409 and 410.
 
-It can misbehave on demand: be down, cut its watches, forget its history.
+It can misbehave on demand: be down, cut its watches, forget its history, tell nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class TinyServer:
         self.compacted = 0
         self.down = False
         self.hang = False
+        self.mute = False
         self.requests: list[HttpRequest] = []
         self.page = 2
         self._epoch = 0
@@ -152,5 +153,7 @@ class TinyServer:
         self._ring()
 
     def _ring(self) -> None:
+        if self.mute:
+            return
         news, self._news = self._news, asyncio.Event()
         news.set()

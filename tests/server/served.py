@@ -261,7 +261,9 @@ class Served:
 
 
 def kubectl() -> str:
-    """The kubectl of this environment, or one on the PATH."""
+    """The kubectl that $KUOTA_KUBECTL names, else that of this environment or of the PATH."""
+    if named := os.environ.get("KUOTA_KUBECTL"):
+        return named
     beside = Path(sys.executable).with_name("kubectl")
     found = str(beside) if beside.exists() else shutil.which("kubectl")
     assert found, "kubectl is missing: install the dev dependencies"

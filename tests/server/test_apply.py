@@ -65,6 +65,14 @@ def test_applying_the_same_again_changes_nothing_not_even_the_time() -> None:
     assert live == apply(live, config, now=LATER)
 
 
+def test_an_entry_that_changed_nothing_in_the_object_has_no_time() -> None:
+    live = apply(None, config_map({"k": "1"}), "a")
+    after = apply(live, config_map({"k": "1"}), "b", now=LATER)
+    entries = after["metadata"]["managedFields"]
+
+    assert [("b", None), ("a", NOW)] == [(each["manager"], each.get("time")) for each in entries]
+
+
 def test_an_update_without_entries_keeps_those_of_the_live_object() -> None:
     live = apply(None, config_map({"k": "1"}))
     after = track(live, config_map({"k": "1"}), "old client")

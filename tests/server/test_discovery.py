@@ -51,6 +51,13 @@ def test_everything_is_discovered_at_once(api: Local) -> None:
     assert ["v1beta2", "v1beta1"] == [each["version"] for each in kueue]
 
 
+def test_who_knows_only_an_earlier_form_of_everything_gets_the_old_one(api: Local) -> None:
+    earlier = ACCEPT.partition(",")[2]
+    answer = api.raw("GET", "/apis", accept=earlier)
+    assert isinstance(answer.body, bytes)
+    assert "APIGroupList" == msgspec.json.decode(answer.body)["kind"]
+
+
 def test_both_forms_tell_the_same(api: Local) -> None:
     for group in aggregated(api, "/apis")["items"]:
         name = group["metadata"]["name"]

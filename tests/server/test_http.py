@@ -15,8 +15,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from kuota.pki.certificate import self_signed
 from kuota.server.api import LARGEST_BODY, ApiServer
-from kuota.server.certificate import LOOPBACK, self_signed, server_context
+from kuota.server.certificate import LOOPBACK, server_context
 from kuota.server.http import HttpServer, InsecureAddress
 from kuota.server.store import Store
 from kuota.server.tokens import Tokens

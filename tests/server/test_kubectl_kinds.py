@@ -159,7 +159,10 @@ def test_a_custom_kind_is_checked_by_its_schema(ray: Served) -> None:
 def test_a_custom_kind_is_scaled(ray: Served) -> None:
     ray.kubectl("create", "-f", "-", stdin=yaml.safe_dump(ray_job("big", entrypoint="x")))
     ray.kubectl("scale", "rayjob", "big", "--replicas=5")
-    assert "5" == ray.kubectl("get", "rj", "big", "-o", "jsonpath={.spec.replicas}")
+    found = ray.json("get", "rj", "big", "--show-managed-fields")
+    assert 5 == found["spec"]["replicas"]
+    through = {each.get("subresource", "") for each in found["metadata"]["managedFields"]}
+    assert {"", "scale"} == through
 
 
 def test_a_custom_object_is_applied_server_side(ray: Served) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-KUBECTL = str(Path(sys.executable).with_name("kubectl"))
+KUBECTL = os.environ.get("KUOTA_KUBECTL") or str(Path(sys.executable).with_name("kubectl"))
 KUOTA = str(Path(sys.executable).with_name("kuota"))
 
 

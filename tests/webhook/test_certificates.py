@@ -19,7 +19,7 @@ from kuota.kube.resources import CRDS, SECRETS, Resource, key_of
 from kuota.pki.certificate import Chain, Pair, chain
 from kuota.pki.serving import serving_context, trusted_until
 from kuota.webhook.certificates import RENEWED_BEFORE, Managed, Settings
-from kuota.webhook.injection import MUTATING, VALIDATING, trusting
+from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING, trusting
 from kuota.webhook.manifests import configurations
 
 T = TypeVar("T")
@@ -328,3 +328,35 @@ def test_only_what_names_a_webhook_is_told_whom_to_trust() -> None:
         told = trusting(each, "b")
         assert {"b"} == {webhook["clientConfig"]["caBundle"] for webhook in told["webhooks"]}
         assert told is trusting(told, "b")
+
+
+def test_an_aggregated_api_has_a_certificate_of_its_own_in_the_same_secret() -> None:
+    clock = now()
+    name = "v1beta2.visibility.kueue.x-k8s.io"
+    spec = {"group": "visibility.kueue.x-k8s.io", "version": "v1beta2"}
+    service = {"kind": API_SERVICES.kind, "metadata": {"name": name}, "spec": spec}
+
+    async def story() -> None:
+        api = Api(clock)
+        await api.install()
+        await api.create(API_SERVICES, service)
+        context = serving_context()
+        hooks = Managed(api, serving_context(), clock=clock)
+        wanted = Settings(service="lines", api_services=(name,), entry="visibility-")
+        lines = Managed(api, context, wanted, clock)
+        await hooks.refresh()
+        before = api.stored()
+        await lines.refresh()
+        assert before == api.stored()
+        data = api._existing(SECRETS, SECRET)["data"]
+        coded = data["visibility-ca.crt"]
+        assert coded == api._existing(API_SERVICES, Key("", name))["spec"]["caBundle"]
+        kept = Pair(*(base64.b64decode(data[f"visibility-tls.{each}"]) for each in ("crt", "key")))
+        assert trusted_until(kept, base64.b64decode(coded), "lines.kueue-system.svc") is not None
+
+    played(story(), clock)
+
+
+def test_an_api_service_that_trusts_anybody_is_left_alone() -> None:
+    trusting_all = {"kind": "APIService", "spec": {"insecureSkipTLSVerify": True}}
+    assert trusting_all is trusting(trusting_all, "bundle")

@@ -20,6 +20,7 @@ from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .conditions import Conditions
 
+TIME_UP = "MaximumExecutionTimeExceeded"
 NO_RESERVATION = "The workload has no reservation"
 
 
@@ -192,7 +193,13 @@ def _synced(obj: Workload, conditions: Conditions, gates: Gates) -> Json:
     states = [check.state for check in obj.status.admission_checks or ()]
     ran_s = sync_admitted(conditions, states, gates, placed=placed(obj, gates))
     status: Json = {"conditions": conditions.json()} if conditions.changed else {}
-    if ran_s:
+    if ran_s and not _time_up(conditions):
         past_s = obj.status.accumulated_past_execution_time_seconds or 0
         status["accumulatedPastExecutionTimeSeconds"] = past_s + ran_s
     return status
+
+
+def _time_up(conditions: Conditions) -> bool:
+    """Whether it was given up for running too long: who gives it another chance gives it time."""
+    evicted = conditions.get("Evicted")
+    return evicted is not None and evicted.status == "True" and evicted.reason.endswith(TIME_UP)

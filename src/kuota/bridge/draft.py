@@ -16,12 +16,14 @@ from .effects import Effect, Event, Patch, StatusPatch, combined, merged
 class Pass(Struct):
     """What a pass wants written, in this order, and when to look again without being asked.
 
-    `fault` says why the pass came to nothing; it is tried again later.
+    `fault` says why the pass came to nothing; it is tried again later. `courtesy` is true of
+    effects that only say once more why a Workload waits: they may come late, or never.
     """
 
     effects: tuple[Effect, ...] = ()
     again_s: float | None = None
     fault: str = ""
+    courtesy: bool = False
 
 
 class Seen(Struct):
@@ -61,6 +63,7 @@ class Draft:
         self.seen = seen
         self.now = now
         self.again_s: float | None = None
+        self.courtesy = False
         self._status: Json = {}
         self._body: Json = {}
         self._others: list[Effect] = []
@@ -122,4 +125,10 @@ class Draft:
             effects.append(StatusPatch(key=key, resource_version=version, status=self._status))
         if self._body:
             effects.append(Patch(key=key, resource_version=version, body=self._body))
-        return Pass(effects=(*effects, *self._others), again_s=self.again_s, fault=fault)
+        courtesy = self.courtesy and not self._body and not self._others
+        return Pass(
+            effects=(*effects, *self._others),
+            again_s=self.again_s,
+            fault=fault,
+            courtesy=courtesy,
+        )

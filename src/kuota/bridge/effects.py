@@ -7,6 +7,7 @@ than believed. Several patches of one object from the same version are meant to 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kuota.api.base import Json, Key
@@ -74,6 +75,22 @@ class Event(Struct):
 
 
 Effect = StatusPatch | Patch | Create | Delete | Event
+
+
+_SAID_BY = {"QuotaReserved": "Admitted"}
+"""Events that go without saying when the same object has the other one at once."""
+
+
+def spared(effects: Iterable[Effect]) -> list[Effect]:
+    """The effects without events that others among them imply: one write less each."""
+    listed = list(effects)
+    told = {(each.kind, each.key, each.reason) for each in listed if isinstance(each, Event)}
+    return [
+        each
+        for each in listed
+        if not isinstance(each, Event)
+        or (each.kind, each.key, _SAID_BY.get(each.reason)) not in told
+    ]
 
 
 def merged(target: Json, patch: Json) -> Json:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kuota.api import kueue
 from kuota.api.base import is_true
 from kuota.api.core import Namespace
-from kuota.api.quantity import as_float, quota_amount
+from kuota.api.quantity import as_float, parse, quota_amount
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource
 
@@ -59,7 +59,15 @@ def local_queue(obj: kueue.LocalQueue) -> model.LocalQueue:
         cluster_queue=obj.spec.cluster_queue,
         stop_policy=obj.spec.stop_policy or "None",
         weight=_weight(obj.spec.fair_sharing),
+        consumed=_consumed(obj.status.fair_sharing),
     )
+
+
+def _consumed(told: kueue.LocalQueueFairSharingStatus | None) -> dict[str, int] | None:
+    known = told.admission_fair_sharing_status if told is not None else None
+    if known is None:
+        return None
+    return {name: parse(amount) for name, amount in (known.consumed_resources or {}).items()}
 
 
 def flavor(obj: kueue.ResourceFlavor) -> model.ResourceFlavor:

@@ -68,7 +68,8 @@ def nested(turn: Turn) -> bool:
     """A job whose ancestor is managed only runs while that one may; it has no Workload itself."""
     if turn.view.nested_too_deep:
         turn.tell("JobNestingTooDeep", "The job has too many owners above it", warning=True)
-        turn.fault = "the job is nested too deep"
+    if turn.view.nesting:
+        turn.fault = turn.view.nesting
         return True
     ancestor = turn.view.ancestor
     if ancestor is None:
@@ -101,10 +102,10 @@ def workload_deleted(turn: Turn) -> bool:
     seen = turn.seen
     if seen is None or not seen.deleting:
         return False
-    turn.stop(seen, "The workload was deleted")
-    draft = turn.draft(seen)
-    draft.drop_finalizer(FINALIZER)
-    turn.take(draft)
+    if turn.stop(seen, "The workload was deleted"):
+        draft = turn.draft(seen)
+        draft.drop_finalizer(FINALIZER)
+        turn.take(draft)
     return True
 
 

@@ -37,7 +37,10 @@ def found(turn: Turn) -> bool:
     if turn.seen is None and _updated(turn, surplus):
         return True
     if turn.seen is None and end(turn.job) is None:
-        turn.stop(surplus[0] if len(surplus) == 1 else None, "No workload matches the job")
+        only = surplus[0] if len(surplus) == 1 else None
+        if not turn.stop(only, "No workload matches the job"):
+            # What the start changed is known only from the Workload, so that has to stay.
+            return True
     for seen in surplus:
         turn.delete(seen)
     if surplus:
@@ -163,10 +166,14 @@ def _constructed(turn: Turn) -> Json | None:
         turn.tell(reason, f"Cannot queue the job: {error}", warning=True)
         return None
     meta = {field: each for field, each in made["metadata"].items() if field != "creationTimestamp"}
-    given = string_map(child(turn.job, "metadata").get("labels"))
-    copied = {key: given[key] for key in rules.labels_to_copy if key in given}
-    if copied:
-        meta["labels"] = copied | (meta.get("labels") or {})
+    for field, keys in (
+        ("labels", rules.labels_to_copy),
+        ("annotations", rules.annotations_to_copy),
+    ):
+        given = string_map(child(turn.job, "metadata").get(field))
+        copied = {key: given[key] for key in keys if key in given}
+        if copied:
+            meta[field] = copied | (meta.get(field) or {})
     spec = made["spec"] | {"podSets": sanitized(made["spec"]["podSets"])}
     if not spec["queueName"]:
         # An API server refuses an empty name; no name at all is one to be set later.

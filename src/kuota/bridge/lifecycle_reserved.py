@@ -10,7 +10,7 @@ from kuota.api.base import condition
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
 from kuota.engine.reasons import EvictionReason
 
-from .admission import withdrawn_status
+from .admission import TIME_UP, withdrawn_status
 from .conditions import Conditions, stamp
 from .draft import Draft
 from .effects import combined
@@ -95,10 +95,10 @@ def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
         draft.look_again(left_s)
         return False
     message = "it ran longer than its maximum execution time"
-    _mark_for_deactivation(draft, "MaximumExecutionTimeExceeded", message)
+    _mark_for_deactivation(draft, TIME_UP, message)
     if draft.obj.status.accumulated_past_execution_time_seconds is not None:
         draft.write({"accumulatedPastExecutionTimeSeconds": None})
-    draft.tell("MaximumExecutionTimeExceeded", f"Deactivated: {message}", warning=True)
+    draft.tell(TIME_UP, f"Deactivated: {message}", warning=True)
     return True
 
 

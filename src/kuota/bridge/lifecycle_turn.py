@@ -53,16 +53,17 @@ class Turn:
         self.add(*edit(JOB, self.key, self.job, after))
         self.job = after
 
-    def stop(self, seen: Seen | None, note: str) -> None:
-        """Suspend the job and take back what its start gave it.
+    def stop(self, seen: Seen | None, note: str) -> bool:
+        """Suspend the job and take back what its start gave it; whether all of it is taken back.
 
-        Three writes, because a Job may be set back only while suspended and without a start time.
-        The mark of the first makes the next pass go on, should this one be cut off.
+        Three writes, because a Job may be set back only while suspended, without a start time and
+        without active pods. The mark of the first makes the next pass go on, should this one be
+        cut off or have to wait for the pods.
         """
         pod_sets = child(seen.json, "spec").get("podSets") if seen is not None else None
         if suspended(self.job):
             self.write(as_before(self.job, pod_sets))
-            return
+            return True
         told = annotation(self.job, STOPPING) == "true"
         self.write(stopping(self.job))
         if not told:
@@ -71,7 +72,10 @@ class Turn:
             version = child(self.job, "metadata").get("resourceVersion", "")
             cleared = {"startTime": None}
             self.add(StatusPatch(key=self.key, resource_version=version, status=cleared, kind=JOB))
+        if child(self.job, "status").get("active"):
+            return False
         self.write(as_before(self.job, pod_sets))
+        return True
 
     def delete(self, seen: Seen) -> None:
         """Let go of a Workload, and delete it."""

@@ -16,6 +16,7 @@ from kuota.engine.model import Struct
 from kuota.engine.reasons import WaitReason
 
 from .draft import Seen
+from .jobs.ancestor import Owners, owners_of
 from .jobs.batch_job import Classes
 
 HALF_AN_HOUR_S = 1800.0
@@ -49,6 +50,8 @@ class Rules(Struct):
     manage_all: bool = False
     namespaces: LabelSelector | None = NOT_OUR_OWN
     labels_to_copy: tuple[str, ...] = ()
+    annotations_to_copy: tuple[str, ...] = ()
+    owners: Owners = Owners()
 
 
 def rules(cfg: Configuration | None, gates: Gates) -> Rules:
@@ -66,8 +69,28 @@ def rules(cfg: Configuration | None, gates: Gates) -> Rules:
         manage_all=cfg.manage_jobs_without_queue_name,
         namespaces=cfg.managed_jobs_namespace_selector,
         labels_to_copy=tuple(copied),
+        annotations_to_copy=_measured(cfg, gates),
+        owners=_owners(cfg),
         **_readiness(cfg, gates),
     )
+
+
+def _measured(cfg: Configuration, gates: Gates) -> tuple[str, ...]:
+    """The annotations that metrics of Workloads are labelled with."""
+    if not gates.on(Gate.CustomMetricLabels):
+        return ()
+    return tuple(
+        each.source_annotation_key
+        for each in cfg.metrics.custom_labels or ()
+        if each.source_kind == "Workload" and each.source_annotation_key
+    )
+
+
+def _owners(cfg: Configuration) -> Owners:
+    found = cfg.integrations
+    if found is None:
+        return Owners()
+    return owners_of(found.frameworks or (), found.external_frameworks or ())
 
 
 def _readiness(cfg: Configuration, gates: Gates) -> Json:
@@ -100,7 +123,8 @@ class WorkloadView(Struct):
     """One Workload and what its fate depends on.
 
     `cluster_queue` is the one that it holds quota in, or else that of its LocalQueue. `failed` is
-    why others of its kind were last found not to fit. `jitter` is drawn by the caller.
+    why others of its kind were last found not to fit, `failed_words` what was said of it then.
+    `jitter` is drawn by the caller.
     """
 
     seen: Seen
@@ -112,6 +136,7 @@ class WorkloadView(Struct):
     namespace_matches: bool = True
     faults: tuple[str, ...] = ()
     failed: WaitReason | None = None
+    failed_words: str = ""
     jitter: float = 0.0
 
 
@@ -126,7 +151,8 @@ class JobView(Struct):
     """One job and what its fate depends on. No `job` means that it is gone.
 
     `workloads` are those it controls, by name; `prebuilt` is the one it names itself, if any, and
-    `namespace` the labels of its namespace, None if there is no such namespace.
+    `namespace` the labels of its namespace, None if there is no such namespace. `nesting` says why
+    the owners above it cannot be told.
     """
 
     key: Key
@@ -136,6 +162,7 @@ class JobView(Struct):
     namespace: Mapping[str, str] | None = None
     ancestor: Ancestor | None = None
     nested_too_deep: bool = False
+    nesting: str = ""
     flavors: Mapping[str, ResourceFlavor] = {}
     classes: Classes = Classes()
     rules: Rules = Rules()

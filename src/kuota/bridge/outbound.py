@@ -123,8 +123,7 @@ class Outbound:
         obj = self._workload(key)
         if obj is None:
             return []
-        granular = self._gates.on(Gate.UnadmittedWorkloadsObservability)
-        said = reason.value if granular else "Pending"
+        said = pending_reason(reason, self._gates)
         conditions = self._conditions(obj, now)
         conditions.put("QuotaReserved", False, said, message)
         sync_admitted(conditions, (), self._gates)
@@ -195,15 +194,21 @@ class Outbound:
         return [_patch(obj, status), *eviction_event(obj, reason, message)]
 
 
+def pending_reason(reason: WaitReason, gates: Gates) -> str:
+    """The reason of QuotaReserved=False as the scheduler gives it; only one before the gate."""
+    return reason.value if gates.on(Gate.UnadmittedWorkloadsObservability) else "Pending"
+
+
 def _progress(obj: Workload, conditions: Conditions, queue: str, now: float) -> list[Event]:
     """The events of what has just become true. A second pass changes neither, or only the last."""
     events = []
+    since = f"{conditions.age_s('QuotaReserved')}s after the reservation"
     if not is_true(obj.status.conditions, "QuotaReserved"):
-        note = f"Quota reserved in ClusterQueue {queue}, {waited_s(obj, now)}s after it was queued"
+        since = f"{waited_s(obj, now)}s after it was queued"
+        note = f"Quota reserved in ClusterQueue {queue}, {since}"
         events.append(Event.about(obj.key, "QuotaReserved", note))
     if conditions.true("Admitted") and not is_true(obj.status.conditions, "Admitted"):
-        held_s = conditions.age_s("QuotaReserved")
-        note = f"Admitted by ClusterQueue {queue}, {held_s}s after the reservation"
+        note = f"Admitted by ClusterQueue {queue}, {since}"
         events.append(Event.about(obj.key, "Admitted", note))
     return events
 

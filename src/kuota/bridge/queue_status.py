@@ -4,22 +4,36 @@
 from __future__ import annotations
 
 from kuota.api import kueue
-from kuota.api.base import Condition, Json
-from kuota.engine.activity import Obstacle
+from kuota.api.base import Json, Key
+from kuota.api.quantity import canonical, parse
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
+from kuota.engine.ledger import Ledger
 from kuota.engine.tree import Node
 from kuota.engine.usage import admitted, reserved
 
-from .conditions import Conditions
+from .conditions import Conditions, stamp
 from .effects import difference
 from .status import active_condition, flavors_json
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 
-def cluster_queue_patch(engine: Engine, obj: kueue.ClusterQueue, stored: Json, now: float) -> Json:
-    """The change of status that is due; empty when there is none."""
+Active = tuple[bool, str, str]
+"""Status, reason and message of condition Active."""
+
+
+def cluster_queue_patch(
+    engine: Engine,
+    obj: kueue.ClusterQueue,
+    stored: Json,
+    now: float,
+    active: Active | None = None,
+) -> Json:
+    """The change of status that is due; empty when there is none.
+
+    `active` is said of the queue in place of what the engine finds.
+    """
     name = obj.metadata.name
     queue = engine.state.queues.get(name)
     if queue is None:
@@ -34,8 +48,9 @@ def cluster_queue_patch(engine: Engine, obj: kueue.ClusterQueue, stored: Json, n
     }
     if engine.policy.fair_sharing is not None:
         wanted["fairSharing"] = _share(queue.node)
-    obstacles = engine.state.obstacles.get(name, ())
-    conditions = _conditions(obj.status.conditions, obj.metadata.generation, obstacles, now)
+    active = active or active_condition(engine.state.obstacles.get(name, ()))
+    conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
+    conditions.put("Active", *active)
     return _changed(stored, wanted, conditions)
 
 
@@ -55,9 +70,31 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
             "reservingWorkloads": holding.workloads,
             "admittedWorkloads": running.workloads,
         }
-    obstacles = engine.state.local_obstacles(key)
-    conditions = _conditions(obj.status.conditions, obj.metadata.generation, obstacles, now)
+    if engine.history.ledger is not None:
+        wanted["fairSharing"] = _history(engine.history.ledger, key, obj, stored, now)
+    conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
+    conditions.put("Active", *active_condition(engine.state.local_obstacles(key)))
     return _changed(stored, wanted, conditions)
+
+
+def _history(ledger: Ledger, key: Key, obj: kueue.LocalQueue, stored: Json, now: float) -> Json:
+    """What the queue has used, to be found again after a restart. While that stays as it is, so
+    does the time of it: nobody needs to read that nothing happened.
+    """
+    consumed = ledger.consumed(key)
+    told = obj.status.fair_sharing
+    if told is not None and told.admission_fair_sharing_status is not None:
+        known = told.admission_fair_sharing_status.consumed_resources or {}
+        if consumed == {name: parse(amount) for name, amount in known.items()}:
+            return dict(stored.get("fairSharing") or {})
+    at = stamp(ledger.updated(key) or now)
+    return {
+        "weightedShare": 0,
+        "admissionFairSharingStatus": {
+            "consumedResources": {name: canonical(nano) for name, nano in consumed.items()},
+            "lastUpdate": at.isoformat().replace("+00:00", "Z"),
+        },
+    }
 
 
 def cohort_patch(engine: Engine, name: str, stored: Json) -> Json:
@@ -82,14 +119,6 @@ def held_finalizers(have: list[str], *, deleting: bool, in_use: bool) -> list[st
 
 def _share(node: Node) -> Json:
     return {"weightedShare": share(node).published}
-
-
-def _conditions(
-    current: list[Condition] | None, generation: int, obstacles: tuple[Obstacle, ...], now: float
-) -> Conditions:
-    conditions = Conditions(current, now, generation)
-    conditions.put("Active", *active_condition(obstacles))
-    return conditions
 
 
 def _changed(stored: Json, wanted: Json, conditions: Conditions) -> Json:

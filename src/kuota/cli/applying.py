@@ -98,7 +98,7 @@ class Applying:
             click.echo(f"Warning: {name_text(resource, obj)}: {each}", err=True)
         if before is None:
             return obj, "created"
-        return obj, "unchanged" if _content(obj) == _content(before) else "configured"
+        return obj, "unchanged" if content(obj) == content(before) else "configured"
 
     async def _live(self, resource: Resource, config: Json) -> Json | None:
         try:
@@ -107,7 +107,7 @@ class Applying:
             return None
 
 
-def _content(obj: Json) -> Json:
+def content(obj: Json) -> Json:
     """What people mean by the object: not who manages its fields, nor its revision."""
     own = {name: value for name, value in obj["metadata"].items() if name not in _BOOKKEEPING}
     return obj | {"metadata": own}

@@ -138,7 +138,7 @@ class Deleting:
         try:
             async with asyncio.timeout(self._timeout_s):
                 for doomed, uid in dying:
-                    await _gone(self._session, doomed, uid)
+                    await gone(self._session, doomed, uid)
         except TimeoutError:
             click.echo(f"Error: not all were gone after {self._timeout_s:g} s", err=True)
             return False
@@ -147,7 +147,7 @@ class Deleting:
         return True
 
 
-async def _gone(session: Session, doomed: Doomed, uid: str) -> None:
+async def gone(session: Session, doomed: Doomed, uid: str) -> None:
     """Return when the object with that uid is not there any more."""
     only = f"metadata.name={doomed.key.name}"
     where = doomed.key.namespace or None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from kuota.up.place import Place
+    from kuota.up.place import Place, Running
 
 PATIENCE_S = 30.0
 
@@ -30,7 +30,7 @@ def command(state: Path | None, kill: bool) -> None:
     if running is None:
         click.echo(f"nothing runs from {place.root}")
     else:
-        _stop(place, running.pid)
+        _stop(place, running)
     if kill:
         import asyncio
 
@@ -42,14 +42,15 @@ def command(state: Path | None, kill: bool) -> None:
         click.echo("Kuota has stopped. Running work goes on.")
 
 
-def _stop(place: Place, pid: int) -> None:
+def _stop(place: Place, running: Running) -> None:
+    """Return when the process has gone, and with it its hold on the store."""
     import os
     import signal
     import time
 
-    os.kill(pid, signal.SIGTERM)
+    os.kill(running.pid, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE_S
-    while place.running() is not None:
+    while running.alive:
         if time.monotonic() > deadline:
-            raise click.ClickException(f"pid {pid} does not end; see {place.log}")
+            raise click.ClickException(f"pid {running.pid} does not end; see {place.log}")
         time.sleep(0.05)

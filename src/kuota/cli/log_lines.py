@@ -7,11 +7,14 @@ import asyncio
 import sys
 from contextlib import aclosing
 
+import msgspec
+
 from kuota.api.base import Json, Key
 from kuota.kube.errors import NotFound, Unreachable
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import PODS, key_of
 
+from .log_stamps import StampedLog
 from .session import Session
 
 _ATTEMPTS = 5
@@ -56,13 +59,19 @@ class Copying:
         self._options = options
         self._writer = writer or Writer()
         self._seen = 0
+        self._stamped: StampedLog | None = None
+        if options.tail is not None or options.since_s is not None:
+            self._stamped = StampedLog(shown=options.timestamps)
+            self._options = msgspec.structs.replace(options, timestamps=True)
 
     async def run(self) -> None:
         """Return at the end of the log.
 
         Raises NotFound if the pod is gone before a word of it came, BadRequest if it has not begun.
         """
-        for attempt in range(_ATTEMPTS):
+        failures = 0
+        while True:
+            seen = self._seen
             try:
                 await self._copy()
                 break
@@ -71,21 +80,41 @@ class Copying:
                     raise
                 break
             except Unreachable:
-                if attempt == _ATTEMPTS - 1:
+                failures = 1 if self._seen > seen else failures + 1
+                if failures == _ATTEMPTS:
                     raise
-                await asyncio.sleep(_AGAIN_S * 2**attempt)
+                await asyncio.sleep(_AGAIN_S * 2 ** (failures - 1))
         self._writer.close()
 
     async def _copy(self) -> None:
-        """Write the log but for the bytes seen before."""
+        """Write what was not written before."""
         total = 0
-        async with aclosing(self._session.client.log(self._key, self._options)) as chunks:
+        async with aclosing(self._session.client.log(self._key, await self._asked())) as chunks:
             async for chunk in chunks:
-                fresh = chunk[max(0, self._seen - total) :]
-                total += len(chunk)
-                self._seen = max(self._seen, total)
+                if self._stamped is not None:
+                    fresh = self._stamped.fresh(chunk)
+                    self._seen += len(fresh)
+                else:
+                    fresh = chunk[max(0, self._seen - total) :]
+                    total += len(chunk)
+                    self._seen = max(self._seen, total)
                 if fresh:
                     self._writer.write(fresh)
+
+    async def _asked(self) -> LogOptions:
+        """The log as it was asked for, or what came after the part that is written."""
+        stamped = self._stamped
+        if stamped is None:
+            return self._options
+        again = self._options
+        if since := stamped.since:
+            again = msgspec.structs.replace(again, tail=None, since_s=None, since_time=since)
+        if since and stamped.uncertain:
+            now = msgspec.structs.replace(again, follow=False)
+            async with aclosing(self._session.client.log(self._key, now)) as chunks:
+                stamped.place(b"".join([chunk async for chunk in chunks]))
+        stamped.begin_anew()
+        return again
 
 
 def begun(pod: Json, container: str = "") -> bool:

@@ -6,21 +6,32 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 if TYPE_CHECKING:
-    from kuota.up.installation import Wishes
+    from kuota.up.installation import Door, Wishes
     from kuota.up.place import Place
 
+DOOR = 6443
+"""The port of an address that names none, as other API servers have it."""
+_PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 START_S = 30.0
 """How long a detached start may take before it counts as failed."""
 
 
 @click.command("up")
 @click.option("--state", type=click.Path(path_type=Path), help="Where to keep everything.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 is any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="On 127.0.0.1; 0 is that of the last time, or any free one.",
+)
+@click.option("--address", default="", metavar="HOST[:PORT]", help="Let others in there too.")
+@click.option("--tls-cert", type=_PATH, metavar="FILE", help="The certificate for --address.")
+@click.option("--tls-key", type=_PATH, metavar="FILE", help="Its private key.")
 @click.option("--gpus", type=click.IntRange(0), default=0, help="Offer so many pretend GPUs.")
 @click.option("--nodes", type=click.File(), help="Node manifests: pretend Nodes, run here.")
 @click.option("--config", type=click.File(), help="Kueue's own configuration file.")
@@ -29,21 +40,14 @@ START_S = 30.0
 @click.option("--allow-root", is_flag=True, help="As root: let pods run as root.")
 @click.option("--detach", is_flag=True, help="Return once it is ready; `kuota down` ends it.")
 def command(
-    state: Path | None,
-    port: int,
-    gpus: int,
-    nodes: TextIO | None,
-    config: TextIO | None,
-    feature_gates: str,
-    run_as: str | None,
-    allow_root: bool,
-    detach: bool,
+    state: Path | None, run_as: str | None, allow_root: bool, detach: bool, **chosen: Any
 ) -> None:
     """Start the control plane of this machine, and run work on it.
 
     Serves the Kubernetes API on 127.0.0.1 for kubectl and others, queues Jobs as Kueue does, and
     runs their pods as processes of this machine. Stopping it leaves running work alone; the next
-    start takes it up again.
+    start takes it up again. Another address needs a certificate, since tokens travel there;
+    `kuota token` says who has one.
     """
     from kuota.up.place import Place, default_place
 
@@ -59,14 +63,19 @@ def command(
             "Say who they run as with --run-as USER, or --allow-root.",
             err=True,
         )
+    _check_door(chosen["address"], chosen["tls_cert"], chosen["tls_key"])
     if detach:
         _detach(place)
         return
-    _serve(place, _wishes(port, gpus, nodes, config, feature_gates, run_as, allow_root))
+    _serve(place, _wishes(run_as=run_as, allow_root=allow_root, **chosen))
 
 
 def _wishes(
+    *,
     port: int,
+    address: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
     gpus: int,
     nodes: TextIO | None,
     config: TextIO | None,
@@ -92,6 +101,7 @@ def _wishes(
         raise click.ClickException(str(error)) from error
     return Wishes(
         port=port,
+        door=_door(address, tls_cert, tls_key),
         pretend_gpus=gpus,
         nodes=plans,
         config=settings,
@@ -99,6 +109,37 @@ def _wishes(
         run_as=_uid(run_as) if run_as else None,
         allow_root=allow_root,
     )
+
+
+def _check_door(address: str, certificate: Path | None, key: Path | None) -> None:
+    """End the command where tokens would travel in the clear."""
+    given = [bool(each) for each in (address, certificate, key)]
+    if any(given) and not all(given):
+        raise click.UsageError(
+            "--address needs --tls-cert and --tls-key, and they need it: without TLS everybody on "
+            "the way could read tokens"
+        )
+
+
+def _door(address: str, certificate: Path | None, key: Path | None) -> Door | None:
+    """Where others come in; ends the command when that cannot be."""
+    import ssl
+    from urllib.parse import urlsplit
+
+    from kuota.up.installation import Door
+
+    if not address or not certificate or not key:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+        parts = urlsplit(f"//{address}")
+        host, port = parts.hostname, parts.port or DOOR
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"--address {address}: {error}") from None
+    if not host:
+        raise click.UsageError(f"--address {address}: say HOST or HOST:PORT")
+    return Door(host, port, context)
 
 
 def _uid(user: str) -> int:

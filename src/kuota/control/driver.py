@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from kuota.api.backoff import Backoff
-from kuota.api.base import Key
+from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
 from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Effect, StatusPatch
-from kuota.bridge.outbound import Outbound
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Wait
+from kuota.bridge.messages import wait_text
+from kuota.bridge.outbound import Outbound, pending_reason
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact
 from kuota.engine.reasons import Requeue, WaitReason
@@ -33,6 +33,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, KubeError, NotFound
 
 from .effects import Sender
+from .notices import Notices, Said
 from .world import World
 
 MOST_TRIES = 5
@@ -53,7 +54,8 @@ _log = logging.getLogger(__name__)
 
 class Driver:
     """Owns an engine. `told` is called after every fact, for whoever watches along; `parked` when
-    all of a class are found to wait in vain because one of them did not fit.
+    all of a class are found to wait in vain because one of them did not fit, and whether for
+    another reason than before; `cycled` after every cycle, with the seconds that it took.
     """
 
     def __init__(
@@ -61,7 +63,8 @@ class Driver:
     ) -> None:
         self.engine = engine
         self.told: Callable[[Fact], None] = lambda fact: None
-        self.parked: Callable[[str, str], None] = lambda cluster_queue, class_id: None
+        self.parked: Callable[[str, str, bool], None] = lambda queue, class_id, news: None
+        self.cycled: Callable[[Outcome, float], None] = lambda outcome, took_s: None
         self._world = world
         self._client = client
         self._sender = sender
@@ -69,11 +72,13 @@ class Driver:
         self._wake = asyncio.Event()
         self._writes: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_WRITES)
-        self._locks: dict[Key, asyncio.Lock] = {}
-        self._users: Counter[Key] = Counter()
         self._failed: dict[Key, int] = {}
         self._unfit: dict[tuple[str, str], WaitReason] = {}
+        self._finished = False
         self._outbound = Outbound(engine.policy.gates, self._stored)
+        self.notices = Notices(clock, lambda: bool(self._writes))
+        self._said = Said(clock)
+        self._words: dict[tuple[str, str], tuple[WaitReason, str]] = {}
 
     def now(self) -> float:
         return self._clock.now().timestamp()
@@ -89,25 +94,40 @@ class Driver:
         self._wake.set()
 
     async def run(self) -> None:
-        """Decide for ever. Only cancelling ends it; writes that are on their way are let go."""
+        """Decide until finished, or cancelled, which lets go of writes that are on their way."""
+        notices = asyncio.get_running_loop().create_task(self.notices.run())
         try:
-            while True:
+            while not self._finished:
                 await self._next_fact()
                 await self.settle()
         finally:
-            for task in self._writes:
+            for task in (notices, *self._writes):
                 task.cancel()
+
+    async def finish(self) -> None:
+        """Decide no more, and return when all that was decided is written."""
+        self._finished = True
+        self.notices.close()
+        self._wake.set()
+        while self._writes:
+            await asyncio.wait(self._writes)
 
     async def settle(self) -> None:
         """Decide until nothing more comes of it."""
         rest = Rest()
         while True:
             self._wake.clear()
+            began = self._clock.monotonic()
             outcome = self.engine.cycle(self.now())
+            self.cycled(outcome, self._clock.monotonic() - began)
             for decision in outcome.decisions:
                 self._note_class(decision)
-                await self._start(decision)
-            if rest.after(outcome):
+                if isinstance(decision, Wait) and decision.workload.reservation is None:
+                    self.notices.want(decision.workload.key, self._say)
+                else:
+                    self.notices.drop(decision.workload.key)
+                    await self._start(decision)
+            if rest.after(outcome) or self._finished:
                 return
             # Others get a turn between two cycles: answers and news come in.
             await asyncio.sleep(0)
@@ -121,10 +141,18 @@ class Driver:
         if not isinstance(decision, Wait) or decision.requeue not in _CLASS_FAILED or not at[1]:
             return
         if self._unfit.get(at) != decision.reason:
-            if len(self._unfit) >= MOST_CLASSES:
+            if len(self._words) >= MOST_CLASSES:
                 self._unfit.clear()
+                self._words.clear()
+            before = self._words.get(at)
             self._unfit[at] = decision.reason
-            self.parked(*at)
+            self._words[at] = decision.reason, wait_text(decision)
+            self.parked(*at, before is None or before[0] != decision.reason)
+
+    def words(self, cluster_queue: str, class_id: str) -> str:
+        """Why workloads of a class were last found not to fit; "" when nobody knows any more."""
+        known = self._words.get((cluster_queue, class_id))
+        return known[1] if known is not None else ""
 
     async def _next_fact(self) -> None:
         due = self.engine.queues.next_wakeup()
@@ -138,6 +166,21 @@ class Driver:
         finally:
             alarm.cancel()
             fact.cancel()
+
+    async def _say(self, key: Key) -> None:
+        """Tell a Workload why it waits, if it still does."""
+        decision = self.engine.last.get(key)
+        if isinstance(decision, Wait) and not self._repeats(decision):
+            self._said.note(key)
+            await self._start(decision)
+
+    def _repeats(self, decision: Wait) -> bool:
+        """Whether the Workload gives that reason already, in words that are not old."""
+        key = decision.workload.key
+        obj = self._stored(key)
+        said = condition(obj.status.conditions, "QuotaReserved") if obj is not None else None
+        reason = pending_reason(decision.reason, self.engine.policy.gates)
+        return said is not None and said.reason == reason and not self._said.stale(key)
 
     async def _start(self, decision: Decision) -> None:
         await self._room.acquire()
@@ -153,7 +196,7 @@ class Driver:
         """Write what was decided; if that fails, the engine hears of it after a while."""
         key = decision.workload.key
         try:
-            await self._in_turn(key, decision)
+            await self._in_turn(decision)
             self._failed.pop(key, None)
             return
         except _Overtaken as error:
@@ -166,23 +209,17 @@ class Driver:
         for fact in _failures(decision):
             self.tell(fact)
 
-    async def _in_turn(self, key: Key, decision: Decision) -> None:
+    async def _in_turn(self, decision: Decision) -> None:
         """One write about a Workload at a time, each made from what the one before it left."""
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        self._users[key] += 1
-        try:
-            async with lock:
-                await self._write(decision)
-        finally:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key], self._locks[key]
+        async with self._sender.turns.of(*_touched(decision)):
+            await self._write(decision)
 
     async def _write(self, decision: Decision) -> None:
         for _ in range(MOST_TRIES):
             self._check(decision)
             decision = self._as_of_now(decision)
-            effects = _worth_sending(decision, self._outbound.effects(decision, self.now()))
+            effects = self._outbound.effects(decision, self.now())
+            effects = _worth_sending(decision, effects, crowded=self.notices.crowded)
             try:
                 await self._sender.send(effects)
                 return
@@ -193,6 +230,10 @@ class Driver:
 
     def _check(self, decision: Decision) -> None:
         """Whether the decision still speaks of what is there. Raises _Overtaken."""
+        if isinstance(decision, Wait) and decision.workload.reservation is None:
+            obj = self._stored(decision.workload.key)
+            if obj is None or is_true(obj.status.conditions, "QuotaReserved"):
+                raise _Overtaken("the workload waits no more")
         if not isinstance(decision, Admit) or decision.second_pass:
             return
         held = self._world.workload(decision.workload.key)
@@ -269,11 +310,13 @@ def _failures(decision: Decision) -> list[Fact]:
             assert_never(decision)
 
 
-def _worth_sending(decision: Decision, effects: list[Effect]) -> list[Effect]:
+def _worth_sending(decision: Decision, effects: list[Effect], *, crowded: bool) -> list[Effect]:
     """Nothing when a Workload merely goes on waiting: no status changes, so no event either."""
     waits = isinstance(decision, Wait) or (
         isinstance(decision, Preempt) and all(each.leaving for each in decision.victims)
     )
     if waits and not any(isinstance(each, StatusPatch) for each in effects):
         return []
+    if crowded and isinstance(decision, Wait):
+        return [each for each in effects if isinstance(each, StatusPatch)]
     return effects

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from typing import Protocol, assert_never
 
 from kuota.api.base import Json, Key
-from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch
+from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch, spared
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.resources import Resource
 
+from .turns import Turns
 from .world import World
 
 RESOURCES: dict[str, Resource] = {
@@ -42,12 +43,13 @@ class Recorder(Protocol):
 
 
 class Sender:
-    """Carries effects out through a client."""
+    """Carries effects out through a client. `turns` are for whoever thinks before it writes."""
 
     def __init__(self, client: Client, world: World, recorder: Recorder) -> None:
         self._client = client
         self._world = world
         self._recorder = recorder
+        self.turns = Turns()
 
     async def send(self, effects: Iterable[Effect]) -> None:
         """Send them in order; the first failure ends it and is raised.
@@ -56,7 +58,7 @@ class Sender:
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
-        for effect in effects:
+        for effect in spared(effects):
             at = RESOURCES[effect.kind], effect.key
             if isinstance(effect, Event):
                 self._tell(effect)

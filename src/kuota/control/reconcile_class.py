@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from kuota.api.base import Key
-from kuota.bridge.effects import Patch
+from kuota.bridge.lifecycle_class import followers
 
 from .effects import Sender
 from .world import World
-
-_KIND = "WorkloadPriorityClass"
 
 
 class ClassReconciler:
@@ -20,20 +18,17 @@ class ClassReconciler:
         self._sender = sender
 
     async def reconcile(self, key: Key) -> float | None:
-        """Give every unfinished Workload of the class its value, whether it holds quota or not."""
+        """Give the Workloads of the class its value, one after the other."""
         held = self._world.workload_classes.get(key)
         if held is None or held.value is None:
             return None
-        value = held.value.value
-        for each in list(self._world.workloads.values()):
-            newest = self._world.workload(each.key)
-            seen = newest.value if newest is not None else None
-            if seen is None or seen.true("Finished"):
-                continue
-            spec, ref = seen.obj.spec, seen.obj.spec.priority_class_ref
-            named = ref is not None and (ref.kind, ref.name) == (_KIND, key.name)
-            if named and spec.priority != value:
-                version = seen.obj.metadata.resource_version
-                body = {"spec": {"priority": value}}
-                await self._sender.send([Patch(key=each.key, resource_version=version, body=body)])
+        value = held.value
+        stale = [
+            e for e in self._world.workloads.values() if e.value and followers(value, [e.value])
+        ]
+        for each in stale:
+            async with self._sender.turns.of(each.key):
+                newest = self._world.workload(each.key)
+                if newest is not None and newest.value is not None:
+                    await self._sender.send(followers(value, [newest.value]))
         return None

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kuota.api.base import Json, Key
-from kuota.api.rules.job_common import queue_name
+from kuota.api.rules.report import child, text
 from kuota.bridge.draft import Seen
+from kuota.bridge.effects import Create, Effect, Event
+from kuota.bridge.jobs.ancestor import JOB, GroupKind, Nesting, TooDeep, ancestor
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_match import prebuilt_name
 from kuota.bridge.lifecycle_view import Ancestor, JobView, Rules
@@ -14,8 +18,7 @@ from kuota.kube.clock import Clock
 from .effects import Sender
 from .world import World
 
-DEEPEST = 10
-"""How many owners above a job are looked at."""
+FINISHED = "FinishedWorkload"
 
 
 class Unfinished(Exception):
@@ -30,29 +33,61 @@ class JobReconciler:
         self._sender = sender
         self._clock = clock
         self._rules = rules
+        self._finished: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds after which to look again. Raises Unfinished to be called again."""
-        result = job_pass(self.view(key), self._clock.now().timestamp())
-        await self._sender.send(result.effects)
+        async with self._sender.turns.of(*self._names(key)):
+            view = self.view(key)
+            result = job_pass(view, self._clock.now().timestamp())
+            await self._sender.send(self._news(view, result.effects))
         if result.fault:
             raise Unfinished(f"{key}: {result.fault}")
         return result.again_s
+
+    def _names(self, key: Key) -> list[Key]:
+        """The Workloads that the pass may write about, as far as they are there already."""
+        held = self._world.job(key)
+        named = prebuilt_name(held.json, self._rules.gates) if held is not None else ""
+        own = [each.key for each in self._world.workloads_of(key)]
+        return [*own, Key(key.namespace, named)] if named else own
+
+    def _news(self, view: JobView, effects: tuple[Effect, ...]) -> list[Effect]:
+        """The effects without the word, said once already, that the same Workload is finished.
+
+        It ends in two passes: one tells how, the next lets go of it.
+        """
+        uid = text(child(view.job or {}, "metadata").get("uid"))
+        if view.job is None or any(isinstance(each, Create) for each in effects):
+            self._finished.pop(view.key, None)
+        found = []
+        for each in effects:
+            if isinstance(each, Event) and each.reason == FINISHED:
+                if self._finished.get(view.key) == uid:
+                    continue
+                self._finished[view.key] = uid
+            found.append(each)
+        return found
 
     def view(self, key: Key) -> JobView:
         """What the pass looks at."""
         world, held = self._world, self._world.job(key)
         job = held.json if held is not None else None
         namespace = world.namespaces.get(Key("", key.namespace))
-        ancestor, too_deep = self._ancestor(key, job)
+        above, too_deep, nesting = None, False, ""
+        try:
+            above = self._ancestor(key.namespace, job)
+        except Nesting as error:
+            too_deep, nesting = isinstance(error, TooDeep), str(error)
         return JobView(
             key=key,
             job=job,
             workloads=tuple(self._seen(key)),
             prebuilt=self._prebuilt(key, job),
             namespace=namespace.json["metadata"].get("labels") or {} if namespace else None,
-            ancestor=ancestor,
+            ancestor=above,
             nested_too_deep=too_deep,
+            nesting=nesting,
             flavors=world.flavor_objects(),
             classes=world.classes(),
             rules=self._rules,
@@ -66,35 +101,22 @@ class JobReconciler:
         held = self._world.workload(Key(key.namespace, name)) if name else None
         return held.value if held is not None else None
 
-    def _ancestor(self, key: Key, job: Json | None) -> tuple[Ancestor | None, bool]:
-        """The topmost managed Job above this one, and whether there are too many above it.
-
-        An owner of any other kind, or whose uid is not the one referred to, ends the walk.
-        """
-        found: Key | None = None
-        at = job
-        for _ in range(DEEPEST):
-            above = self._owner(key.namespace, at)
-            if above is None:
-                break
-            at = above
-            if queue_name(at) or self._rules.manage_all:
-                found = Key(key.namespace, at["metadata"]["name"])
-        else:
-            return None, self._owner(key.namespace, at) is not None
+    def _ancestor(self, namespace: str, job: Json | None) -> Ancestor | None:
+        """The managed job above this one. Raises Nesting."""
+        if job is None:
+            return None
+        # Jobs are all that is watched; owners of other kinds end the way up.
+        owners, manage_all = self._rules.owners.among([JOB]), self._rules.manage_all
+        found = ancestor(job, owners, partial(self._owner, namespace), manage_all=manage_all)
         if found is None:
-            return None, False
-        unfinished = [each for each in self._seen(found) if not each.true("Finished")]
-        newest = max(unfinished, key=_age, default=None)
-        return Ancestor(key=found, newest=newest), False
+            return None
+        key = Key(namespace, found["metadata"]["name"])
+        unfinished = [each for each in self._seen(key) if not each.true("Finished")]
+        return Ancestor(key=key, newest=max(unfinished, key=_age, default=None))
 
-    def _owner(self, namespace: str, job: Json | None) -> Json | None:
-        for owner in ((job or {}).get("metadata") or {}).get("ownerReferences") or ():
-            if owner.get("controller") and owner.get("kind") == "Job":
-                held = self._world.job(Key(namespace, owner["name"]))
-                if held is not None and held.uid == owner.get("uid"):
-                    return held.json
-        return None
+    def _owner(self, namespace: str, kind: GroupKind, name: str) -> Json | None:
+        held = self._world.job(Key(namespace, name))
+        return held.json if held is not None else None
 
 
 def _age(seen: Seen) -> float:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishes what queues use and whether they are active, and holds on to what is in use.
 
-Each object is written at most once a second, however much happens, and never without a change.
+Each object is written at most once a second, less often the longer it does not come to rest, and
+never without a change.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kuota.api.base import Json, Key
 from kuota.bridge.effects import Effect, Patch, StatusPatch
@@ -28,9 +29,27 @@ from .held import Held
 from .world import World
 
 APART_S = 1.0
-"""Between two writes of one object."""
+"""Between two writes of one object, at least."""
+MOST_APART_S = 3.0
+"""Between two writes of one object that never rests."""
+SETTLE_S = 0.2
+"""Between a change and the first write: what arrives is often admitted a moment later."""
 
 Name = tuple[Resource, Key]
+
+
+class _Written(NamedTuple):
+    """When an object was written, and how long it is left alone after that."""
+
+    at: float
+    apart_s: float
+
+
+def _after(last: _Written | None, now: float) -> _Written:
+    """One more write: one that follows closely upon another makes the next wait longer."""
+    restless = last is not None and now - last.at < 2 * last.apart_s
+    apart_s = min(1.5 * last.apart_s, MOST_APART_S) if last and restless else APART_S
+    return _Written(now, apart_s)
 
 
 class QueueReconciler:
@@ -41,7 +60,7 @@ class QueueReconciler:
         self._engine = engine
         self._sender = sender
         self._clock = clock
-        self._last: dict[Name, float] = {}
+        self._last: dict[Name, _Written] = {}
         self._held_by: dict[Resource, Informer[Any]] = {
             kinds.CLUSTER_QUEUES: world.cluster_queues,
             kinds.LOCAL_QUEUES: world.local_queues,
@@ -66,14 +85,15 @@ class QueueReconciler:
         if finalizers is not None:
             effects.append(Patch(body={"metadata": {"finalizers": finalizers or None}}, **at))
         if effects:
-            self._last[name] = self._clock.monotonic()
+            self._last[name] = _after(self._last.get(name), self._clock.monotonic())
             await self._sender.send(effects)
         return None
 
     def due_in_s(self, name: Name) -> float:
         """How long an object that changes now has to wait for its next write."""
         last = self._last.get(name)
-        return 0.0 if last is None else max(0.0, last + APART_S - self._clock.monotonic())
+        apart_s = last.at + last.apart_s - self._clock.monotonic() if last is not None else 0.0
+        return max(SETTLE_S, apart_s)
 
     def _status(self, resource: Resource, key: Key, held: Held[Any]) -> Json:
         if held.value is None:

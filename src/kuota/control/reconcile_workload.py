@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from kuota.api.base import Key
 from kuota.bridge.draft import Seen
@@ -14,6 +15,7 @@ from kuota.engine.reasons import WaitReason
 from kuota.kube.clock import Clock
 
 from .effects import Sender
+from .notices import Notices
 from .world import World
 
 JITTER = 0.0001
@@ -21,24 +23,47 @@ JITTER = 0.0001
 
 
 class WorkloadReconciler:
-    """Reads the world and what the engine believes; changes neither."""
+    """Reads the world and what the engine believes; changes neither.
+
+    Courtesies go to `notices`; `words` tells why a class of a ClusterQueue did not fit.
+    """
 
     def __init__(
-        self, world: World, engine: Engine, sender: Sender, clock: Clock, rules: Rules
+        self,
+        world: World,
+        engine: Engine,
+        sender: Sender,
+        clock: Clock,
+        rules: Rules,
+        notices: Notices,
+        words: Callable[[str, str], str],
     ) -> None:
         self._world = world
         self._engine = engine
         self._sender = sender
         self._clock = clock
         self._rules = rules
+        self._notices = notices
+        self._words = words
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds after which to look again, None if only a change calls for it."""
-        held = self._world.workload(key)
-        if held is None or held.value is None:
-            return None
-        result = steps(self.view(held.value), self._clock.now().timestamp())
-        await self._sender.send(result.effects)
+        return await self._pass(key, hasty=False)
+
+    async def tell(self, key: Key) -> None:
+        """A pass that also says what is only a courtesy."""
+        await self._pass(key, hasty=True)
+
+    async def _pass(self, key: Key, *, hasty: bool) -> float | None:
+        async with self._sender.turns.of(key):
+            held = self._world.workload(key)
+            if held is None or held.value is None:
+                return None
+            result = steps(self.view(held.value), self._clock.now().timestamp())
+            if result.courtesy and not hasty:
+                self._notices.want(key, self.tell)
+            else:
+                await self._sender.send(result.effects)
         return result.again_s
 
     def view(self, seen: Seen) -> WorkloadView:
@@ -61,6 +86,7 @@ class WorkloadReconciler:
             namespace_matches=queue is None or state.admits(name, obj.metadata.namespace),
             faults=known.faults if known is not None else (),
             failed=self._told_of_its_kind(obj.key),
+            failed_words=self._words(name, known.class_id) if known is not None else "",
             jitter=random.random() * JITTER,
         )
 

@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
-from kuota.api.gates import Gates
+from kuota.api.gates import Gate, Gates
 from kuota.bridge.lifecycle_view import rules
 from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import EventRecorder
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .driver import Driver
 from .effects import Recorder, Sender
 from .facts import Facts
+from .observer import Watched, unwatched
+from .parts import ALL, WRITING, Part, Parts
 from .reconcile_class import ClassReconciler
 from .reconcile_job import JobReconciler
 from .reconcile_queue import Name, QueueReconciler
 from .reconcile_workload import WorkloadReconciler
+from .recovery import PodRecovery
 from .triggers import Triggers
 from .world import World, followed
 
@@ -33,9 +39,16 @@ JOB_WORKERS = 8
 WORKLOAD_WORKERS = 8
 QUEUE_WORKERS = 2
 
+LEAST_SAMPLE_S = 1.0
+"""Between two looks at what LocalQueues have used."""
+
 
 class System:
-    """Kueue's controllers over one client. `run` ends only by being cancelled."""
+    """Kueue's controllers over one client, or those of `parts`.
+
+    The engine follows the facts whatever the parts: without the scheduler it decides nothing, but
+    still knows who waits and who runs. `watched` is asked for every reconciliation before `run`.
+    """
 
     def __init__(
         self,
@@ -45,8 +58,12 @@ class System:
         config: Configuration | None = None,
         gates: Gates | None = None,
         clock: Clock | None = None,
+        parts: Parts = ALL,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.parts = parts
+        self.watched: Watched = unwatched
+        self._working: list[asyncio.Task[None]] = []
         gates = gates or Gates()
         self._events: EventRecorder | None = None
         if recorder is None:
@@ -56,6 +73,9 @@ class System:
         self.sender = Sender(client, self.world, recorder)
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock)
         self.rules = rules(config, gates)
+        self._recovery: PodRecovery | None = None
+        if gates.on(Gate.FailureRecoveryPolicy):
+            self._recovery = PodRecovery(client, recorder, self.clock)
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
         self._jobs: WorkQueue[Key] = WorkQueue(self.clock)
         self._classes: WorkQueue[Key] = WorkQueue(self.clock)
@@ -71,45 +91,109 @@ class System:
         """Whether everything there is was seen at least once."""
         return self.world.synced
 
-    async def run(self) -> None:
-        """Watch, decide and write until cancelled."""
-        self.driver.told = self._triggers.told
-        self.driver.parked = self._triggers.parked
+    async def run(self, leading: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Watch from now on, decide and write once `leading` returns. Only cancelling ends it."""
         self._facts.follow()
-        self._triggers.follow()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(followed(self.world))
-                if self._events is not None:
-                    group.create_task(self._events.run())
+                group.create_task(followed(self.world, self._unwatched()))
                 await self.world.ready()
-                group.create_task(self.driver.run())
-                group.create_task(self._sample())
-                self._serve(group)
+                if leading is not None:
+                    await leading()
+                    # What the one before us admitted last must count before we decide.
+                    await self.world.workloads.caught_up()
+                self._begin(group)
         finally:
-            for queue in (self._workloads, self._jobs, self._classes):
-                queue.close()
-            self._queues.close()
+            self._close()
 
-    def _serve(self, group: asyncio.TaskGroup) -> None:
-        world, sender, clock = self.world, self.sender, self.clock
-        jobs = JobReconciler(world, sender, clock, self.rules)
-        workloads = WorkloadReconciler(world, self.engine, sender, clock, self.rules)
-        classes = ClassReconciler(world, sender)
-        group.create_task(serve(self._jobs, jobs.reconcile, JOB_WORKERS))
-        group.create_task(serve(self._workloads, workloads.reconcile, WORKLOAD_WORKERS))
-        group.create_task(serve(self._classes, classes.reconcile))
-        group.create_task(serve(self._queues, self._queue_reconciler.reconcile, QUEUE_WORKERS))
+    async def finish(self) -> None:
+        """Begin nothing more, and return when what was begun is written, events too.
+
+        The world is still watched: cancel `run` afterwards.
+        """
+        self._close()
+        await self.driver.finish()
+        if self._working:
+            await asyncio.wait(self._working)
+        if self._events is not None:
+            await self._events.flush()
+
+    def _unwatched(self) -> set[Resource]:
+        return set() if Part.JOBS in self.parts else {JOBS}
+
+    def _begin(self, group: asyncio.TaskGroup) -> None:
+        """Look at all that is there, and at every change from now on."""
+        if not self.parts & WRITING:
+            return
+        if Part.CORE in self.parts:
+            # Without the core nobody would take these names off the queues.
+            self.driver.told = self._triggers.told
+            self.driver.parked = self._triggers.parked
+        else:
+            for queue in (self._workloads, self._classes, self._queues):
+                queue.close()
+        if Part.JOBS not in self.parts:
+            self._jobs.close()
+        self._triggers.follow()
+        if self._events is not None:
+            group.create_task(self._events.run())
+        if Part.SCHEDULER in self.parts:
+            group.create_task(self.driver.run())
+            group.create_task(self._sample())
+        if self._recovery is not None and Part.CORE in self.parts:
+            group.create_task(self._recovery.run())
+        self._working = [group.create_task(each) for each in self._served()]
+
+    def _served(self) -> list[Coroutine[Any, Any, None]]:
+        world, sender, clock, watched = self.world, self.sender, self.clock, self.watched
+        found: list[Coroutine[Any, Any, None]] = []
+        if Part.JOBS in self.parts:
+            found.append(self._serve_jobs(JobReconciler(world, sender, clock, self.rules)))
+        if Part.CORE in self.parts:
+            notices, words = self.driver.notices, self.driver.words
+            workloads = WorkloadReconciler(
+                world, self.engine, sender, clock, self.rules, notices, words
+            )
+            classes = ClassReconciler(world, sender)
+            queues = self._queue_reconciler
+            found.append(
+                serve(self._workloads, watched("workload", workloads.reconcile), WORKLOAD_WORKERS)
+            )
+            found.append(serve(self._classes, watched("workloadpriorityclass", classes.reconcile)))
+            found.append(serve(self._queues, watched("queues", queues.reconcile), QUEUE_WORKERS))
+        return found
+
+    async def _serve_jobs(self, reconciler: JobReconciler) -> None:
+        # A Job that is not seen is not a Job that is gone: where Jobs may not be read, none is
+        # touched, nor its Workloads.
+        await self.world.jobs.synced.wait()
+        await serve(self._jobs, self.watched("job", reconciler.reconcile), JOB_WORKERS)
+
+    def _close(self) -> None:
+        for queue in (self._workloads, self._jobs, self._classes, self._queues):
+            queue.close()
+        if self._recovery is not None:
+            self._recovery.close()
+
+    def depths(self) -> dict[str, int]:
+        """How many names wait for each reconciliation."""
+        return {
+            "workload": len(self._workloads),
+            "job": len(self._jobs),
+            "workloadpriorityclass": len(self._classes),
+            "queues": len(self._queues),
+        }
 
     async def _sample(self) -> None:
         """Let LocalQueues forget what they used, where that decides who comes first."""
-        settings = self.engine.policy.admission_fair_sharing
-        if settings is None:
-            return
         while True:
-            await self.clock.sleep(settings.sampling_s)
-            self.engine.sample(self.driver.now())
+            next_s = self.engine.sample(self.driver.now())
+            if next_s is None:
+                return
+            for key in list(self.world.local_queues.keys()):
+                self._mark((LOCAL_QUEUES, key))
             self.driver.nudge()
+            await self.clock.sleep(max(next_s, LEAST_SAMPLE_S))
 
     def _mark(self, name: Name) -> None:
         self._queues.add_after(name, self._queue_reconciler.due_in_s(name))

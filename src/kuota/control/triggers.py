@@ -6,8 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, condition
 from kuota.api.rules.job_common import PRIORITY_CLASS
+from kuota.bridge.changes import (
+    checks_of,
+    flavors_of,
+    let_go,
+    revalued,
+    settled,
+    to_hold,
+)
 from kuota.bridge.draft import Seen
 from kuota.engine.activity import flavor_names
 from kuota.engine.engine import Engine
@@ -18,6 +26,7 @@ from kuota.kube.resources import Resource
 from kuota.kube.workqueue import WorkQueue
 
 from .held import Held
+from .mute import Mute
 from .reconcile_queue import Name
 from .world import World
 
@@ -42,16 +51,19 @@ class Triggers:
         self._jobs = jobs
         self._classes = classes
         self._mark = mark
+        self._mute = Mute()
 
     def follow(self) -> None:
         world = self._world
         world.jobs.observe(self._job)
         world.workloads.observe(self._workload)
         world.namespaces.observe(self._namespace)
+        world.limit_ranges.observe(self._limits)
+        world.runtime_classes.observe(self._limits)
         world.workload_classes.observe(self._class)
         world.local_queues.observe(self._local_queue)
         world.cluster_queues.observe(self._cluster_queue)
-        world.cohorts.observe(lambda old, new: self._mark_all())
+        world.cohorts.observe(self._cohort)
         world.flavors.observe(self._flavor)
         world.checks.observe(self._check)
 
@@ -67,10 +79,21 @@ class Triggers:
             case _:
                 pass
 
-    def parked(self, cluster_queue: str, class_id: str) -> None:
-        """Those who were not tried because one of their class did not fit have to say so."""
-        waiting = self._engine.queues[cluster_queue].ordered()
-        self._add(self._workloads, (each.key for each in waiting if each.class_id == class_id))
+    def parked(self, cluster_queue: str, class_id: str, news: bool) -> None:
+        """Those who were not tried because one of their class did not fit have to say so.
+
+        Unless the reason is `news` to the class, only those do who have not said anything.
+        """
+        if news:
+            waiting = self._engine.queues[cluster_queue].ordered()
+            self._add(self._workloads, (e.key for e in waiting if e.class_id == class_id))
+            return
+
+        def here(key: Key) -> bool:
+            queue = self._engine.queues.queue_of(key)
+            return queue is not None and queue.name == cluster_queue
+
+        self._add(self._workloads, self._mute.take(class_id, here))
 
     def _job(self, old: Change, new: Change) -> None:
         self._jobs.add(_either(old, new).key)
@@ -79,17 +102,43 @@ class Triggers:
         held = _either(old, new)
         if new is not None:
             self._workloads.add(held.key)
+        self._listen(held.key, new)
         for owner in held.json["metadata"].get("ownerReferences") or ():
             if owner.get("controller") and owner.get("kind") == "Job":
                 self._jobs.add(Key(held.key.namespace, owner["name"]))
+
+    def _listen(self, key: Key, new: Held[Seen] | None) -> None:
+        """Keep who waits and has not said why."""
+        known = self._engine.state.workloads.get(key)
+        seen = new.value if new is not None else None
+        said = seen is None or condition(seen.obj.status.conditions, "QuotaReserved") is not None
+        if said or known is None:
+            self._mute.drop(key)
+        else:
+            self._mute.put(key, known.class_id)
 
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
         if _labels(old) != _labels(new):
             self._add(self._jobs, [k for k in list(self._world.jobs.keys()) if k.namespace == name])
+            self._add(self._workloads, self._waiting_in(name))
+
+    def _limits(self, old: Change, new: Change) -> None:
+        """What is counted for pods changed, in one namespace or everywhere, and so may a fault."""
+        self._add(self._workloads, self._waiting_in(_either(old, new).key.namespace))
+
+    def _waiting_in(self, namespace: str) -> list[Key]:
+        """The Workloads without quota in a namespace, "" for all, whom a rule may keep out."""
+        return [
+            each.key
+            for each in self._world.workloads.values()
+            if namespace in ("", each.key.namespace)
+            and each.value is not None
+            and not each.value.reserved
+        ]
 
     def _class(self, old: Change, new: Change) -> None:
-        if new is None:
+        if new is None or not revalued(_json(old), new.json):
             return
         self._classes.add(new.key)
         if old is None:
@@ -107,13 +156,24 @@ class Triggers:
         if _settled(old, new):
             return
         self._queue_changed(_either(old, new).key.name)
-        self._mark_each(kinds.RESOURCE_FLAVORS, self._world.flavors.keys())
-        self._mark_each(kinds.ADMISSION_CHECKS, self._world.checks.keys())
+        before, after = _value(old), _value(new)
+        queues = [each.spec for each in self._engine.state.queues.values()]
+        used = {name for spec in queues for name in flavor_names(spec)}
+        free = let_go(flavors_of(before), flavors_of(after), used)
+        self._mark_each(kinds.RESOURCE_FLAVORS, (Key("", name) for name in free))
+        used = {rule.name for spec in queues for rule in spec.checks}
+        free = let_go(checks_of(before), checks_of(after), used)
+        self._mark_each(kinds.ADMISSION_CHECKS, (Key("", name) for name in free))
         self._mark_all()
+
+    def _cohort(self, old: Change, new: Change) -> None:
+        if not _settled(old, new):
+            self._mark_all()
 
     def _flavor(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
-        self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
+        if new is None or to_hold(_json(old), new.json):
+            self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
         if not _settled(old, new):
             for queue in list(self._engine.state.queues.values()):
                 if name in flavor_names(queue.spec):
@@ -172,11 +232,15 @@ def _either(old: Change, new: Change) -> Held[Any]:
 
 def _settled(old: Change, new: Change) -> bool:
     """Whether only the status changed, which is our own writing."""
-    return old is not None and new is not None and _essence(old) == _essence(new)
+    return settled(_json(old), _json(new))
 
 
-def _essence(held: Held[Any]) -> tuple[Any, bool]:
-    return held.json.get("spec"), bool(held.json["metadata"].get("deletionTimestamp"))
+def _json(change: Change) -> Json | None:
+    return change.json if change is not None else None
+
+
+def _value(change: Change) -> Any:
+    return change.value if change is not None else None
 
 
 def _labels(change: Change) -> Any:

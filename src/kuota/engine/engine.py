@@ -85,7 +85,7 @@ class Engine:
                 return NOBODY
             case LocalQueue():
                 self.state.local_queues[value.key] = value
-                self.history.weigh(value)
+                self.history.open(value, now)
                 self.queues.put_local_queue(value, now)
                 return NOBODY
             case ClusterQueue():
@@ -196,9 +196,11 @@ class Engine:
             self.believe(pending, decided.get(pending.key), now)
         return outcome
 
-    def sample(self, now: Instant) -> None:
-        """Let LocalQueues forget what they used; to be called about once a sampling interval."""
-        self.history.sample(now)
+    def sample(self, now: Instant) -> float | None:
+        """Let LocalQueues forget what they used, those whose time has come; the seconds after
+        which to do so again, None when nothing is remembered.
+        """
+        return self.history.sample(now)
 
     def snapshot(self, now: Instant) -> Snapshot:
         """What the engine believes right now."""

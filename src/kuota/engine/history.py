@@ -29,9 +29,11 @@ class History:
     def use(self, local_queue: Key) -> float:
         return self.ledger.usage(local_queue) if self.ledger is not None else 0.0
 
-    def weigh(self, queue: LocalQueue) -> None:
+    def open(self, queue: LocalQueue, now: Instant) -> None:
+        """Take note of a LocalQueue: its weight, and once what was written down of its use."""
         if self.ledger is not None:
             self.ledger.weigh(queue.key, queue.weight)
+            self.ledger.restore(queue.key, queue.consumed or {}, now)
 
     def forget(self, local_queue: Key) -> None:
         if self.ledger is not None:
@@ -68,13 +70,16 @@ class History:
         if self.ledger is not None:
             self.ledger.drop(workload.local_queue, workload.key)
 
-    def sample(self, now: Instant) -> None:
-        """Let every LocalQueue forget a little, where it is time to."""
+    def sample(self, now: Instant) -> float | None:
+        """Let every LocalQueue forget a little, where it is time to; when it is time again."""
         if self.ledger is None:
-            return
+            return None
+        next_s = self.ledger.sampling_s
         for key in self._state.local_queues:
             if self.ledger.due(key, now):
                 self.ledger.decay(key, self._admitted(key), now)
+            next_s = min(next_s, self.ledger.due_in_s(key, now))
+        return next_s
 
     def _admitted(self, local_queue: Key) -> Requests:
         """What the admitted workloads of a LocalQueue use now, flavors merged."""

@@ -130,6 +130,17 @@ class Ledger:
             return True
         return now >= account.updated + self._policy.sampling_s
 
+    @property
+    def sampling_s(self) -> float:
+        """How far apart two steps of decay are."""
+        return self._policy.sampling_s
+
+    def due_in_s(self, local_queue: Key, now: Instant) -> float:
+        """How long until the next step of decay, penalties aside."""
+        updated = self.updated(local_queue)
+        since_s = max(0.0, now - updated) if updated is not None else self.sampling_s
+        return max(0.0, self.sampling_s - since_s)
+
     def weigh(self, local_queue: Key, weight: float) -> None:
         """Set the weight of a LocalQueue."""
         account = self._account(local_queue)

@@ -105,10 +105,13 @@ class Cohort(Struct):
 
 
 class LocalQueue(Struct):
+    """`consumed` is what its status says it has used, in billionths; None when it says nothing."""
+
     key: Key
     cluster_queue: str = ""
     stop_policy: str = "None"
     weight: float = 1.0
+    consumed: dict[str, int] | None = None
 
 
 class ResourceFlavor(Struct):

@@ -68,6 +68,7 @@ def relevant_change(old: Workload, new: Workload) -> bool:
         or old.reclaimable != new.reclaimable
         or old.allowed_flavors != new.allowed_flavors
         or old.pod_sets != new.pod_sets
+        or old.faults != new.faults
     )
 
 

@@ -2,8 +2,8 @@
 """Proves to an API server who we are, and keeps the proof fresh.
 
 Token files are read again every minute, for tokens are rotated under a running controller.
-Client certificates on disk are loaded again when they change. A plugin is asked again when its
-grant runs out, or when the server no longer takes it.
+Certificates on disk, our own and the authority's, are loaded again when they change. A plugin is
+asked again when its grant runs out, or when the server no longer takes it.
 """
 
 from __future__ import annotations
@@ -37,15 +37,19 @@ class Credentials:
         self._grant: Grant | None = None
         self._asking = asyncio.Lock()
         self._shown: tuple[object, ...] = ()
+        self._trusted: tuple[object, ...] = ()
+        self._trusted_at = clock.monotonic()
         self.generation = 0
         """Grows when the client certificate changes; older connections still show the old one."""
         self.context: ssl.SSLContext | None = None
         if connection.server.startswith("https://"):
             self.context = tls.trusting(connection)
+            self._trusted = _stamp(connection.authority.file)
 
     async def headers(self) -> Headers:
         """What to send with a request made now; also readies the client certificate."""
         await self._refresh_grant()
+        self._trust_authority()
         self._show_certificate()
         proof = self._authorization()
         own = [("Authorization", proof)] if proof else []
@@ -107,6 +111,21 @@ class Credentials:
         if grant is None:
             return False
         return grant.expires is None or self._clock.now() + _EARLY < grant.expires
+
+    def _trust_authority(self) -> None:
+        """Trust a new authority besides those before it: servers change over one by one."""
+        now = self._clock.monotonic()
+        if self.context is None or now - self._trusted_at < FRESH_S:
+            return
+        self._trusted_at = now
+        try:
+            stamp = _stamp(self._connection.authority.file)
+            if stamp != self._trusted:
+                tls.trust(self.context, self._connection.authority)
+                self._trusted = stamp
+        except ConfigError:
+            # It is being replaced, most likely: the next look will tell.
+            return
 
     def _show_certificate(self) -> None:
         """Load the certificate if it changed. While a new one is unusable the old one stays:

@@ -285,6 +285,10 @@ class RestClient:
     async def fetch(self, path: str) -> Any:
         return await self._decoded(requests.fetching(path))
 
+    async def quiet(self) -> None:
+        """Return when none of this client's writes is under way."""
+        await self._sender.quiet()
+
     async def close(self) -> None:
         await self._sender.transport.close()
 

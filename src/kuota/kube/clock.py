@@ -25,6 +25,10 @@ class Clock(Protocol):
         """Return after that long; at once, but not before other tasks had a turn, for <= 0."""
 
 
+# Where there is one, the clock that goes on while the machine sleeps: a lease runs out then, too.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
     """The machine's own time."""
 
@@ -32,7 +36,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.clock_gettime(_STEADY)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds))

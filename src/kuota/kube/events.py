@@ -2,8 +2,9 @@
 """Tells people what happened to an object, as events.k8s.io/v1 Events, without flooding anyone.
 
 The same thing said again becomes a count on the first Event, written once in a while; an object
-about which too much is said is left alone for some time. Events are a courtesy: what cannot be
-sent is dropped, and nobody who records one ever waits.
+about which too much is said is left alone for some time, and a flood of them about many objects
+leaves slowly, so that it never outweighs the writes that matter. Events are a courtesy: what cannot
+be sent is dropped, and nobody who records one ever waits.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .client import Client
 from .clock import Clock, SystemClock, micro_time, within
 from .errors import KubeError, NotFound
 from .event_quota import EventQuota
+from .rate import Rate
 from .resources import EVENTS
 
 MOST_WAITING = 2048
@@ -31,6 +33,10 @@ INTERVAL_S = 60.0
 QUIET_S = 360.0
 """After this long without a repeat, the next one is news again."""
 AT_ONCE = 8
+FLOOD_QPS, BURST = 25.0, 500
+"""How fast a flood leaves, and how many may leave at once before it counts as one."""
+MOST_AT_THE_END = 256
+"""How many that still wait are sent when the process ends, which is not to take long."""
 _NOTE_BYTES = 1024
 _NAME_LENGTH = 253
 _WORD_LENGTH = 128
@@ -76,6 +82,7 @@ class EventRecorder:
         self._instance = (instance or f"{controller}-{socket.gethostname()}")[:_WORD_LENGTH]
         self._clock = clock or SystemClock()
         self._quota = EventQuota(self._clock)
+        self._rate = Rate(self._clock, FLOOD_QPS, BURST)
         self._series: OrderedDict[_Story, _Series] = OrderedDict()
         self._fresh: deque[_Story] = deque()
         self._repeated: dict[_Story, None] = {}
@@ -119,8 +126,12 @@ class EventRecorder:
             await self._rest()
 
     async def flush(self) -> None:
-        """Send all that is known now, counts too; for the end of a process."""
-        await self._send_fresh()
+        """Send what is known now, counts too; for the end of a process."""
+        while len(self._fresh) > MOST_AT_THE_END:
+            self._fresh.popleft()
+            self.dropped += 1
+        while self._fresh:
+            await self._send(AT_ONCE)
         await self._send_counts(early=True)
 
     def _begin(self, story: _Story, now_at: float) -> None:
@@ -157,8 +168,14 @@ class EventRecorder:
 
     async def _send_fresh(self) -> None:
         while self._fresh:
-            some = [self._fresh.popleft() for _ in range(min(AT_ONCE, len(self._fresh)))]
-            await asyncio.gather(*(self._create(story) for story in some))
+            some = min(AT_ONCE, len(self._fresh))
+            for _ in range(some):
+                await self._rate.take()
+            await self._send(some)
+
+    async def _send(self, most: int) -> None:
+        some = [self._fresh.popleft() for _ in range(min(most, len(self._fresh)))]
+        await asyncio.gather(*(self._create(story) for story in some))
 
     async def _send_counts(self, *, early: bool = False) -> None:
         now_at = self._clock.monotonic()

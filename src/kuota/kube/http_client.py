@@ -80,9 +80,10 @@ class HttpTransport:
             if response.status >= 300:
                 body = await response.read()
                 raise response_error(response.status, _lower(response), body)
-            # Not by line: aiohttp's readline gives up past 512 KiB, and objects may be larger.
-            async for chunk in response.content.iter_any():
-                yield chunk
+            with _hung_up(response):
+                # Not by line: aiohttp's readline gives up past 512 KiB, and objects may be larger.
+                async for chunk in response.content.iter_any():
+                    yield chunk
 
     async def close(self) -> None:
         self._closed = True
@@ -174,6 +175,20 @@ class _Pool:
         self._retired = True
         if not self._users:
             await self.session.close()
+
+
+@contextmanager
+def _hung_up(response: aiohttp.ClientResponse) -> Iterator[None]:
+    """Cuts the line of a stream that is left before its end: a goodbye in TLS would need the other
+    side's answer, which nobody waits for, and the socket would stay open until then.
+    """
+    line = response.connection
+    transport = line.transport if line is not None else None
+    try:
+        yield
+    finally:
+        if transport is not None and not response.content.at_eof():
+            transport.abort()
 
 
 @contextmanager

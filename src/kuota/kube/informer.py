@@ -4,6 +4,9 @@
 Nothing is polled. A watch that ends, however it ends, is resumed from the last revision seen;
 when the server no longer knows that revision (410), everything is listed again and only the
 differences are told. Failures are waited out, longer each time, until something succeeds.
+
+A server that does not have the kind at all is told apart from one that does not answer: there
+are no such objects then, and whoever can do without them need not wait.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from kuota.api.base import Json, Key
 from .cache import Cache, Decode, Indexer, Observer
 from .client import Client
 from .clock import Clock, SystemClock
-from .errors import ApiError, Gone, KubeError
+from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
+from .presence import served
 from .requests import PAGE, Selection
 from .resources import Resource, key_of
 from .watch_lines import BOOKMARK, DELETED, Event
@@ -31,6 +35,10 @@ PAUSE = Backoff(base=100, cap=10_000)
 """Waits after failures in a row, in milliseconds."""
 LIVELY_S = 1.0
 """A watch that lived this long did not fail, even if it had nothing to tell."""
+LOOK_AGAIN_S = 30.0
+"""Between two looks for a kind that the server does not have."""
+REMIND_S = 300.0
+"""After this long, a failure that goes on is worth saying again."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,8 +53,9 @@ class Informer(Generic[T]):
     """The objects of one kind as of a moment ago. `run` keeps it up to date until cancelled.
 
     `decode` makes of each object what is kept; it may change the object it is given. `synced` is
-    set once the first list is in: decide nothing before. Observers are called in the order of
-    changes, inside the task that runs the informer, and must not block.
+    set once the first list is in: decide nothing before. `settled` is set then too, or once it is
+    sure that the server has no such kind. Observers are called in the order of changes, inside the
+    task that runs the informer, and must not block.
     """
 
     def __init__(
@@ -63,6 +72,9 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()
+        self.settled = asyncio.Event()
+        self.lacking = False
+        """Whether the server does not have this kind."""
         self.error: KubeError | None = None
         """Why the cache may be stale at present; None while all is well."""
         self._client = client
@@ -74,6 +86,9 @@ class Informer(Generic[T]):
         self._failures = 0
         self._told = False
         self._lived = False
+        self._said_at = 0.0
+        self._watching: asyncio.Future[None] | None = None
+        self._impatient: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -105,27 +120,61 @@ class Informer(Generic[T]):
         while True:
             self._told = self._lived = False
             try:
-                if not self._revision:
-                    await self._relist()
+                if self._impatient or not self._revision:
+                    await self._refresh()
                 await self._follow()
             except KubeError as error:
+                await self._look_for_kind(error)
                 self._explain(error)
-            await self._pause()
+            if not (self._impatient and self.error is None):
+                await self._pause()
+
+    async def caught_up(self) -> None:
+        """Return when the cache holds all that was stored when this was called.
+
+        A watch tells late, and does not say how late. So everything is listed again.
+        """
+        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._impatient.append(reached)
+        if self._watching is not None:
+            self._watching.cancel()
+        await reached
+
+    async def _refresh(self) -> None:
+        served_now, self._impatient = self._impatient, []
+        try:
+            await self._relist()
+        except BaseException:
+            self._impatient += served_now
+            raise
+        for each in served_now:
+            if not each.done():
+                each.set_result(None)
 
     async def _follow(self) -> None:
+        """Watch until the stream ends, or until somebody is impatient."""
         started = self._clock.monotonic()
+        self._watching = watching = asyncio.ensure_future(self._watch())
         try:
-            async with aclosing(self._changes()) as changes:
-                async for event in changes:
-                    self._told = True
-                    self._recover()
-                    self._take(event)
+            await asyncio.wait((watching,))
+            if not watching.cancelled():
+                watching.result()
         except Gone:
             self._revision = ""
             raise
         finally:
+            self._watching = None
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             self._lived = self._clock.monotonic() - started >= LIVELY_S
         self._recover()
+
+    async def _watch(self) -> None:
+        async with aclosing(self._changes()) as changes:
+            async for event in changes:
+                self._told = True
+                self._recover()
+                self._take(event)
 
     def _changes(self) -> AsyncGenerator[Event, None]:
         return self._client.watch(
@@ -163,19 +212,40 @@ class Informer(Generic[T]):
         self._paged = True
         self._cache.keep_only(seen)
         self._revision = revision
+        self.lacking = False
         self.synced.set()
+        self.settled.set()
 
     def _recover(self) -> None:
         if self.error is not None:
             _log.info("watching %s again", self.resource)
             self.error = None
 
+    async def _look_for_kind(self, error: KubeError) -> None:
+        """Find out whether there is such a kind. A server may refuse before it looks for it."""
+        if self.synced.is_set() or not isinstance(error, NotFound | Forbidden):
+            return
+        self.lacking = not await served(self._client, self.resource)
+        if self.lacking:
+            self.settled.set()
+
     def _explain(self, error: KubeError) -> None:
-        """Say once why the cache may be stale, not at every attempt."""
-        known = self.error is not None or isinstance(error, Gone)
-        level = logging.DEBUG if known else logging.WARNING
-        _log.log(level, "watching %s failed: %s", self.resource, error)
+        """Say why the cache may be stale: at first, and once in a while, not at every attempt."""
+        now = self._clock.monotonic()
+        fresh = self.error is None or now - self._said_at >= REMIND_S
+        loud = fresh and not isinstance(error, Gone)
+        if loud:
+            self._said_at = now
+        _log.log(logging.WARNING if loud else logging.DEBUG, "%s", self._words(error))
         self.error = error
+
+    def _words(self, error: KubeError) -> str:
+        if self.lacking:
+            return f"the server has no {self.resource}: looking again every {LOOK_AGAIN_S:.0f} s"
+        if isinstance(error, Forbidden):
+            wanted = "grant get, list and watch on it"
+            return f"not allowed to watch {self.resource}: {wanted}; trying again: {error}"
+        return f"watching {self.resource} failed: {error}"
 
     async def _pause(self) -> None:
         """No pause after a watch that lived, a short one if it told anything, else ever longer."""
@@ -185,4 +255,6 @@ class Informer(Generic[T]):
             self._failures = 1 if self._told else self._failures + 1
         named_s = self.error.retry_after_s if isinstance(self.error, ApiError) else None
         wait_s = max(PAUSE.wait(self._failures) / 1000, named_s or 0.0)
+        if self.lacking:
+            wait_s = LOOK_AGAIN_S
         await self._clock.sleep(wait_s)

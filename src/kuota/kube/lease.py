@@ -70,6 +70,7 @@ class Election:
         self._lease: Json | None = None
         self._seen_at = 0.0
         self._held_until: float | None = None
+        self._fault = ""
 
     def held(self) -> bool:
         """Whether we lead right now."""
@@ -82,7 +83,7 @@ class Election:
 
     async def acquire(self) -> None:
         """Return when this process leads."""
-        while not await self._attempt():
+        while not (await self._attempt_in_time() and self.held()):
             await self._clock.sleep(self._timing.retry_s)
         _log.info("leading %s as %s", self._key, self._identity)
 
@@ -122,6 +123,14 @@ class Election:
         if not await self._attempt() and self.holder not in ("", self._identity):
             self._held_until = self._clock.monotonic()
 
+    async def _attempt_in_time(self) -> bool:
+        """An attempt that takes longer than a lease may be held is worth nothing."""
+        try:
+            return await within(self._clock, self._timing.renew_deadline_s, self._attempt())
+        except TimeoutError:
+            self._complain("no answer in time")
+            return False
+
     async def _attempt(self) -> bool:
         """Take or renew the lease if that is allowed; False when not, or when it did not work."""
         started = self._clock.monotonic()
@@ -132,6 +141,7 @@ class Election:
             await self._explain(error)
             return False
         self._held_until = started + self._timing.renew_deadline_s
+        self._fault = ""
         return True
 
     async def _explain(self, error: KubeError) -> None:
@@ -139,10 +149,17 @@ class Election:
         if isinstance(error, Conflict | AlreadyExists | NotFound):
             try:
                 await self._look()
-                return
+                if self._lease is not None:
+                    return
             except KubeError as later:
                 error = later
-        _log.warning("election on %s: %s", self._key, error)
+        self._complain(str(error))
+
+    def _complain(self, fault: str) -> None:
+        """Say a fault once, not at every attempt."""
+        level = logging.DEBUG if fault == self._fault else logging.WARNING
+        self._fault = fault
+        _log.log(level, "election on %s: %s", self._key, fault)
 
     async def _taken(self) -> bool:
         if self.holder != self._identity or self._lease is None:

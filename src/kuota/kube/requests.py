@@ -239,6 +239,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     timestamps: bool = False
     tail: int | None = None
     since_s: int | None = None
+    since_time: str = ""
     limit_bytes: int | None = None
 
     def query(self) -> dict[str, str]:
@@ -249,7 +250,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
         flags = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
         return (
-            _stated(container=self.container)
+            _stated(container=self.container, sinceTime=self.since_time)
             | {name: "true" for name, wanted in flags.items() if wanted}
             | {name: str(number) for name, number in numbers.items() if number is not None}
         )

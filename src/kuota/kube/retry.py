@@ -8,7 +8,8 @@ nobody knows, so only what is idempotent is repeated. A wait that the server nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from kuota.api.backoff import Backoff
 
@@ -50,6 +51,9 @@ class Sender:
         self._rate = rate
         self._may_write = may_write
         self._turns = asyncio.Semaphore(AT_ONCE)
+        self._writing = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
 
     async def permitted(self, request: HttpRequest) -> None:
         """Return when the request may leave; raises NotWriting when it must not at all."""
@@ -71,13 +75,30 @@ class Sender:
                     raise
             await self._clock.sleep(wait_s)
 
+    async def quiet(self) -> None:
+        """Return when no write is under way."""
+        await self._quiet.wait()
+
     async def _sent(self, request: HttpRequest) -> HttpResponse:
         async with self._turns:
             await self.permitted(request)
-            response = await self.transport.send(request)
+            with self._noted(request):
+                response = await self.transport.send(request)
         if response.status >= 300:
             raise response_error(response.status, response.headers, response.body)
         return response
+
+    @contextmanager
+    def _noted(self, request: HttpRequest) -> Iterator[None]:
+        self._writing += request.writes
+        if request.writes:
+            self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._writing -= request.writes
+            if not self._writing:
+                self._quiet.set()
 
 
 def retry_wait_s(request: HttpRequest, error: ApiError | Unreachable, attempt: int) -> float | None:

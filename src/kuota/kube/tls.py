@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from .config import Connection
+from .config import Connection, Pem
 from .errors import ConfigError
 
 
@@ -18,24 +20,41 @@ def trusting(connection: Connection) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif connection.authority:
-        try:
-            context.load_verify_locations(cadata=connection.authority.read())
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the certificate authority is unusable: {error}") from None
+        trust(context, connection.authority)
     else:
         context.load_default_certs()
     return context
 
 
+def trust(context: ssl.SSLContext, authority: Pem) -> None:
+    """Trust that authority too, on connections made from now on; raises ConfigError."""
+    try:
+        context.load_verify_locations(cadata=authority.read())
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the certificate authority is unusable: {error}") from None
+
+
 def show_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
     """Present this client certificate on connections made from now on; raises ConfigError."""
-    # Python loads keys from files only. The folder is ours alone and gone before we go on.
-    with tempfile.TemporaryDirectory(prefix="kuota-") as folder:
-        cert_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
-        cert_file.write_text(certificate)
-        key_file.touch(mode=0o600)
-        key_file.write_text(key)
-        try:
-            context.load_cert_chain(cert_file, key_file)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the client certificate is unusable: {error}") from None
+    try:
+        with _file(f"{certificate.rstrip()}\n{key}") as path:
+            context.load_cert_chain(path)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise ConfigError(f"the client certificate is unusable: {error}") from None
+
+
+@contextmanager
+def _file(text: str) -> Iterator[str]:
+    """A file with that text for as long as it is needed: Python loads keys from files only."""
+    if hasattr(os, "memfd_create"):
+        # In memory: a key has no business on a disk, and a container's may be read-only.
+        descriptor = os.memfd_create("kuota-tls", os.MFD_CLOEXEC)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            yield f"/proc/self/fd/{descriptor}"
+        return
+    with tempfile.NamedTemporaryFile(prefix="kuota-") as file:
+        file.write(text.encode())
+        file.flush()
+        yield file.name

@@ -21,6 +21,7 @@ from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
 from .columns import dig
 from .documents import Documents
+from .extension import Extension, serves
 from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import Namespaces, tell_failure
@@ -44,7 +45,10 @@ def _now() -> datetime:
 
 
 class ApiServer:
-    """Serves a store. `start` takes up what was under way, `close` ends what it runs."""
+    """Serves a store. `start` takes up what was under way, `close` ends what it runs.
+
+    `extensions` answer for groups of their own; they may be added at any time.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class ApiServer:
         self.store = store
         self.kinds = kinds or builtin_kinds()
         self.roles = Roles(self._team_of)
+        self.extensions: list[Extension] = []
         self._clock = clock
         admission = Admission((run_as_hook, priority_hook(store), *hooks), gates)
         self._rest = Rest(store, self.kinds, admission, self._written)
@@ -110,6 +115,10 @@ class ApiServer:
             return refused(Refused(500, "InternalError", message))
 
     async def _answer(self, request: Request) -> Response:
+        for each in self.extensions:
+            if serves(each, request.path):
+                self._authorize(request.user, each.access(request))
+                return each.answer(request)
         document = self._documents.answer(request)
         if document is not None:
             self._authorize(request.user, Access(verb="get", path=request.path))

@@ -250,9 +250,9 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "PriorityClass": (
         NAME,
         Column("Value", _at("value", absent=0), "integer"),
-        Column("Global-Default", _flag("globalDefault"), "boolean"),
+        Column("Global-Default", lambda obj, now: obj.get("globalDefault") is True, "boolean"),
         AGE,
-        Column("PreemptionPolicy", _at("preemptionPolicy"), wide=True),
+        Column("PreemptionPolicy", _at("preemptionPolicy")),
     ),
     "Lease": (NAME, Column("Holder", _at("spec", "holderIdentity", absent="")), AGE),
     "RuntimeClass": (NAME, Column("Handler", _at("handler")), AGE),

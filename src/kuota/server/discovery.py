@@ -23,7 +23,12 @@ _SUBRESOURCES: dict[str, tuple[tuple[str, ...], tuple[str, str, str] | None]] = 
 
 
 def wants_aggregated(accept: str) -> bool:
-    return "as=APIGroupDiscoveryList" in accept and "v=v2" in accept
+    wanted = {"as=APIGroupDiscoveryList", "v=v2"}
+    return any(wanted <= set(_parameters(each)) for each in accept.split(","))
+
+
+def _parameters(media: str) -> Iterator[str]:
+    return (each.strip() for each in media.split(";"))
 
 
 def aggregated(kinds: Kinds, core: bool) -> Json:

@@ -9,6 +9,7 @@ from kuota.api.base import Json
 from . import discovery
 from .kinds import Kinds
 from .openapi import OpenApi
+from .openapi_v2 import empty_document
 from .requests import JSON, TEXT, Request, Response, answered
 from .status import no_such_path, not_allowed
 
@@ -52,6 +53,8 @@ class Documents:
             raise not_allowed(f"method {request.method[:20]} is not served here")
         if parts[0] in ("api", "apis"):
             return self._discovery(parts, request.headers.get("accept", ""))
+        if parts == ["openapi", "v2"]:
+            return empty_document(request.headers.get("accept", ""))
         return self._other(path, parts)
 
     def _known(self, path: str, parts: list[str]) -> bool:

@@ -26,6 +26,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from .api import LARGEST_BODY, ApiServer
 from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
 from .status import too_large, unauthorized
+from .token_file import TokenFile
 from .tokens import EVERYBODY, Tokens
 
 _PEER = struct.Struct("3i")
@@ -39,7 +40,7 @@ class InsecureAddress(ValueError):
 class HttpServer:
     """Listens for an ApiServer until it is closed."""
 
-    def __init__(self, api: ApiServer, tokens: Tokens) -> None:
+    def __init__(self, api: ApiServer, tokens: Tokens | TokenFile) -> None:
         self._api = api
         self._tokens = tokens
         self._owner = os.getuid()

@@ -61,4 +61,5 @@ def fill_cron_job(cron_job: Json) -> None:
     spec.setdefault("failedJobsHistoryLimit", 1)
     template = dig(spec, "jobTemplate", "spec", "template")
     if template is not None:
+        template.setdefault("metadata", {})
         fill_spec(template.setdefault("spec", {}))

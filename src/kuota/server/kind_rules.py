@@ -43,6 +43,8 @@ def filled_new(kind: Kind, version: Version, obj: Json, gates: Gates) -> Json:
 
 def generate(kind: Kind, obj: Json) -> None:
     """Add to a new object what the server makes up, and nobody is said to have written."""
+    if kind.resource in _WITH_STATUS:
+        obj["status"] = {}
     make = _GENERATE.get(kind.resource)
     if make is not None:
         make(obj)
@@ -87,11 +89,14 @@ def faults(
     return found
 
 
-def _generate_namespace(namespace: Json) -> None:
+def _fill_namespace(namespace: Json) -> None:
     metadata = namespace["metadata"]
     metadata["labels"] = mapped(metadata.get("labels")) | {
         "kubernetes.io/metadata.name": metadata.get("name", "")
     }
+
+
+def _generate_namespace(namespace: Json) -> None:
     namespace["spec"] = {"finalizers": ["kubernetes"]}
     namespace["status"] = {"phase": "Active"}
 
@@ -107,6 +112,18 @@ def _fill_secret(secret: Json) -> None:
 def _fill_priority_class(priority_class: Json) -> None:
     priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
     priority_class.setdefault("value", 0)
+
+
+def _fill_limit_range(limit_range: Json) -> None:
+    """A container's limit is by default its maximum, and its request its limit or its minimum."""
+    for item in mapped(limit_range.get("spec")).get("limits") or ():
+        if item.get("type") != "Container":
+            continue
+        limits = mapped(item.get("max")) | mapped(item.get("default"))
+        requests = mapped(item.get("min")) | limits | mapped(item.get("defaultRequest"))
+        for field, amounts in (("default", limits), ("defaultRequest", requests)):
+            if amounts:
+                item[field] = amounts
 
 
 def _fill_service(service: Json) -> None:
@@ -147,11 +164,15 @@ _FILL: dict[str, Callable[[Json], None]] = {
     "customresourcedefinitions.apiextensions.k8s.io": fill_crd,
     "cronjobs.batch": fill_cron_job,
     "jobs.batch": fill_job,
+    "limitranges": _fill_limit_range,
+    "namespaces": _fill_namespace,
     "pods": fill_pod,
     "priorityclasses.scheduling.k8s.io": _fill_priority_class,
     "secrets": _fill_secret,
     "services": _fill_service,
 }
+# Clients read it before any controller has written it, as they may of a real server's objects.
+_WITH_STATUS = frozenset({"jobs.batch", "cronjobs.batch", "nodes", "resourcequotas"})
 _GENERATE: dict[str, Callable[[Json], None]] = {
     "jobs.batch": generate_job,
     "namespaces": _generate_namespace,
@@ -161,6 +182,8 @@ _REFILL: dict[str, Callable[[Json], None]] = {
     "customresourcedefinitions.apiextensions.k8s.io": fill_crd,
     "cronjobs.batch": fill_cron_job,
     "jobs.batch": _refill_job,
+    "limitranges": _fill_limit_range,
+    "namespaces": _fill_namespace,
     "pods": _refill_pod,
     "priorityclasses.scheduling.k8s.io": _fill_priority_class,
     "secrets": _fill_secret,

@@ -51,8 +51,11 @@ def _builtin(api_version: str, kind: str) -> Schema | None:
     return builtin_schema(api_version, kind)
 
 
-def owned(target: Target, old: Json | None, new: Json, write: Write) -> Json:
-    """The stored object `new` with the record of what this write changed in `old`."""
+def owned(target: Target, old: Json | None, new: Json, write: Write, subresource: str = "") -> Json:
+    """The stored object `new` with the record of what this write changed in `old`.
+
+    `subresource` names one that stands for the object itself, as scale does.
+    """
     kind, version = target.kind, target.version
     before = None if old is None else served_form(kind, old, version.name)
     after = tracked(
@@ -61,7 +64,7 @@ def owned(target: Target, old: Json | None, new: Json, write: Write) -> Json:
         manager=write.manager,
         now=timestamp(write.now),
         schema=schema_of(kind, version),
-        subresource=target.subresource,
+        subresource=target.subresource or subresource,
         reset=_reset(target),
         versions=_Versions(kind),
     )

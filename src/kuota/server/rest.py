@@ -94,11 +94,14 @@ class Rest:
         self._written(target.kind, stored, False)
         return Outcome(stored, tuple(warnings), created=True)
 
-    def replace(self, target: Target, written: Json, write: Write) -> Outcome:
-        """Put the object in the place of the one that is there."""
+    def replace(
+        self, target: Target, written: Json, write: Write, subresource: str = ""
+    ) -> Outcome:
+        """Put the object in the place of the one that is there, asked for by a subresource."""
         old = self.read(target)
         new, warnings = self._admission.updated(target, written, old, write)
-        return self._update(target, old, owned(target, old, new, write), warnings, write)
+        new = owned(target, old, new, write, subresource)
+        return self._update(target, old, new, warnings, write)
 
     def patch(
         self, target: Target, media: str, body: bytes, write: Write, *, force: bool

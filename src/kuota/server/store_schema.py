@@ -126,13 +126,14 @@ def copy_store(source: str, target: str) -> None:
     one list afresh.
     """
     try:
-        with closing(_reading(source)) as origin:
+        with closing(reading(source)) as origin:
             copy_connection(origin, target)
     except sqlite3.Error as error:
         raise StoreError(f"cannot copy {source} to {target}: {error}") from error
 
 
-def _reading(path: str) -> sqlite3.Connection:
+def reading(path: str) -> sqlite3.Connection:
+    """A connection that writes nothing to the store; also to one that another process has open."""
     return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
 
 

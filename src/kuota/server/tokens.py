@@ -18,6 +18,8 @@ from pathlib import Path
 from .requests import ADMINS, User
 
 EVERYBODY = "system:authenticated"
+OWNER = "admin"
+"""Whoever runs the server."""
 
 
 class TokenError(ValueError):
@@ -45,7 +47,7 @@ class Tokens:
         return found
 
 
-def admin_token(path: str | os.PathLike[str], user: str = "admin") -> str:
+def admin_token(path: str | os.PathLike[str], user: str = OWNER) -> str:
     """The token of `user` in the file, which is made with one admin if it is not there.
 
     The file is for its owner's eyes only.

@@ -189,7 +189,7 @@ class Verbs:
             raise not_allowed(f"{verb} is not served on scale")
         plain = Target(target.kind, target.version, target.namespace, target.name)
         scaled = scale.scaled(whole, wanted, path)
-        outcome = self._rest.replace(plain, scaled, self._write(request))
+        outcome = self._rest.replace(plain, scaled, self._write(request), "scale")
         shown = served_form(target.kind, outcome.object, target.version.name)
         return answered(scale.scale_of(shown, path))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -15,8 +16,9 @@ import msgspec
 from kuota import __version__
 from kuota.api.base import Json, Key
 from kuota.api.config.shapes import Configuration
-from kuota.api.gates import Gates
+from kuota.api.gates import Gate, Gates
 from kuota.bridge.lifecycle_view import rules
+from kuota.control.observer import Stored
 from kuota.control.system import System
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
@@ -29,24 +31,38 @@ from kuota.runner.settings import RunnerSettings
 from kuota.server.api import ApiServer
 from kuota.server.certificate import server_context
 from kuota.server.compaction import keep_compacted
+from kuota.server.expiry import keep_expiring
 from kuota.server.http import HttpServer
 from kuota.server.pods import LogOptions
 from kuota.server.store import Durability, Store
-from kuota.server.tokens import Tokens, admin_token
+from kuota.server.token_file import TokenFile
+from kuota.server.tokens import admin_token
+from kuota.visibility.api import VisibilityApi
 
 from . import kubeconfig
 from .arrivals import job_hook
 from .local import local_client
 from .place import Place, Running
+from .visibility import VisibilityExtension
+
+
+class Door(msgspec.Struct, frozen=True):
+    """An address for others, with the admin's own certificate for it."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for. Port 0 is any free one; no nodes means this machine itself.
+    """What the user asked for. Port 0 is that of the last time, or any free one; no nodes means
+    this machine itself; `door` is where others come in, besides loopback.
 
     Where the runner is root, pods that name no user run as `run_as`, and as root only if allowed.
     """
 
     port: int = 0
+    door: Door | None = None
     pretend_gpus: int = 0
     allow_root: bool = False
     run_as: int | None = None
@@ -78,6 +94,7 @@ class Installation:
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
                 group.create_task(keep_compacted(store))
+                group.create_task(keep_expiring(store))
                 for each in self._parts(api):
                     group.create_task(each)
                 calm_collector()
@@ -86,10 +103,12 @@ class Installation:
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
         place = self._place
         token = admin_token(place.tokens)
-        http = HttpServer(api, Tokens.load(place.tokens))
+        http = HttpServer(api, TokenFile(place.tokens))
         stack.push_async_callback(http.close)
-        context = server_context(place.tls, datetime.now(UTC))
-        port = await http.listen(port=self._wishes.port, tls=context)
+        port = await self._listen_here(http)
+        door = self._wishes.door
+        if door is not None:
+            await http.listen(door.host, door.port, door.tls)
         await http.listen_unix(place.socket)
         authority = (place.tls / "server.crt").read_bytes()
         kubeconfig.write(place.kubeconfig, f"https://127.0.0.1:{port}", token, authority)
@@ -97,10 +116,24 @@ class Installation:
         stack.callback(place.retire)
         return port
 
+    async def _listen_here(self, http: HttpServer) -> int:
+        """Listen on loopback, where the last time's kubeconfigs lead to if that port is free."""
+        context = server_context(self._place.tls, datetime.now(UTC))
+        wanted = self._wishes.port or kubeconfig.port_of(self._place.kubeconfig)
+        try:
+            return await http.listen(port=wanted, tls=context)
+        except OSError:
+            if self._wishes.port:
+                raise
+            return await http.listen(tls=context)
+
     def _parts(self, api: ApiServer) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
         self._runner = Runner(client, self._plans(), self._runner_settings())
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
+        if self._wishes.gates.on(Gate.VisibilityOnDemand):
+            lines = VisibilityApi(system.engine, Stored(system.world))
+            api.extensions.append(VisibilityExtension(lines))
         return (self._runner.run(), system.run())
 
     def _plans(self) -> Sequence[NodePlan]:

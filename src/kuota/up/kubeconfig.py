@@ -6,31 +6,65 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
+
+from kuota.api.base import Json
 
 NAME = "kuota"
 
 
 def write(path: Path, server: str, token: str, authority: bytes) -> None:
-    """Write a kubeconfig with one context, trusting the certificate `authority` (PEM).
+    """Write a kubeconfig with one context, trusting the certificate `authority` (PEM)."""
+    replace(path, content(cluster(server, authority), token))
 
-    Replaces what was there, at once and whole.
-    """
-    cluster = {
-        "server": server,
-        "certificate-authority-data": base64.b64encode(authority).decode(),
-    }
-    content = {
+
+def cluster(server: str, authority: bytes) -> Json:
+    """Where a server is. Without an authority, those that the machine trusts are trusted."""
+    found: Json = {"server": server}
+    if authority:
+        found["certificate-authority-data"] = base64.b64encode(authority).decode()
+    return found
+
+
+def cluster_of(path: Path) -> Json | None:
+    """The server that a kubeconfig written here leads to, None if there is no such file."""
+    try:
+        found: Json = yaml.safe_load(path.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
+        return None
+    return found
+
+
+def port_of(path: Path) -> int:
+    """The port that a kubeconfig written here leads to, 0 if there is none."""
+    try:
+        return urlsplit(str((cluster_of(path) or {}).get("server", ""))).port or 0
+    except ValueError:
+        return 0
+
+
+def content(cluster: Json, token: str, namespace: str = "") -> str:
+    """The text of a kubeconfig with one context."""
+    context: Json = {"cluster": NAME, "user": NAME}
+    if namespace:
+        context["namespace"] = namespace
+    whole = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": NAME,
         "clusters": [{"name": NAME, "cluster": cluster}],
         "users": [{"name": NAME, "user": {"token": token}}],
-        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME}}],
+        "contexts": [{"name": NAME, "context": context}],
     }
+    return yaml.safe_dump(whole, sort_keys=False)
+
+
+def replace(path: Path, text: str) -> None:
+    """Put the text in the place of what was there, at once and whole, for its owner alone."""
     temporary = path.with_suffix(".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        yaml.safe_dump(content, file, sort_keys=False)
+        file.write(text)
     temporary.replace(path)

@@ -16,8 +16,8 @@ from kuota.api.names import label_value
 from kuota.api.priority import DEFAULT_CLASS, ClassMissing, pod_priority, workload_priority
 from kuota.api.rules.job import MIN_PARALLELISM, pod_count
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, queue_name
-from kuota.api.rules.metadata import PREFIX, annotation, label
-from kuota.api.rules.report import child, text, whole
+from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX, annotation, elastic, label
+from kuota.api.rules.report import child, integer, text, whole
 from kuota.api.workload import PriorityClassRef
 
 from .names import workload_name
@@ -29,6 +29,7 @@ INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 JOB_UID = f"{PREFIX}job-uid"
 GATED_BY = f"{PREFIX}admission-gated-by"
 FINALIZER = f"{PREFIX}resource-in-use"
+SLICE_NAME = f"{PREFIX}workload-slice-name"
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 _IDENTITY = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid", "job-name"})
 
@@ -120,27 +121,31 @@ def _metadata(job: Json, meta: Json, name: str, uid: str, gates: Gates) -> Json:
         "blockOwnerDeletion": True,
     }
     named = {JOB_UID: uid} if uid and not label_value(uid) else {}
+    slices = elastic(job, gates)
+    extra = str(integer(meta.get("generation")) or 0) if slices else ""
+    short = gates.on(Gate.ShortWorkloadNames)
+    made = workload_name("Job", "batch", name, uid, extra, short=short)
+    notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if slices else {})
     return _present(
         {
-            "name": workload_name(
-                "Job", "batch", name, uid, short=gates.on(Gate.ShortWorkloadNames)
-            ),
+            "name": made,
             "namespace": text(meta.get("namespace")) or None,
             "creationTimestamp": meta.get("creationTimestamp"),
             "labels": named or None,
-            "annotations": _annotations(job) or None,
+            "annotations": notes or None,
             "ownerReferences": [owner],
             "finalizers": [FINALIZER],
         }
     )
 
 
-def _annotations(job: Json) -> dict[str, str]:
+def _annotations(job: Json, gates: Gates) -> dict[str, str]:
     given = child(job, "metadata", "annotations")
+    gated = gates.on(Gate.AdmissionGatedBy)
     return {
         key: value
         for key, value in given.items()
-        if isinstance(value, str) and (key.startswith(_PROVISIONING) or key == GATED_BY)
+        if isinstance(value, str) and (key.startswith(_PROVISIONING) or (gated and key == GATED_BY))
     }
 
 

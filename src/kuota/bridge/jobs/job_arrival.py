@@ -16,6 +16,7 @@ from kuota.engine.activity import MULTIKUEUE
 from kuota.engine.model import Struct
 
 from ..lifecycle_view import Rules
+from .ancestor import Lookup, OwnerMissing, ancestor
 from .batch_job import DEFAULT_QUEUE
 
 NATIVE = "kubernetes.io/job-controller"
@@ -53,6 +54,21 @@ def arrived(job: Json, found: Arrival) -> Json:
     if gates.on(Gate.MultiKueue) and found.sent_away and native:
         job = _with(job, managedBy=MULTIKUEUE)
     return _gated(job) if elastic(job, gates) else job
+
+
+def nested(job: Json, rules: Rules, look_up: Lookup, *, lenient: bool = False) -> bool:
+    """Whether a managed job is above this one. Raises Nesting.
+
+    `lenient` does not ask for the owners of a job on its way out, who may be gone before it.
+    """
+    leaving = bool(child(job, "metadata").get("deletionTimestamp"))
+    tolerated = lenient and rules.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads)
+    try:
+        return ancestor(job, rules.owners, look_up, manage_all=rules.manage_all) is not None
+    except OwnerMissing:
+        if leaving and tolerated:
+            return True
+        raise
 
 
 def held_back(job: Json, found: Arrival) -> bool:

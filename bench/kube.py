@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m bench.kube [--full]`: Kueue's baseline shape on a real API server.
+
+Everything is on this machine: etcd, API server, `kuota controller`, and the load. Prints what
+Kueue's own suite looks at, and what it costs. Needs the programs that `make kube` provides; without
+them it says so and ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Coroutine
+from pathlib import Path
+from time import perf_counter
+
+from cluster.kube_install import install_crds
+from cluster.kube_server import KubeServer, free_port, programs
+from kuota.kube.http_client import HttpTransport, http_client
+from kuota.kube.requests import fetching
+
+from .kube_load import Load, furnish
+from .shapes import BASELINE, Kind, Shape
+
+_KUOTA = str(Path(sys.executable).with_name("kuota"))
+_SCALE = 10
+_LINE = re.compile(r"^apiserver_request_total\{(.*)\} ([0-9.e+]+)$")
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
+_NO_CLAIM = 3
+
+
+def scaled(shape: Shape, down: int) -> Shape:
+    """The same queues and pace, with fewer workloads each."""
+    few = tuple(
+        Kind(**{f: getattr(k, f) for f in k.__struct_fields__} | {"count": k.count // down})
+        for k in shape.kinds
+    )
+    return Shape(name=shape.name, cohorts=shape.cohorts, queues=shape.queues, kinds=few)
+
+
+class Controller:
+    """`kuota controller` as a process, with core and scheduler and nothing else."""
+
+    def __init__(self, server: KubeServer) -> None:
+        config = server.folder / "config.json"
+        metrics, health = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        config.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+                    "kind": "Configuration",
+                    "leaderElection": {"leaderElect": False},
+                    "metrics": {"bindAddress": metrics},
+                    "health": {"healthProbeBindAddress": health},
+                    "internalCertManagement": {"enable": False},
+                }
+            )
+        )
+        command = [_KUOTA, "controller", "--parts", "core,scheduler", "--plain-metrics"]
+        command += ["--config", str(config), "--kubeconfig", str(server.kubeconfig)]
+        self._log = server.folder / "controller.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+    async def ended(self) -> None:
+        """Raise, with what it said last, should the controller end by itself."""
+        await asyncio.to_thread(self._process.wait)
+        raise RuntimeError(f"the controller ended:\n{self._log.read_text()[-3000:]}")
+
+    def cpu_s(self) -> float:
+        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+
+    def peak_mib(self) -> float:
+        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 1024
+        raise LookupError("the controller has ended")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait(30)
+
+
+async def counted(transport: HttpTransport) -> Counter[tuple[str, str]]:
+    """The requests that the API server has answered, by verb and resource."""
+    found: Counter[tuple[str, str]] = Counter()
+    answer = await transport.send(fetching("/metrics"))
+    for line in answer.body.decode().splitlines():
+        if match := _LINE.match(line):
+            labels = dict(_LABEL.findall(match[1]))
+            resource = labels.get("resource", "")
+            resource += f"/{labels['subresource']}" if labels.get("subresource") else ""
+            found[labels.get("verb", ""), resource] += int(float(match[2]))
+    return found
+
+
+async def first(*ways: Coroutine[None, None, None]) -> None:
+    """Return when one of them does, and give the others up."""
+    tasks = [asyncio.create_task(each) for each in ways]
+    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in rest:
+        task.cancel()
+    for task in done:
+        task.result()
+
+
+async def measured(server: KubeServer, shape: Shape) -> None:
+    await install_crds(server.connection())
+    client, transport = http_client(server.connection()), HttpTransport(server.connection())
+    controller = Controller(server)
+    try:
+        await furnish(client, shape)
+        before, server_cpu_s = await counted(transport), server.cpu_s("kube-apiserver")
+        controller_cpu_s, begin = controller.cpu_s(), perf_counter()
+        load = Load(client, shape)
+        await first(load.run(), controller.ended())
+        wall_s = perf_counter() - begin
+        controller_cpu_s = controller.cpu_s() - controller_cpu_s
+        server_cpu_s = server.cpu_s("kube-apiserver") - server_cpu_s
+        report(shape, load, wall_s, controller_cpu_s, server_cpu_s, controller.peak_mib())
+        report_requests(shape, await counted(transport) - before)
+    finally:
+        controller.stop()
+        await transport.close()
+        await client.close()
+
+
+def report(
+    shape: Shape, load: Load, wall_s: float, cpu_s: float, server_cpu_s: float, peak_mib: float
+) -> None:
+    count = shape.workloads
+    print(f"wall time                 {wall_s:10.1f} s")
+    print(f"admissions                {count / wall_s:10.1f} a second")
+    for name, waits in sorted(load.waits_s.items()):
+        print(f"time to admission, {name:<7}{statistics.mean(waits):10.1f} s on average")
+    print(f"evictions                 {load.evictions:10d}")
+    print(f"controller CPU            {cpu_s / count * 1000:10.2f} s per 1000 workloads")
+    print(f"controller memory         {peak_mib:10.0f} MiB at its peak")
+    print(f"API server CPU            {server_cpu_s:10.1f} s")
+
+
+def report_requests(shape: Shape, requests: Counter[tuple[str, str]]) -> None:
+    writes = {at: n for at, n in requests.items() if at[0] in _WRITES}
+    print(f"writes                    {sum(writes.values()) / shape.workloads:10.2f} a workload")
+    for (verb, resource), number in sorted(writes.items(), key=lambda each: -each[1]):
+        print(f"  {verb:<7}{resource:<32}{number:>8}")
+
+
+def main(arguments: list[str]) -> int:
+    full = "--full" in arguments
+    shape = BASELINE if full else scaled(BASELINE, _SCALE)
+    try:
+        found = programs()
+    except subprocess.CalledProcessError:
+        return _NO_CLAIM
+    print(f"{shape.name}: {shape.workloads} workloads in {shape.cohorts * shape.queues} queues")
+    with tempfile.TemporaryDirectory(prefix="kuota-bench-") as folder:
+        server = KubeServer(Path(folder), found)
+        server.start()
+        try:
+            asyncio.run(measured(server, shape))
+        finally:
+            server.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,13 @@
+{{- /* The labels by which Services and the Deployment find pods. */ -}}
+{{- define "kuota.selected" -}}
+app.kubernetes.io/component: controller
+app.kubernetes.io/name: kueue
+control-plane: controller-manager
+{{- end }}
+
+{{- /* The image, by tag or by digest. */ -}}
+{{- define "kuota.image" -}}
+{{- $image := .Values.controllerManager.manager.image -}}
+{{- $tag := $image.tag | default .Chart.AppVersion -}}
+{{- $image.repository }}{{ contains ":" $tag | ternary "@" ":" }}{{ $tag -}}
+{{- end }}

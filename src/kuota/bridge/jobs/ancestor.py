@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The managed job above a job, if there is one: it queues for both.
+
+Controller references are followed upward, as far as kinds are known. Kinds of integrations that
+are switched off are followed too, but do not queue for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kuota.api.base import Json, Struct
+from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
+from kuota.api.rules.job_common import queue_name
+from kuota.api.rules.report import child, elements, mapping, text
+
+DEEPEST = 10
+"""How many owners above a job are looked at."""
+
+GroupKind = tuple[str, str]
+
+JOB: GroupKind = ("batch", "Job")
+_REPLICA_SET: GroupKind = ("apps", "ReplicaSet")
+
+
+class Nesting(Exception):
+    """The owners of a job cannot be followed to the top."""
+
+
+class TooDeep(Nesting):
+    """There are more owners above a job than anybody looks at."""
+
+
+class OwnerMissing(Nesting):
+    """An owner of a known kind does not exist, or does not yet."""
+
+
+class Owners(Struct):
+    """Kinds of owners: those that are followed, and of them those that may be managed."""
+
+    followed: frozenset[GroupKind] = frozenset({JOB})
+    managed: frozenset[GroupKind] = frozenset({JOB})
+
+    def among(self, kinds: Iterable[GroupKind]) -> Owners:
+        """The same, of these kinds only: others cannot be looked up."""
+        chosen = frozenset(kinds)
+        return Owners(followed=self.followed & chosen, managed=self.managed & chosen)
+
+
+def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners:
+    """The owners that a configuration of integrations makes known."""
+    others = {_group_kind(found) for found in map(GroupVersionKind.parse, external) if found}
+    enabled = {_group_kind(FRAMEWORKS[name]) for name in frameworks if name in FRAMEWORKS}
+    every = {_group_kind(kind) for kind in FRAMEWORKS.values()}
+    return Owners(
+        followed=frozenset({*every, *others, _REPLICA_SET}),
+        managed=frozenset({*enabled, *others}),
+    )
+
+
+Lookup = Callable[[GroupKind, str], Json | None]
+"""Finds an owner by kind and name in the namespace of the job."""
+
+
+def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) -> Json | None:
+    """The topmost owner that is managed: that has a queue name, or any with `manage_all`.
+
+    Raises Nesting.
+    """
+    found: Json | None = None
+    seen = {_uid(job)} - {""}
+    at = job
+    for depth in range(DEEPEST + 1):
+        above = _above(at, owners, look_up)
+        if above is None:
+            return found
+        if depth == DEEPEST:
+            raise TooDeep("the job is nested too deep")
+        kind, at = above
+        if _uid(at) in seen:
+            raise Nesting("the owners of the job own each other")
+        seen.add(_uid(at))
+        if kind in owners.managed and (manage_all or queue_name(at)):
+            found = at
+    return found
+
+
+def _above(job: Json, owners: Owners, look_up: Lookup) -> tuple[GroupKind, Json] | None:
+    """The controller of a job; None when it has none, of a known kind, and of that uid."""
+    for each in elements(child(job, "metadata").get("ownerReferences")):
+        owner = mapping(each)
+        group = text(owner.get("apiVersion")).rpartition("/")[0]
+        kind = group, text(owner.get("kind"))
+        if not owner.get("controller") or kind not in owners.followed:
+            continue
+        name = text(owner.get("name"))
+        found = look_up(kind, name)
+        if found is None:
+            raise OwnerMissing(f"{kind[1]} {name}, the owner of the job, does not exist")
+        return (kind, found) if _uid(found) == text(owner.get("uid")) else None
+    return None
+
+
+def _uid(obj: Json) -> str:
+    return text(child(obj, "metadata").get("uid"))
+
+
+def _group_kind(kind: GroupVersionKind) -> GroupKind:
+    return kind.group, kind.kind

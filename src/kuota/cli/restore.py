@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota restore`: let this machine's control plane go on from a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything.")
+def command(file: Path, state: Path | None) -> None:
+    """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
+
+    Not while it runs. The objects that were there are kept in a file beside; the next `kuota up`
+    takes up what FILE holds, and ends processes whose pods it does not know. Exit status 1 if
+    nothing was changed.
+    """
+    from datetime import UTC, datetime
+
+    from kuota.server.store_copies import restore
+    from kuota.server.store_errors import StoreError
+    from kuota.up.place import Place, default_place
+
+    place = Place(state) if state is not None else default_place()
+    running = place.running()
+    if running is not None:
+        raise click.ClickException(
+            f"it runs from {place.root} (pid {running.pid}): end it with `kuota down` first"
+        )
+    place.prepare()
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    try:
+        old = restore(str(file), str(place.store), stamp)
+    except (StoreError, OSError) as error:
+        raise click.ClickException(f"nothing was restored: {error}") from error
+    click.echo(f"Restored {file} to {place.store}; `kuota up` goes on from there.")
+    if old is not None:
+        click.echo(f"  what was there: {old}")

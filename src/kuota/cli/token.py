@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota token`: let others use the control plane of this machine, and take that back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kuota.server.token_file import TokenFile
+    from kuota.up.place import Place
+
+_STATE = click.option(
+    "--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything."
+)
+_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group("token")
+def command() -> None:
+    """Let others use the control plane of this machine, and take that back.
+
+    A running control plane knows of changes at once. People on the same machine may also use its
+    Unix socket, without a token: there their uid says who they are.
+    """
+
+
+@command.command("create")
+@click.argument("user")
+@click.option("--team", "teams", multiple=True, metavar="NAME", help="May be repeated.")
+@click.option("--admin", is_flag=True, help="May do everything.")
+@click.option("--uid", default="", metavar="NUMBER", help="Whose processes; else USER's, if any.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Where commands look first.")
+@click.option("--server", default="", metavar="URL", help="As others reach it: `up --address`.")
+@click.option(
+    "--certificate-authority", "authority", type=_FILE, help="Who signed that server's certificate."
+)
+@click.option("--out", type=_FILE, help="Write the kubeconfig there, for USER only.")
+@_STATE
+def create(
+    user: str,
+    teams: tuple[str, ...],
+    admin: bool,
+    uid: str,
+    namespace: str,
+    server: str,
+    authority: Path | None,
+    out: Path | None,
+    state: Path | None,
+) -> None:
+    """Give USER a token, and print a kubeconfig with it.
+
+    Members of a team work in the namespaces with the label kuota.dev/team=NAME.
+
+    \b
+    Examples:
+      kuota token create ann --team vision -n vision --out ann.kubeconfig
+      kubectl label namespace vision kuota.dev/team=vision
+    """
+    from kuota.server.requests import ADMINS
+    from kuota.up import kubeconfig
+
+    place = _place(state)
+    cluster = kubeconfig.cluster_of(place.kubeconfig)
+    if server:
+        cluster = kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
+    elif cluster is None:
+        raise click.ClickException(f"{place.kubeconfig} is not there yet: start `kuota up` first")
+    if out is not None and out.exists():
+        raise click.ClickException(f"{out} is there already; name another file")
+    groups = [*teams, *([ADMINS] if admin else [])]
+    token = _given(_tokens(place), user, groups, uid or _uid_of(user))
+    content = kubeconfig.content(cluster, token, namespace)
+    if out is None:
+        click.echo(content, nl=False)
+    else:
+        _write(out, content, user)
+
+
+@command.command("list")
+@_STATE
+def list_(state: Path | None) -> None:
+    """Show who has a token, and what they may do. Tokens themselves are not shown."""
+    from .columns import show
+
+    rows = [
+        [each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"]
+        for each in _tokens(_place(state)).holders()
+    ]
+    show(["id", "user", "uid", "groups"], rows)
+
+
+@command.command("revoke")
+@click.argument("user", default="")
+@click.option("--id", "id_", default="", metavar="ID", help="Only this one, as `list` shows it.")
+@_STATE
+def revoke(user: str, id_: str, state: Path | None) -> None:
+    """Take the tokens of USER away. What they asked for already goes on."""
+    if bool(user) == bool(id_):
+        raise click.UsageError("say whose: a USER, or one token by --id")
+    place = _place(state)
+    tokens = _tokens(place)
+    gone = tokens.revoke(user, id_)
+    if not gone:
+        raise click.ClickException(f"no token of {user or id_}; see `kuota token list`")
+    for each in gone:
+        click.echo(f"token {each.id} of {each.user} revoked")
+    _keep_owner(place, tokens)
+
+
+def _place(state: Path | None) -> Place:
+    from kuota.up.place import Place, default_place
+
+    return Place(state) if state is not None else default_place()
+
+
+def _tokens(place: Place) -> TokenFile:
+    """The token file, which is made if this comes before the first start."""
+    from kuota.server.token_file import TokenFile
+    from kuota.server.tokens import TokenError, admin_token
+
+    place.prepare()
+    try:
+        admin_token(place.tokens)
+        return TokenFile(place.tokens)
+    except PermissionError:
+        raise click.ClickException(f"{place.tokens} is not yours to read: ask its owner") from None
+    except (OSError, TokenError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _given(tokens: TokenFile, user: str, groups: list[str], uid: str) -> str:
+    from kuota.server.tokens import TokenError
+
+    try:
+        return tokens.give(user, groups, uid)
+    except TokenError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _keep_owner(place: Place, tokens: TokenFile) -> None:
+    """Give whoever runs this a new token where the old one was revoked."""
+    from kuota.server.requests import ADMINS
+    from kuota.server.tokens import OWNER
+    from kuota.up import kubeconfig
+
+    if any(each.user == OWNER for each in tokens.holders()):
+        return
+    token = tokens.give(OWNER, [ADMINS])
+    cluster = kubeconfig.cluster_of(place.kubeconfig)
+    if cluster is not None:
+        kubeconfig.replace(place.kubeconfig, kubeconfig.content(cluster, token))
+    click.echo(f"{OWNER} has a new one, in {place.kubeconfig}")
+
+
+def _uid_of(user: str) -> str:
+    """The uid of the machine's user of that name, "" if there is none. Never that of root."""
+    import pwd
+
+    try:
+        uid = pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError):
+        return ""
+    return str(uid) if uid else ""
+
+
+def _write(path: Path, content: str, user: str) -> None:
+    """A new file that only the user can read, where we may give it away, else only we."""
+    import os
+
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+        uid = _uid_of(user)
+        if uid and os.geteuid() == 0:
+            os.fchown(descriptor, int(uid), -1)
+    click.echo(f"wrote {path}")

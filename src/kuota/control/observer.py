@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets somebody watch along: what was decided, and what became of Workloads. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from kuota.api.base import Json, Key
+from kuota.api.workload import Workload
+from kuota.bridge.draft import Seen
+from kuota.engine.decisions import Outcome
+from kuota.kube import resources as kinds
+from kuota.kube.clock import Clock
+from kuota.kube.resources import Resource
+from kuota.kube.workqueue import Reconcile
+
+from .driver import Driver
+from .held import Held
+from .world import World
+
+N = TypeVar("N", bound=Hashable)
+
+_RESOURCES: dict[str, Resource] = {
+    each.kind: each
+    for each in (kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES, kinds.COHORTS, kinds.WORKLOADS)
+}
+
+
+class Observer(Protocol):
+    """Whoever counts. Called by the task that owns the engine, and must not wait for anything."""
+
+    def cycle(self, outcome: Outcome, took_s: float) -> None:
+        """The engine decided."""
+
+    def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
+        """A Workload is no longer as it was. Without `old` it is new, or new to us."""
+
+    def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
+        """A Workload was made, so long after its job."""
+
+
+class Watched(Protocol):
+    """Makes of a reconciliation one that somebody counts."""
+
+    def __call__(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
+        """The same reconciliation, watched."""
+
+
+def unwatched(controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
+    """Nobody counts."""
+    return reconcile
+
+
+class Stored:
+    """The objects of a world, for an observer to look up."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def metadata(self, kind: str, key: Key) -> Json:
+        """The metadata of a queue, cohort or workload; empty when there is none such."""
+        found = self._world.json(_RESOURCES[kind], key)
+        metadata: Json = found["metadata"] if found is not None else {}
+        return metadata
+
+    def workloads(self) -> Iterator[Workload]:
+        """Every Workload that could be read."""
+        return (each.value.obj for each in self._world.workloads.values() if each.value)
+
+
+def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:
+    """Tell the observer of everything from now on. What is there already is not news."""
+    news = _News(observer, world, clock)
+    world.workloads.observe(news.changed)
+    news.live = True
+    driver.cycled = observer.cycle
+
+
+class _News:
+    """Changes of Workloads, as an observer wants them."""
+
+    def __init__(self, observer: Observer, world: World, clock: Clock) -> None:
+        self.live = False
+        self._observer = observer
+        self._world = world
+        self._clock = clock
+
+    def changed(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+        before, after = _workload(old), _workload(new)
+        now = self._clock.now().timestamp()
+        self._observer.changed(before, after, now)
+        if (
+            old is None
+            and after is not None
+            and self.live
+            and self._world.workloads.synced.is_set()
+        ):
+            ordered = self._job_creation(after)
+            if ordered is not None:
+                self._observer.created(after, kinds.JOBS.kind, now - ordered.timestamp())
+
+    def _job_creation(self, workload: Workload) -> datetime | None:
+        """When the job was created whose first state the Workload was made from."""
+        for owner in workload.metadata.owner_references or ():
+            if owner.controller and owner.kind == kinds.JOBS.kind:
+                held = self._world.job(Key(workload.metadata.namespace, owner.name))
+                metadata = held.json["metadata"] if held is not None else {}
+                if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
+                    return datetime.fromisoformat(metadata["creationTimestamp"])
+        return None
+
+
+def _workload(held: Held[Seen] | None) -> Workload | None:
+    return held.value.obj if held is not None and held.value is not None else None

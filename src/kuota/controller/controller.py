@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that one process of the controller runs, from its start to its stop.
+
+Order of starting: probes, webhooks, then what has to be loaded first. Order of stopping: nothing
+new is begun, what was begun is finished, then no write may leave any more, then the lease is given
+back, and last of all the servers go: others may still be asked to use them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from kuota.api.config.shapes import ClientConnection, LeaderElection
+from kuota.api.gates import Gate
+from kuota.control.parts import WRITING, Part
+from kuota.kube.clock import SystemClock, within
+from kuota.kube.errors import KubeError
+from kuota.memory import calm_collector
+from kuota.metrics.runtime import Runtime
+
+from .address import address
+from .clients import Clients
+from .flags import Settings
+from .leadership import Leadership, leadership
+from .metrics import MetricsPart
+from .probes import Check, Probes
+from .visibility import VisibilityPart
+from .webhooks import WebhookPart
+
+if TYPE_CHECKING:
+    from kuota.control.system import System
+
+FINISH_S = 0.3
+"""How long a stop waits for what was begun."""
+QUIET_S = 0.1
+"""How long it waits for writes that are on their way after that."""
+
+_log = logging.getLogger(__name__)
+
+
+class Controller:
+    """One process. `run` returns after a stop, and raises `leadership.Lost` when it must end.
+
+    `on_lost` is called at the very moment when that is known.
+    """
+
+    def __init__(self, settings: Settings, on_lost: Callable[[], None] | None = None) -> None:
+        self._settings = settings
+        self._on_lost = on_lost
+        self._clock = SystemClock()
+        self._leadership: Leadership | None = None
+        self._runtime = Runtime(self._clock)
+        self._clients = Clients(
+            settings.connection,
+            settings.config.client_connection or ClientConnection(),
+            self._may_write,
+            self._runtime,
+            self._clock,
+        )
+        self._system: System | None = None
+        self._made: asyncio.Future[System] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+        self.ready: dict[str, Check] = {"running": self._running}
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set."""
+        _log.info(
+            "starting %s of %s in namespace %s",
+            ", ".join(sorted(self._settings.parts)),
+            self._settings.connection.server,
+            self._settings.namespace,
+        )
+        for each in self._settings.without_effect:
+            _log.info("%s has no effect here", each)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._clients.close)
+            await self._probe(stack)
+            async with asyncio.TaskGroup() as group:
+                if self._settings.parts & WRITING:
+                    self._leadership = self._elected()
+                serving = [group.create_task(each) for each in self._serving()]
+                writing = [group.create_task(each) for each in self._writing()]
+                await stop.wait()
+                await self._finish()
+                await _cancelled(writing)
+                if self._leadership is not None:
+                    await self._leadership.release()
+                await _cancelled(serving)
+        _log.info("stopped")
+
+    def _serving(self) -> list[Coroutine[Any, Any, None]]:
+        """What every replica does from the first moment to the last."""
+        parts = self._settings.parts
+        found: list[Coroutine[Any, Any, None]] = []
+        if Part.WEBHOOKS in parts:
+            found.append(self._webhooks().run())
+        if parts - {Part.WEBHOOKS}:
+            found.append(self._metrics())
+        if Part.VISIBILITY in parts and self._settings.gates.on(Gate.VisibilityOnDemand):
+            found.append(self._visibility())
+        return found
+
+    def _writing(self) -> list[Coroutine[Any, Any, None]]:
+        """What follows the world, and changes it while this process leads."""
+        found: list[Coroutine[Any, Any, None]] = []
+        if self._leadership is not None:
+            found.append(self._leadership.run())
+        if self._settings.parts - {Part.WEBHOOKS}:
+            found.append(self._control())
+        return found
+
+    async def _metrics(self) -> None:
+        client = self._clients.every_replica
+        part = MetricsPart(self._settings, client, self._clock, self._runtime)
+        await part.run(await self._made, self._leadership)
+
+    async def _visibility(self) -> None:
+        part = VisibilityPart(self._settings, self._clients.every_replica, self._clock)
+        await part.run(await self._made)
+
+    def _webhooks(self) -> WebhookPart:
+        alone = self._settings.parts == {Part.WEBHOOKS}
+        system = None if alone else lambda: self._system
+        made = WebhookPart(self._settings, self._clients.every_replica, self._clock, system)
+        self.ready["webhooks"] = made.ready
+        return made
+
+    def _elected(self) -> Leadership:
+        wanted = self._settings.config.leader_election or LeaderElection()
+        return leadership(
+            self._clients.electing,
+            wanted,
+            self._settings.namespace,
+            on_lost=self._on_lost,
+            clock=self._clock,
+        )
+
+    async def _control(self) -> None:
+        # Loading takes as long as a webhook may take to answer, so it happens on the side.
+        made = await asyncio.to_thread(_imported_system)
+        self._system = system = made(
+            self._clients.leading,
+            config=self._settings.config,
+            gates=self._settings.gates,
+            clock=self._clock,
+            parts=self._settings.parts,
+        )
+        system.watched = self._runtime.watched
+        # What is loaded by now stays; walking it again and again would be for nothing.
+        calm_collector()
+        self._made.set_result(system)
+        await system.run(self._leadership.leading if self._leadership is not None else None)
+
+    async def _probe(self, stack: AsyncExitStack) -> None:
+        health = self._settings.config.health
+        at = address(health.health_probe_bind_address)
+        if at is None:
+            return
+        probes = Probes(health, self.ready)
+        stack.push_async_callback(probes.close)
+        port = await probes.listen(at)
+        _log.info("probes answer on port %d", port)
+
+    def _running(self) -> str:
+        return "stopping" if self._stopping else ""
+
+    def _may_write(self) -> bool:
+        return self._leadership is not None and self._leadership.may_write()
+
+    async def _finish(self) -> None:
+        """Let no new work begin, and what was begun end well if it does so soon."""
+        self._stopping = True
+        _log.info("stopping")
+        if self._system is not None:
+            await self._for_a_moment(FINISH_S, self._system.finish)
+        if self._leadership is not None:
+            self._leadership.close()
+        await self._for_a_moment(QUIET_S, self._clients.leading.quiet)
+
+    async def _for_a_moment(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        async def done() -> None:
+            await work()
+
+        try:
+            await within(self._clock, seconds, done())
+        except TimeoutError:
+            _log.warning("not everything could be finished in time; the next one takes it up")
+        except KubeError as error:
+            _log.warning("not everything could be finished: %s", error)
+
+
+async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _imported_system() -> type[System]:
+    from kuota.control.system import System
+
+    return System

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the process was asked for: flags, the configuration file, the pod it runs in.
+
+Everything that is wrong is said at once: whoever fixes a Deployment waits a minute for each try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kuota.api.config.defaults import NAMESPACE, default_configuration
+from kuota.api.config.load import checked, load
+from kuota.api.config.shapes import Configuration, LeaderElection
+from kuota.api.faults import Invalid
+from kuota.api.gates import Gates, resolved
+from kuota.control.parts import ALL, Parts, UnknownPart, parsed
+from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_cluster
+from kuota.kube.errors import ConfigError
+
+from .address import address, is_loopback
+from .logs import LogError, LogStyle, style
+
+if TYPE_CHECKING:
+    from kuota.kube.config import Connection
+
+JITTER = 1.2
+"""By how much a candidate may be late; a retry must still fit into the time to renew."""
+
+
+class Flags(msgspec.Struct, frozen=True, kw_only=True):
+    """As written by the user; empty where they said nothing."""
+
+    config: str = ""
+    feature_gates: str = ""
+    kubeconfig: str = ""
+    parts: str = ""
+    log_level: str = ""
+    log_encoder: str = ""
+    log_devel: bool = False
+    verbosity: int = 0
+    plain_metrics: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process shall do, checked and complete."""
+
+    config: Configuration
+    gates: Gates
+    connection: Connection
+    parts: Parts = ALL
+    log: LogStyle = LogStyle()
+    plain_metrics: bool = False
+    """Whether metrics are served without TLS, which only a loopback address may be."""
+
+    @property
+    def namespace(self) -> str:
+        """Where we run ourselves, or would."""
+        return self.config.namespace or NAMESPACE
+
+    @property
+    def without_effect(self) -> Iterator[str]:
+        """What the configuration file may ask for and is not done: there is no such thing here."""
+        config = self.config
+        if config.pprof_bind_address not in ("", "0"):
+            yield "pprofBindAddress"
+        if config.controller is not None and config.controller.group_kind_concurrency:
+            yield "controller.groupKindConcurrency"
+        if config.controller is not None and config.controller.cache_sync_timeout:
+            yield "controller.cacheSyncTimeout"
+        if config.tls is not None and config.tls.curve_preferences:
+            yield "tls.curvePreferences"
+
+
+class Refused(Exception):
+    """The process cannot start. `faults` are all the reasons."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Settings:
+    """What the flags ask for; raises Refused with every fault."""
+    faults: list[str] = []
+    config, gates = _configuration(flags, account, faults)
+    parts, log, reached = ALL, LogStyle(), None
+    try:
+        parts = parsed(flags.parts)
+    except UnknownPart as error:
+        faults.append(f"--parts: {error}")
+    try:
+        log = style(flags.log_level, flags.log_devel, flags.log_encoder, flags.verbosity)
+    except LogError as error:
+        faults.append(str(error))
+    try:
+        reached = chosen_connection(flags.kubeconfig, environ, account)
+    except ConfigError as error:
+        faults.append(str(error))
+    if flags.plain_metrics:
+        faults += _plain_faults(config.metrics.bind_address)
+    if faults or reached is None:
+        raise Refused(faults)
+    return Settings(
+        config=config,
+        gates=gates,
+        connection=reached,
+        parts=parts,
+        log=log,
+        plain_metrics=flags.plain_metrics,
+    )
+
+
+def chosen_connection(
+    path: str, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT
+) -> Connection:
+    """As Kueue finds it: the file named, $KUBECONFIG, the pod's account, ~/.kube/config."""
+    if path and not Path(path).expanduser().exists():
+        raise ConfigError(f"--kubeconfig {path}: there is no such file")
+    if path:
+        return from_kubeconfig([Path(path).expanduser()])
+    if not environ.get("KUBECONFIG") and "KUBERNETES_SERVICE_HOST" in environ:
+        return in_cluster(environ, account)
+    return connection(environ=environ)
+
+
+def own_namespace(account: Path = SERVICE_ACCOUNT) -> str:
+    """The namespace of the pod we run in, as its service account says; else Kueue's own."""
+    try:
+        return (account / "namespace").read_text().strip() or NAMESPACE
+    except (OSError, UnicodeDecodeError):
+        return NAMESPACE
+
+
+def _configuration(flags: Flags, account: Path, faults: list[str]) -> tuple[Configuration, Gates]:
+    namespace = own_namespace(account)
+    config, gates = default_configuration(namespace), Gates()
+    at = flags.config or "--feature-gates"
+    try:
+        if flags.config:
+            text = Path(flags.config).read_text(encoding="utf-8")
+            config = load(text, namespace)
+            faults += [f"{at}: {each}" for each in _faults(config)]
+            config, gates = checked(text, flags.feature_gates, namespace)
+        else:
+            gates = resolved(flags.feature_gates, None)
+    except Invalid as error:
+        faults += [f"{at}: {each}" for each in error.errors]
+    except (OSError, UnicodeDecodeError) as error:
+        faults.append(f"--config {flags.config}: {error}")
+    return config, gates
+
+
+def _faults(config: Configuration) -> Iterator[str]:
+    """What only shows when the process starts: addresses and times."""
+    for path, text in (
+        ("health.healthProbeBindAddress", config.health.health_probe_bind_address),
+        ("metrics.bindAddress", config.metrics.bind_address),
+    ):
+        try:
+            address(text)
+        except ValueError as error:
+            yield f"{path}: {error}"
+    yield from _election_faults(config.leader_election or LeaderElection())
+
+
+def _plain_faults(text: str) -> list[str]:
+    """What keeps metrics from being served in the clear."""
+    try:
+        at = address(text)
+    except ValueError:
+        return []
+    if at is None or is_loopback(at.host):
+        return []
+    return [f"--plain-metrics: others can listen in on {text}; use 127.0.0.1:{at.port}"]
+
+
+def _election_faults(election: LeaderElection) -> Iterator[str]:
+    if not election.leader_elect:
+        return
+    lease = (election.lease_duration or 0) / 1e9
+    deadline = (election.renew_deadline or 0) / 1e9
+    retry = (election.retry_period or 0) / 1e9
+    at = "leaderElection"
+    if election.resource_lock != "leases":
+        yield f"{at}.resourceLock: {election.resource_lock!r} is not supported: use leases"
+    if lease < 1:
+        yield f"{at}.leaseDuration: must be at least a second"
+    if lease <= deadline:
+        yield f"{at}.leaseDuration: must be longer than renewDeadline"
+    if deadline <= JITTER * retry:
+        yield f"{at}.renewDeadline: must be longer than {JITTER} times retryPeriod"
+    if retry <= 0:
+        yield f"{at}.retryPeriod: must be more than 0"

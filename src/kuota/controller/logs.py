@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the process says of itself: one line each, as JSON or for people, and never a secret.
+
+Fields are named as Kueue's are, so that whoever reads the logs of one can read the other's.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TextIO
+
+import msgspec
+
+CHATTY = 4
+"""The verbosity from which on everything is said. Kueue is shipped with 2."""
+HIDDEN = "[hidden]"
+_SHORTEST = 6
+"""Shorter secrets are words that may occur anywhere; hiding them would garble the text."""
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
+_LEVELS |= {"warn": logging.WARNING, "panic": logging.CRITICAL}
+_NAMES = {"WARNING": "warn", "CRITICAL": "error"}
+_PATTERNS = (
+    re.compile(r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"),
+    re.compile(
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
+    ),
+    re.compile(r"(?i)(?<=token=)[^&\s\"']+"),
+    re.compile(r"(?i)(?<=password=)[^&\s\"']+"),
+    re.compile(r"(?i)\"(?:token|password|client-key-data|clientKeyData)\"\s*:\s*\"[^\"]*\""),
+    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+)
+
+
+class LogError(ValueError):
+    """A log flag that makes no sense."""
+
+
+class LogStyle(msgspec.Struct, frozen=True):
+    """How to log. `level` is one of the standard library's."""
+
+    level: int = logging.INFO
+    json: bool = True
+
+
+def style(level: str = "", devel: bool = False, encoder: str = "", verbosity: int = 0) -> LogStyle:
+    """The style that Kueue's flags ask for; raises LogError.
+
+    A level is a word, or a number from which on details are said. Development mode is for people:
+    plain lines, and every detail unless a level is named.
+    """
+    if encoder not in ("", "json", "console"):
+        raise LogError(f"--zap-encoder: {encoder!r} is neither json nor console")
+    chosen = logging.DEBUG if devel else logging.INFO
+    if level.isascii() and level.isdigit():
+        verbosity = max(verbosity, int(level))
+    elif level.lower() in _LEVELS:
+        chosen = _LEVELS[level.lower()]
+    elif level:
+        words = ", ".join(_LEVELS)
+        raise LogError(f"--zap-log-level: {level!r} is neither a number nor one of {words}")
+    if verbosity >= CHATTY:
+        chosen = min(chosen, logging.DEBUG)
+    return LogStyle(chosen, encoder == "json" if encoder else not devel)
+
+
+def begin(chosen: LogStyle, secrets: Iterable[str] = (), stream: TextIO | None = None) -> None:
+    """Log in that style from now on, to stderr unless told otherwise."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter((JsonLines if chosen.json else PlainLines)(secrets))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(chosen.level)
+    # These speak of every connection; what matters of it comes back as our own errors.
+    for name in ("asyncio", "aiohttp"):
+        logging.getLogger(name).setLevel(max(chosen.level, logging.WARNING))
+
+
+class _Lines(logging.Formatter):
+    """Hides what looks like a secret, and the very secrets that it is told of."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        known = sorted({each for each in secrets if len(each) >= _SHORTEST}, key=len, reverse=True)
+        words = [re.compile("|".join(map(re.escape, known)))] if known else []
+        self._patterns = (*words, *_PATTERNS)
+
+    def hide(self, text: str) -> str:
+        for pattern in self._patterns:
+            text = pattern.sub(HIDDEN, text)
+        return text
+
+    def trace(self, record: logging.LogRecord) -> str:
+        if not record.exc_info or record.exc_info[1] is None:
+            return ""
+        return self.hide("".join(traceback.format_exception(record.exc_info[1])).rstrip())
+
+
+class JsonLines(_Lines):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "level": _NAMES.get(record.levelname, record.levelname.lower()),
+            "ts": _moment(record),
+            "logger": record.name,
+            "caller": f"{record.filename}:{record.lineno}",
+            "msg": self.hide(record.getMessage()),
+        }
+        trace = self.trace(record)
+        if trace:
+            error = record.exc_info[1] if record.exc_info else None
+            line |= {"error": self.hide(f"{error}"), "stacktrace": trace}
+        return msgspec.json.encode(line).decode()
+
+
+class PlainLines(_Lines):
+    def format(self, record: logging.LogRecord) -> str:
+        said = self.hide(record.getMessage())
+        trace = self.trace(record)
+        line = f"{_moment(record)} {record.levelname:<7} {record.name}: {said}"
+        return f"{line}\n{trace}" if trace else line
+
+
+def _moment(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

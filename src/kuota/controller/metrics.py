@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics as part of the controller: what is counted when, and where it can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.metrics.runtime import Runtime
+
+from . import certificates
+from .address import Address, address
+from .flags import Settings
+from .leadership import Leadership
+
+if TYPE_CHECKING:
+    from kuota.control.system import System
+    from kuota.metrics.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+
+class MetricsPart:
+    """Counts what a system does, and serves it at the configured address until cancelled."""
+
+    def __init__(self, settings: Settings, client: Client, clock: Clock, runtime: Runtime) -> None:
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+        self._runtime = runtime
+
+    async def run(self, system: System, leadership: Leadership | None) -> None:
+        await asyncio.to_thread(_loaded)
+        metrics = self._made(system, leadership.lease if leadership is not None else "")
+        at = address(self._settings.config.metrics.bind_address)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_tell_role(metrics, leadership))
+            if at is not None:
+                group.create_task(self._serve(at, metrics))
+
+    def _made(self, system: System, lease: str) -> Metrics:
+        from kuota.control.observer import Stored, watch_along
+        from kuota.metrics.metrics import Metrics
+        from kuota.metrics.runtime_families import show
+        from kuota.metrics.setup import setup
+
+        wanted = setup(self._settings.config, self._settings.gates)
+        metrics = Metrics(system.engine, wanted, Stored(system.world))
+        show(self._runtime, metrics, lease=lease, depths=system.depths)
+        watch_along(metrics, system.driver, system.world, self._clock)
+        return metrics
+
+    async def _serve(self, at: Address, metrics: Metrics) -> None:
+        from kuota.metrics.http import MetricsServer
+
+        config = self._settings.config
+        server = MetricsServer(metrics, self._client, self._clock)
+        async with asyncio.TaskGroup() as group:
+            context = None
+            if not self._settings.plain_metrics:
+                context = certificates.context(config)
+                own = certificates.managed(config)
+                await certificates.shown(context, certificates.METRICS, own, group, self._clock)
+            try:
+                port = await server.listen(at.host, at.port, context)
+                _log.info("metrics answer on port %d", port)
+                await asyncio.Event().wait()
+            finally:
+                await server.close()
+
+
+async def _tell_role(metrics: Metrics, leadership: Leadership | None) -> None:
+    from kuota.metrics.metrics import FOLLOWER, LEADER
+
+    if leadership is None or not leadership.lease:
+        return
+    metrics.role = FOLLOWER
+    await leadership.leading()
+    metrics.role = LEADER
+
+
+def _loaded() -> None:
+    """Load what takes a while, on the side."""
+    import kuota.control.observer
+    import kuota.metrics.runtime_families  # noqa: F401

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller as a process: signals in, exit status out, and an end that nothing can delay."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from typing import NoReturn
+
+from . import logs
+from .controller import Controller
+from .flags import Settings
+from .leadership import Lost
+
+STOPPED = 0
+FAILED = 1
+DEADLINE_S = 0.8
+"""From the wish to end until the process is gone, whatever it is stuck in."""
+
+_log = logging.getLogger(__name__)
+
+
+def run(settings: Settings) -> NoReturn:
+    """Run until a signal or a failure, and end the process."""
+    user = settings.connection.user
+    secrets = (user.token.reveal(), user.password.reveal(), user.key.text.reveal())
+    logs.begin(settings.log, secrets)
+    asyncio.run(_served(settings))
+    raise AssertionError("the process has ended")
+
+
+async def _served(settings: Settings) -> NoReturn:
+    status = await _status(settings)
+    # Python's own tidying up would wait for threads that nobody needs any more.
+    logging.shutdown()
+    os._exit(status)
+
+
+async def _status(settings: Settings) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _stop, stop)
+    try:
+        await Controller(settings, on_lost=lambda: _end_soon(FAILED)).run(stop)
+    except BaseExceptionGroup as failures:
+        return _explained(failures)
+    except OSError as error:
+        _log.error("cannot start: %s", error)
+        return FAILED
+    return STOPPED
+
+
+def _stop(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        # Asked twice: somebody means it.
+        os._exit(FAILED)
+    _end_soon(STOPPED)
+    stop.set()
+
+
+def _end_soon(status: int) -> None:
+    alarm = threading.Timer(DEADLINE_S, os._exit, (status,))
+    alarm.daemon = True
+    alarm.start()
+
+
+def _explained(failures: BaseExceptionGroup[BaseException]) -> int:
+    lost, others = failures.split(Lost)
+    if lost is not None:
+        _log.error("leader election lost")
+    if others is not None:
+        for each in others.exceptions:
+            _log.error("a part of the controller failed", exc_info=each)
+    return FAILED

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visibility API as part of the controller: every replica knows who waits, and tells."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from typing import TYPE_CHECKING
+
+from kuota.api.config.shapes import InternalCertManagement
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+
+from . import certificates
+from .flags import Settings
+
+if TYPE_CHECKING:
+    from kuota.control.system import System
+
+SERVICE = "kueue-visibility-server"
+ENTRY = "visibility-"
+"""How the names begin under which the webhooks' Secret holds this certificate."""
+
+_log = logging.getLogger(__name__)
+
+
+class VisibilityPart:
+    """Answers until cancelled, once what there is to tell is known."""
+
+    def __init__(self, settings: Settings, client: Client, clock: Clock) -> None:
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+
+    async def run(self, system: System) -> None:
+        await system.world.ready()
+        from kuota.control.observer import Stored
+        from kuota.visibility.api import VisibilityApi
+        from kuota.visibility.http import VisibilityServer
+        from kuota.visibility.settings import serving
+
+        at = serving(self._settings.config)
+        context = certificates.context(self._settings.config)
+        api = VisibilityApi(system.engine, Stored(system.world))
+        server = VisibilityServer(api, self._client, self._clock)
+        async with asyncio.TaskGroup() as group:
+            # Something to show at once; whom the API server trusts comes later.
+            await certificates.shown(context, certificates.VISIBILITY, at.own, group, self._clock)
+            if at.own:
+                group.create_task(self._manage(context))
+            try:
+                port = await server.listen(at.host, at.port, context)
+                _log.info("visibility answers on port %d", port)
+                await server.run()
+            finally:
+                await server.close()
+
+    async def _manage(self, context: ssl.SSLContext) -> None:
+        """Show a certificate that the APIService is told to trust, where it wants one."""
+        from kuota.visibility.summary import GROUP, VERSIONS
+        from kuota.webhook.certificates import SECRET, Managed
+        from kuota.webhook.certificates import Settings as Wanted
+
+        certs = self._settings.config.internal_cert_management or InternalCertManagement()
+        wanted = Wanted(
+            namespace=self._settings.namespace,
+            secret=certs.webhook_secret_name or SECRET,
+            service=SERVICE,
+            api_services=tuple(f"{each}.{GROUP}" for each in VERSIONS),
+            entry=ENTRY,
+        )
+        await Managed(self._client, context, wanted, self._clock).run()

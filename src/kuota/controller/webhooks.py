@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The webhooks as part of the controller: their certificate, what they look up, when they answer.
+
+They are there from the first moment, on every replica. Until the controllers' caches are full they
+ask the API server itself for what they need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kuota.api.base import Json, Key
+from kuota.api.config.shapes import InternalCertManagement
+from kuota.kube.clock import Clock
+from kuota.kube.resources import Resource
+
+from . import certificates
+from .address import is_loopback
+from .flags import Settings
+
+if TYPE_CHECKING:
+    import ssl
+
+    from kuota.control.system import System
+    from kuota.kube.client import Client
+    from kuota.webhook.certificate_files import Directory
+    from kuota.webhook.certificates import Managed
+
+_log = logging.getLogger(__name__)
+
+
+class WebhookPart:
+    """Answers until cancelled. `system` gives the controllers of this process, once it has any."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        clock: Clock,
+        system: Callable[[], System | None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+        self._system = system
+        self._fault = "certificates are not ready"
+
+    def ready(self) -> str:
+        """Why they do not answer; "" when they do."""
+        return self._fault
+
+    async def run(self) -> None:
+        from kuota.webhook.lookup import CacheLookup, Following
+        from kuota.webhook.server import Webhooks
+
+        config, gates = self._settings.config, self._settings.gates
+        context = certificates.context(config)
+        certificate = self._certificate(context)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(certificate.run())
+            lookup: CacheLookup | Following
+            if self._system is not None:
+                lookup = CacheLookup(self._client, self._cached, self._full)
+            else:
+                lookup = Following(self._client, self._clock)
+                group.create_task(lookup.run())
+            await certificate.ready.wait()
+            server = Webhooks(lookup, config, gates)
+            try:
+                port = await server.listen(config.webhook.host, config.webhook.port or 0, context)
+                self._fault = ""
+                _log.info("webhooks answer on port %d", port)
+                await asyncio.Event().wait()
+            finally:
+                await server.close()
+
+    def _certificate(self, context: ssl.SSLContext) -> Managed | Directory:
+        config = self._settings.config
+        if not certificates.managed(config):
+            from kuota.webhook.certificate_files import Directory
+
+            return Directory(certificates.webhook_directory(config), context, self._clock)
+        from kuota.webhook.certificates import SECRET, Managed
+        from kuota.webhook.certificates import Settings as Wanted
+        from kuota.webhook.manifests import SERVICE
+
+        certs = config.internal_cert_management or InternalCertManagement()
+        wanted = Wanted(
+            namespace=self._settings.namespace,
+            secret=certs.webhook_secret_name or SECRET,
+            service=certs.webhook_service_name or SERVICE,
+            # Replicas share it: an address of one's own would make the others refuse it.
+            hosts=(config.webhook.host,) if is_loopback(config.webhook.host) else (),
+        )
+        return Managed(self._client, context, wanted, self._clock)
+
+    def _cached(self, resource: Resource, key: Key) -> Json | None:
+        system = self._system() if self._system is not None else None
+        return system.world.json(resource, key) if system is not None else None
+
+    def _full(self, resource: Resource) -> bool:
+        system = self._system() if self._system is not None else None
+        if system is None:
+            return False
+        found = (each for each in system.world.informers() if each.resource == resource)
+        return any(each.synced.is_set() for each in found)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pods of the controller, what they are given, and how many must stay."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from kuota.api.base import Json
+
+from .network import METRICS_PORT, PROBE_PORT, VISIBILITY_PORT, WEBHOOK_PORT
+from .settings import CONFIG_KEY, CONTROLLER, SELECTED, Settings, named, named_object
+
+CONFIG_MAP = named("manager-config")
+SECRET = named("webhook-server-cert")
+CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"
+DIGEST = "kuota.dev/config-digest"
+
+
+def namespace(settings: Settings) -> Json:
+    return named_object(
+        "v1",
+        "Namespace",
+        settings.namespace,
+        labels={"pod-security.kubernetes.io/enforce": "restricted"},
+    )
+
+
+def service_account(settings: Settings) -> Json:
+    return named_object("v1", "ServiceAccount", CONTROLLER, namespace=settings.namespace)
+
+
+def config_map(settings: Settings) -> Json:
+    return named_object(
+        "v1",
+        "ConfigMap",
+        CONFIG_MAP,
+        namespace=settings.namespace,
+        data={CONFIG_KEY: settings.config},
+    )
+
+
+def secret(settings: Settings) -> Json:
+    """Empty: the controller puts certificates there, or whoever gives it some."""
+    return named_object("v1", "Secret", SECRET, namespace=settings.namespace)
+
+
+def disruption_budget(settings: Settings) -> list[Json]:
+    """None for a single pod, which could then never be moved."""
+    if not settings.disruption_budget or settings.replicas < 2:
+        return []
+    return [
+        named_object(
+            "policy/v1",
+            "PodDisruptionBudget",
+            CONTROLLER,
+            namespace=settings.namespace,
+            spec={"minAvailable": 1, "selector": {"matchLabels": SELECTED}},
+        )
+    ]
+
+
+def deployment(settings: Settings) -> Json:
+    annotations = {
+        # A changed configuration is read at the next start; this makes one happen.
+        DIGEST: sha256(settings.config.encode()).hexdigest(),
+        "kubectl.kubernetes.io/default-container": "manager",
+    }
+    return named_object(
+        "apps/v1",
+        "Deployment",
+        CONTROLLER,
+        namespace=settings.namespace,
+        labels=SELECTED,
+        spec={
+            "replicas": settings.replicas,
+            "selector": {"matchLabels": SELECTED},
+            "template": {
+                "metadata": {"annotations": annotations, "labels": SELECTED},
+                "spec": _pod(settings),
+            },
+        },
+    )
+
+
+def _pod(settings: Settings) -> Json:
+    spec: Json = {
+        "containers": [_container(settings)],
+        "securityContext": {
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "serviceAccountName": CONTROLLER,
+        "terminationGracePeriodSeconds": 10,
+        "topologySpreadConstraints": [
+            {
+                "labelSelector": {"matchLabels": SELECTED},
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+            }
+        ],
+        "volumes": [
+            {"name": "cert", "secret": {"secretName": SECRET}},
+            {"name": "manager-config", "configMap": {"name": CONFIG_MAP}},
+        ],
+    }
+    if settings.priority_class:
+        spec["priorityClassName"] = settings.priority_class
+    return spec
+
+
+def _container(settings: Settings) -> Json:
+    arguments = [f"--config=/{CONFIG_KEY}", f"--zap-log-level={settings.log_level}"]
+    if settings.feature_gates:
+        arguments.append(f"--feature-gates={settings.feature_gates}")
+    return {
+        "name": "manager",
+        "image": settings.image,
+        "imagePullPolicy": settings.pull_policy,
+        "command": ["/manager"],
+        "args": arguments,
+        "ports": [
+            _port("webhook-server", WEBHOOK_PORT),
+            _port("metrics", METRICS_PORT),
+            _port("visibility", VISIBILITY_PORT),
+        ],
+        "livenessProbe": _probe("/healthz", delay_s=15, period_s=20),
+        "readinessProbe": _probe("/readyz", delay_s=1, period_s=5),
+        "resources": {
+            "limits": {"cpu": "2", "memory": "512Mi"},
+            "requests": {"cpu": "250m", "memory": "256Mi"},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [
+            {"mountPath": CERTIFICATES, "name": "cert", "readOnly": True},
+            {
+                "mountPath": f"/{CONFIG_KEY}",
+                "name": "manager-config",
+                "readOnly": True,
+                "subPath": CONFIG_KEY,
+            },
+        ],
+    }
+
+
+def _port(name: str, port: int) -> Json:
+    return {"containerPort": port, "name": name, "protocol": "TCP"}
+
+
+def _probe(path: str, *, delay_s: int, period_s: int) -> Json:
+    return {
+        "httpGet": {"path": path, "port": PROBE_PORT},
+        "initialDelaySeconds": delay_s,
+        "periodSeconds": period_s,
+        "timeoutSeconds": 1,
+        "successThreshold": 1,
+        "failureThreshold": 3,
+    }

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the controller is reached: Services, the aggregated API, who may connect, and scraping."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json
+
+from .settings import CONTROLLER, SELECTED, Settings, named, named_object
+
+WEBHOOK_SERVICE = named("webhook-service")
+METRICS_SERVICE = named("controller-manager-metrics-service")
+VISIBILITY_SERVICE = named("visibility-server")
+WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, PROBE_PORT = 9443, 8443, 8082, 8081
+_VISIBILITY = "visibility.kueue.x-k8s.io"
+
+
+def services(settings: Settings) -> list[Json]:
+    # The label that pods have besides tells scrapers which Service is meant for them.
+    scraped = {"control-plane": SELECTED["control-plane"]}
+    return [
+        _service(settings, WEBHOOK_SERVICE, 443, WEBHOOK_PORT, {}),
+        _service(settings, METRICS_SERVICE, METRICS_PORT, METRICS_PORT, scraped),
+        _service(settings, VISIBILITY_SERVICE, 443, VISIBILITY_PORT, {}),
+    ]
+
+
+def _service(settings: Settings, name: str, port: int, target: int, labels: dict[str, str]) -> Json:
+    entry = {"name": "https", "port": port, "protocol": "TCP", "targetPort": target}
+    return named_object(
+        "v1",
+        "Service",
+        name,
+        namespace=settings.namespace,
+        labels=labels,
+        spec={"ports": [entry], "selector": SELECTED, "type": "ClusterIP"},
+    )
+
+
+def api_services(settings: Settings) -> list[Json]:
+    """Where the API server finds pending workloads. The controller says whom to trust there."""
+    service = {"name": VISIBILITY_SERVICE, "namespace": settings.namespace, "port": 443}
+    return [
+        named_object(
+            "apiregistration.k8s.io/v1",
+            "APIService",
+            f"{version}.{_VISIBILITY}",
+            spec={
+                "group": _VISIBILITY,
+                "version": version,
+                "groupPriorityMinimum": 100,
+                "versionPriority": 100,
+                "service": service,
+            },
+        )
+        for version in ("v1beta1", "v1beta2")
+    ]
+
+
+def network_policy(settings: Settings) -> list[Json]:
+    """Only the ports that are there for others. From anywhere: API servers are no pods."""
+    if not settings.network_policy:
+        return []
+    ports = [
+        {"port": port, "protocol": "TCP"} for port in (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT)
+    ]
+    return [
+        named_object(
+            "networking.k8s.io/v1",
+            "NetworkPolicy",
+            CONTROLLER,
+            namespace=settings.namespace,
+            spec={
+                "podSelector": {"matchLabels": SELECTED},
+                "policyTypes": ["Ingress"],
+                "ingress": [{"ports": ports}],
+            },
+        )
+    ]
+
+
+def service_monitor(settings: Settings) -> list[Json]:
+    """For clusters with the Prometheus operator."""
+    if not settings.service_monitor:
+        return []
+    endpoint = {
+        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+        "path": "/metrics",
+        "port": "https",
+        "scheme": "https",
+        "tlsConfig": {"insecureSkipVerify": True},
+    }
+    return [
+        named_object(
+            "monitoring.coreos.com/v1",
+            "ServiceMonitor",
+            named("controller-manager-metrics-monitor"),
+            namespace=settings.namespace,
+            spec={"endpoints": [endpoint], "selector": {"matchLabels": SELECTED}},
+        )
+    ]

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be chosen about an installation, and the names that may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from kuota import __version__
+from kuota.api.base import Json
+
+NAMESPACE = "kueue-system"
+PREFIX = "kueue"
+CONFIG_KEY = "controller_manager_config.yaml"
+REPOSITORY = "kuota"
+
+CONFIG = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health:
+  healthProbeBindAddress: :8081
+metrics:
+  bindAddress: :8443
+webhook:
+  port: 9443
+leaderElection:
+  leaderElect: true
+  resourceName: c1f6bfd2.kueue.x-k8s.io
+clientConnection:
+  qps: 300
+  burst: 500
+integrations:
+  frameworks:
+  - batch/job
+"""
+"""The configuration that is installed where no other was given."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One installation. Without a priority class pods have none."""
+
+    namespace: str = NAMESPACE
+    repository: str = REPOSITORY
+    tag: str = __version__
+    pull_policy: str = "IfNotPresent"
+    replicas: int = 2
+    log_level: int = 2
+    feature_gates: str = ""
+    priority_class: str = "system-cluster-critical"
+    config: str = CONFIG
+    fairness: bool = True
+    service_monitor: bool = False
+    network_policy: bool = True
+    disruption_budget: bool = True
+    reinvocation: str = "Never"
+
+    @property
+    def image(self) -> str:
+        return (
+            f"{self.repository}@{self.tag}" if ":" in self.tag else f"{self.repository}:{self.tag}"
+        )
+
+
+VALUES: Mapping[str, str] = {
+    "controllerManager.replicas": "replicas",
+    "controllerManager.manager.image.repository": "repository",
+    "controllerManager.manager.image.tag": "tag",
+    "controllerManager.manager.image.pullPolicy": "pull_policy",
+    "controllerManager.manager.logLevel": "log_level",
+    "controllerManager.manager.priorityClassName": "priority_class",
+    "controllerManager.podDisruptionBudget.enabled": "disruption_budget",
+    "enablePrometheus": "service_monitor",
+    "enableVisibilityAPF": "fairness",
+    "mutatingWebhook.reinvocationPolicy": "reinvocation",
+    "networkPolicy.enabled": "network_policy",
+}
+"""What the chart calls a setting, and what it is called here."""
+
+
+class Unusable(ValueError):
+    """Settings that cannot be. The message says which, and what to say instead."""
+
+
+def settings(
+    chosen: Mapping[str, Any], values: Mapping[str, str] = MappingProxyType({})
+) -> Settings:
+    """Settings with what was chosen, where `values` goes by the names of the chart."""
+    unknown = sorted(set(values) - set(VALUES))
+    if unknown:
+        raise Unusable(f"no value {', '.join(unknown)}; there are: {', '.join(VALUES)}")
+    named = {VALUES[name]: value for name, value in values.items()}
+    try:
+        made = msgspec.convert({**named, **chosen}, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise Unusable(_worded(str(error))) from None
+    if made.replicas < 0:
+        raise Unusable("controllerManager.replicas: cannot be less than 0")
+    return made
+
+
+def _worded(fault: str) -> str:
+    """The fault with the chart's name of the setting in front."""
+    text, _, where = fault.partition(" - at `$.")
+    field = where.rstrip("`")
+    return f"{next((n for n, own in VALUES.items() if own == field), field)}: {text}"
+
+
+def named(suffix: str) -> str:
+    return f"{PREFIX}-{suffix}"
+
+
+CONTROLLER = named("controller-manager")
+"""Name of the Deployment, of its ServiceAccount and of what belongs to them."""
+
+SELECTED = {
+    "app.kubernetes.io/component": "controller",
+    "app.kubernetes.io/name": PREFIX,
+    "control-plane": "controller-manager",
+}
+"""The labels by which Services and the Deployment find pods. A Deployment cannot change its own,
+so these are those of Kueue's."""
+
+LABELS = {"app.kubernetes.io/component": "controller", "app.kubernetes.io/name": PREFIX}
+"""The labels of everything installed."""
+
+
+def named_object(
+    api_version: str,
+    kind: str,
+    name: str,
+    *,
+    namespace: str = "",
+    labels: Mapping[str, str] = MappingProxyType({}),
+    **content: Any,
+) -> Json:
+    """An object of the installation."""
+    metadata: Json = {"name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    metadata["labels"] = {**LABELS, **labels}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}

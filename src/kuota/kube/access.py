@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the API server who somebody is and what they may do, for servers of our own.
+
+Answers are kept for a short while, as other extensions of Kubernetes do: who scrapes every few
+seconds is not looked up every time. A token itself is never kept, only what tells it from others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from hashlib import sha256
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kuota.api.base import Json
+
+from .client import Client
+from .clock import Clock, SystemClock
+from .resources import Resource
+
+TOKEN_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+)
+ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+
+KNOWN_S = 60.0
+"""How long it is believed who has a token."""
+ALLOWED_S = 300.0
+DENIED_S = 30.0
+MOST = 1024
+"""How many answers of a kind are kept."""
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Person(msgspec.Struct, frozen=True):
+    """Who asks, as the API server knows them."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class Access(msgspec.Struct, frozen=True):
+    """What is asked for: a path, or a resource."""
+
+    verb: str
+    path: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def attributes(self) -> Json:
+        """As a SubjectAccessReview wants it."""
+        if self.path:
+            return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
+        named = {
+            "verb": self.verb,
+            "group": self.group,
+            "version": self.version,
+            "resource": self.resource,
+            "subresource": self.subresource,
+            "namespace": self.namespace,
+            "name": self.name,
+        }
+        return {"resourceAttributes": {word: said for word, said in named.items() if said}}
+
+
+class Reviews:
+    """Questions to one API server. Failures to get an answer are those of `kuota.kube.errors`."""
+
+    def __init__(self, client: Client, clock: Clock | None = None) -> None:
+        self._client = client
+        clock = clock or SystemClock()
+        self._people: _Remembered[bytes, Person | None] = _Remembered(clock)
+        self._answers: _Remembered[tuple[Person, Access], bool] = _Remembered(clock)
+
+    async def person(self, token: str) -> Person | None:
+        """Who has this token; None if nobody the server knows."""
+        at = sha256(token.encode()).digest()
+        if at in self._people:
+            return self._people[at]
+        answer = await self._asked(TOKEN_REVIEWS, {"token": token})
+        found = _person(answer.get("user") or {}) if answer.get("authenticated") else None
+        self._people.put(at, found, KNOWN_S if found is not None else DENIED_S)
+        return found
+
+    async def allows(self, person: Person, access: Access) -> bool:
+        """Whether they may."""
+        at = person, access
+        if at in self._answers:
+            return self._answers[at]
+        spec: Json = {
+            "user": person.name,
+            "uid": person.uid,
+            "groups": list(person.groups),
+            "extra": {name: list(values) for name, values in person.extra},
+        }
+        answer = await self._asked(ACCESS_REVIEWS, spec | access.attributes)
+        allowed = bool(answer.get("allowed")) and not answer.get("denied")
+        self._answers.put(at, allowed, ALLOWED_S if allowed else DENIED_S)
+        return allowed
+
+    async def _asked(self, resource: Resource, spec: Json) -> Json:
+        review = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+        status: Json = (await self._client.create(resource, review)).get("status") or {}
+        return status
+
+
+def _person(user: Json) -> Person:
+    extra = user.get("extra") or {}
+    return Person(
+        name=str(user.get("username") or ""),
+        uid=str(user.get("uid") or ""),
+        groups=tuple(user.get("groups") or ()),
+        extra=tuple((name, tuple(values)) for name, values in sorted(extra.items())),
+    )
+
+
+class _Remembered(Generic[K, V]):
+    """Answers that are believed for a while. The oldest make room."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until: dict[K, tuple[float, V]] = {}
+
+    def __contains__(self, key: K) -> bool:
+        found = self._until.get(key)
+        return found is not None and found[0] > self._clock.monotonic()
+
+    def __getitem__(self, key: K) -> V:
+        return self._until[key][1]
+
+    def put(self, key: K, value: V, seconds: float) -> None:
+        self._until.pop(key, None)
+        if len(self._until) >= MOST:
+            del self._until[next(iter(self._until))]
+        self._until[key] = self._clock.monotonic() + seconds, value

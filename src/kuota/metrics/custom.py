@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom labels: what metrics copy from the labels or annotations of queues and workloads.
+
+A queue's labels are read when metrics are, so that a series follows its queue. Those of a workload
+are part of what is counted, because the workload is gone long before the series is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kuota.api.base import Json, Key
+from kuota.api.config.shapes import CustomLabel
+
+from .metric import CLUSTER_QUEUE
+from .objects import Objects
+
+UNTRACKED = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
+"""Stands for every value that is not among those to be told apart."""
+
+
+class CustomLabels:
+    """The custom labels by the kind that they are copied from."""
+
+    def __init__(self, labels: Iterable[CustomLabel], objects: Objects) -> None:
+        self._objects = objects
+        self._by_kind: dict[str, list[CustomLabel]] = {}
+        for each in labels:
+            self._by_kind.setdefault(each.source_kind or CLUSTER_QUEUE, []).append(each)
+
+    def names(self, *kinds: str) -> tuple[str, ...]:
+        """How the labels of these kinds are called."""
+        return tuple(f"custom_{each.name}" for kind in kinds for each in self._of(kind))
+
+    def values(self, kind: str, key: Key) -> tuple[str, ...]:
+        """The labels of one object, "" where it has none of the name."""
+        wanted = self._of(kind)
+        if not wanted:
+            return ()
+        metadata = self._objects.metadata(kind, key)
+        return tuple(_value(each, metadata) for each in wanted)
+
+    def _of(self, kind: str) -> list[CustomLabel]:
+        return self._by_kind.get(kind, [])
+
+
+def _value(label: CustomLabel, metadata: Json) -> str:
+    if label.source_annotation_key:
+        found = _text(metadata.get("annotations"), label.source_annotation_key)
+    else:
+        found = _text(metadata.get("labels"), label.source_label_key or label.name)
+    if found and label.tracked_values and found not in label.tracked_values:
+        return UNTRACKED
+    return found
+
+
+def _text(words: Mapping[str, str] | None, key: str) -> str:
+    return str((words or {}).get(key) or "")

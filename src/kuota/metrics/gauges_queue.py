@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ClusterQueues stand at: who waits, who holds quota, how much of it there is."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from kuota.api.base import Key
+from kuota.engine.activity import Inactive
+from kuota.engine.fairness import share
+from kuota.engine.snapshot import Queue
+from kuota.engine.tree import Node
+from kuota.engine.usage import admitted, reserved
+
+from .board import Board, in_units
+from .metric import CLUSTER_QUEUE, WORKLOAD
+from .series import Labels
+from .waiting import ACTIVE, Tally
+
+_STATUSES = ("pending", ACTIVE, "terminating")
+
+
+def read_cluster_queues(board: Board, waiting: Mapping[str, Tally]) -> None:
+    """Read all ClusterQueues."""
+    for name, queue in board.engine.state.queues.items():
+        custom = board.custom.values(CLUSTER_QUEUE, Key("", name))
+        _read_use(board, queue, custom)
+        _read_status(board, name, custom)
+        _read_place(board, queue.node, custom)
+        _read_quota(board, queue, custom)
+        _read_pending(board, name, waiting[name], custom)
+    _read_finished(board)
+
+
+def _read_pending(board: Board, name: str, tally: Tally, custom: Labels) -> None:
+    if board.custom.names(WORKLOAD):
+        for (status, own), count in tally.labels.items():
+            board.put("kueue_pending_workloads", count, (name, status), (*custom, *own))
+    else:
+        board.put_each("kueue_pending_workloads", tally.counts, (name,), custom)
+    kinds = {status: float(len(found)) for status, found in tally.classes.items()}
+    board.put_each("kueue_pending_scheduling_hashes", kinds, (name,), custom)
+    for resource, amount in tally.requests.items():
+        value = in_units(amount, resource)
+        board.put("kueue_cluster_queue_resource_pending", value, (name, resource), custom)
+
+
+def _read_use(board: Board, queue: Queue, custom: Labels) -> None:
+    board.put("kueue_reserving_active_workloads", len(queue.running), (queue.name,), custom)
+    counts: Counter[Labels] = Counter()
+    for each in queue.running.values():
+        if each.workload.admitted:
+            counts[board.custom.values(WORKLOAD, each.key)] += 1
+    if not board.custom.names(WORKLOAD):
+        counts[()] += 0
+    for own, count in counts.items():
+        name = "kueue_admitted_active_workloads"
+        board.put(name, count, (queue.name,), (*custom, *own))
+
+
+def _read_status(board: Board, name: str, custom: Labels) -> None:
+    obstacles = board.engine.state.obstacles.get(name, ())
+    status = ACTIVE if not obstacles else "pending"
+    if any(each.reason is Inactive.TERMINATING for each in obstacles):
+        status = "terminating"
+    values = {each: float(each == status) for each in _STATUSES}
+    board.put_each("kueue_cluster_queue_status", values, (name,), custom)
+
+
+def _read_place(board: Board, node: Node, custom: Labels) -> None:
+    parent, root = cohorts_above(node)
+    board.put("kueue_cluster_queue_info", 1, (node.name, parent, root), custom)
+    if board.shows("kueue_cluster_queue_weighted_share"):
+        value = share_of(node)
+        board.put("kueue_cluster_queue_weighted_share", value, (node.name, parent), custom)
+
+
+def _read_quota(board: Board, queue: Queue, custom: Labels) -> None:
+    prefix = "kueue_cluster_queue_"
+    if not board.shows(f"{prefix}nominal_quota"):
+        return
+    at = (queue.spec.cohort, queue.name)
+    for group in queue.spec.groups:
+        for column, quota in group.quotas.items():
+            labels, resource = (*at, column.flavor, column.resource), column.resource
+            for name, amount in (
+                ("nominal_quota", quota.nominal),
+                ("borrowing_limit", quota.borrowing_limit),
+                ("lending_limit", quota.lending_limit),
+            ):
+                board.put(f"{prefix}{name}", in_units(amount, resource), labels, custom)
+    for name, use in (("reservation", reserved(queue)), ("usage", admitted(queue))):
+        for each in use.columns:
+            column = each.column
+            value = in_units(each.total, column.resource)
+            labels = (*at, column.flavor, column.resource)
+            board.put(f"{prefix}resource_{name}", value, labels, custom)
+
+
+def _read_finished(board: Board) -> None:
+    """Count those that are finished and still there, by the queue where they were or would be."""
+    state = board.engine.state
+    counts: Counter[str] = Counter()
+    for each in state.workloads.values():
+        if each.finished:
+            counts[state.queue_of(each)] += 1
+    for name in state.queues:
+        custom = board.custom.values(CLUSTER_QUEUE, Key("", name))
+        board.put("kueue_finished_workloads", counts[name], (name,), custom)
+
+
+def cohorts_above(node: Node) -> tuple[str, str]:
+    """The cohort that a node is in, and the topmost one; "" where there is none."""
+    if node.parent is None:
+        return "", "" if node.is_queue else node.name
+    return node.parent.name, "" if node.cyclic else node.root.name
+
+
+def share_of(node: Node) -> float:
+    """The fair share as metrics show it: exact, and not a number where it is infinite."""
+    if node.cyclic:
+        return 0.0
+    found = share(node)
+    return math.nan if found.infinite else found.weighted

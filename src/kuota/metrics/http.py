@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves `/metrics` over HTTPS to who may read it, and in the clear on loopback if so asked.
+
+Gauges are read by the task that owns the engine. Writing them down, which is most of the work where
+there are many queues, is left to a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ipaddress
+import logging
+import ssl
+
+from aiohttp import web
+from prometheus_client import generate_latest
+
+from kuota.kube.access import Access, Reviews
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.errors import KubeError
+
+from .families import Kept
+from .metrics import Metrics
+
+PATH = "/metrics"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PATIENCE_S = 0.2
+"""How long requests under way get to finish when the server closes."""
+
+_SCRAPE = Access(verb="get", path=PATH)
+_BEARER = "bearer "
+
+_log = logging.getLogger(__name__)
+
+
+class InsecureAddress(ValueError):
+    """An address that others can listen in on, and no TLS."""
+
+
+class MetricsServer:
+    """Answers scrapes until it is closed. `client` asks the API server who may."""
+
+    def __init__(self, metrics: Metrics, client: Client, clock: Clock | None = None) -> None:
+        self._metrics = metrics
+        self._reviews = Reviews(client, clock)
+        self._turn = asyncio.Lock()
+        self._server = web.Server(self._answer, access_log=None)
+        self._listeners: list[asyncio.AbstractServer] = []
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """Answer there from now on; returns the port. Raises OSError, and InsecureAddress where
+        neither TLS nor loopback keeps others out. Without TLS nobody is asked who they are.
+        """
+        if tls is None and not _is_loopback(host):
+            raise InsecureAddress(
+                f"metrics on {host or 'all addresses'} need TLS: "
+                "give a certificate, or listen on 127.0.0.1"
+            )
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(self._server, host or None, port, ssl=tls)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """End all connections; requests under way get a moment to finish."""
+        for each in self._listeners:
+            each.close()
+        transports = [each.transport for each in self._server.connections]
+        await self._server.shutdown(PATIENCE_S)
+        for transport in transports:
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path != PATH:
+            return web.Response(status=404, text="404 page not found\n")
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405, headers={"Allow": "GET, HEAD"})
+        refusal = await self._refusal(request) if request.secure else None
+        return refusal or await self._scraped(request)
+
+    async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """What keeps the caller out; None lets them in."""
+        said = request.headers.get("Authorization", "")
+        if not said.lower().startswith(_BEARER):
+            return web.Response(status=401, text="Authentication failed\n")
+        try:
+            person = await self._reviews.person(said[len(_BEARER) :].strip())
+            if person is None:
+                return web.Response(status=401, text="Authentication failed\n")
+            if await self._reviews.allows(person, _SCRAPE):
+                return None
+        except KubeError as error:
+            _log.warning("cannot find out who may read metrics: %s", error)
+            return web.Response(status=500, text="Authorization failed\n")
+        return web.Response(status=403, text=f"Authorization denied for user {person.name}\n")
+
+    async def _scraped(self, request: web.BaseRequest) -> web.Response:
+        zipped = "gzip" in request.headers.get("Accept-Encoding", "")
+        async with self._turn:
+            body = await asyncio.to_thread(_written, self._metrics.collected(), zipped)
+        headers = {"Content-Type": CONTENT_TYPE}
+        if zipped:
+            headers["Content-Encoding"] = "gzip"
+        return web.Response(body=body, headers=headers)
+
+
+def _written(kept: Kept, zipped: bool) -> bytes:
+    text = generate_latest(kept)
+    return gzip.compress(text, compresslevel=1) if zipped else text
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

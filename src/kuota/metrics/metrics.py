@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All metrics of one controller: counts what it is told, reads the rest when it is asked.
+
+Nothing is computed in advance. Gauges are read from the engine at the moment of a scrape; series of
+queues that are gone are forgotten then, too.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kuota.api.base import Key
+from kuota.api.workload import Workload
+from kuota.engine.decisions import Admit, Outcome, Preempt
+from kuota.engine.engine import Engine
+
+from .build import build_labels
+from .catalog import METRICS
+from .changes import Changes
+from .custom import CustomLabels
+from .families import Families, Kept
+from .metric import LOCAL_QUEUE
+from .objects import NoObjects, Objects
+from .series import Series
+from .setup import Setup, measured
+
+LEADER = "leader"
+FOLLOWER = "follower"
+STANDALONE = "standalone"
+
+
+class Metrics:
+    """What a controller counts. `role` is that of its replica, and may change at any time.
+
+    All methods are for the task that owns the engine. `registry` takes collectors of others.
+    """
+
+    def __init__(
+        self, engine: Engine, setup: Setup | None = None, objects: Objects | None = None
+    ) -> None:
+        setup, objects = setup or Setup(), objects or NoObjects()
+        self.role = STANDALONE
+        self._custom = CustomLabels(setup.labels, objects)
+        shown = {name: each for name, each in METRICS.items() if setup.shows(each)}
+        self._series = Series(shown)
+        self._changes = Changes(self._series, engine, self._custom, measured(setup, objects))
+        self._series.put("kueue_build_info", 1, *build_labels())
+        self.registry = CollectorRegistry()
+        self.registry.register(
+            Families(self._series, engine, objects, self._custom, setup, lambda: self.role)
+        )
+
+    def collected(self) -> Kept:
+        """All metrics as of now, for someone else to write down."""
+        return Kept(list(self.registry.collect()))
+
+    def exposition(self) -> bytes:
+        """All metrics as of now, in Prometheus's text format."""
+        return generate_latest(self.collected())
+
+    def cycle(self, outcome: Outcome, took_s: float) -> None:
+        """Count one cycle. One in which nobody had a turn is none."""
+        if not outcome.decisions:
+            return
+        admitted = any(isinstance(each, Admit) for each in outcome.decisions)
+        result = "success" if admitted else "inadmissible"
+        series = self._series
+        series.add("kueue_admission_attempts_total", result)
+        series.observe("kueue_admission_attempt_duration_seconds", took_s, result)
+        for decision in outcome.decisions:
+            queue = decision.cluster_queue
+            skipped = outcome.skipped_preemptions.get(queue, 0)
+            series.put("kueue_admission_cycle_preemption_skips", skipped, queue)
+            if isinstance(decision, Preempt):
+                for victim in decision.victims:
+                    if not victim.leaving:
+                        self._changes.preempting(victim.workload.key, queue)
+        for (queue, result), count in outcome.recomputations.items():
+            series.add("kueue_preemption_target_recomputations_total", queue, result, by=count)
+
+    def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
+        """Count what became of a Workload. Only who decides counts; a follower looks on."""
+        if new is None:
+            if old is not None:
+                self._changes.gone(old.key)
+        elif old is not None and self.role != FOLLOWER:
+            self._changes.seen(old, new, now)
+
+    def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
+        """Count the time from a job's creation to that of its Workload."""
+        local = Key(workload.metadata.namespace, workload.spec.queue_name)
+        labels = self._custom.values(LOCAL_QUEUE, local)
+        name = "kueue_workload_creation_latency_seconds"
+        self._series.observe(name, max(0.0, took_s), job_kind, *labels)
+
+    def ungated(self, gate: str, cluster_queue: str, *, grouped: bool, took_s: float) -> None:
+        """Count the time from an admission to a pod being free of a scheduling gate."""
+        name = "kueue_pod_scheduling_gate_removal_seconds"
+        is_group = "true" if grouped else "false"
+        self._series.observe(name, max(0.0, took_s), gate, cluster_queue, is_group)
+
+    def dispatched(self, cluster_queue: str, cluster: str) -> None:
+        """Count a Workload created on a worker cluster."""
+        self._series.add("multikueue_workloads_dispatched_total", cluster_queue, cluster)
+
+    def admitted_remotely(self, cluster_queue: str, cluster: str) -> None:
+        """Count a Workload that a worker cluster admitted."""
+        self._series.add("multikueue_workloads_admitted_total", cluster_queue, cluster)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that only go up: counters and histograms, series by series.
+
+They are plain dictionaries, because every admission touches a dozen of them. One task owns them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+
+from .metric import Kind, Metric
+
+Labels = tuple[str, ...]
+"""The values of a metric's labels, then those of custom labels that are counted with."""
+
+
+class Distribution:
+    """How often values fell into each bucket, and their sum."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self, bounds: int) -> None:
+        self.counts = [0] * (bounds + 1)
+        self.total = 0.0
+
+    def add(self, bounds: tuple[float, ...], value: float) -> None:
+        self.counts[bisect_left(bounds, value)] += 1
+        self.total += value
+
+
+class Series:
+    """All that was counted, of the metrics that were asked for; others are not counted at all."""
+
+    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+        self._metrics = metrics
+        self._values: dict[str, dict[Labels, float]] = {
+            name: {} for name, each in metrics.items() if each.kind is not Kind.HISTOGRAM
+        }
+        self._distributions: dict[str, dict[Labels, Distribution]] = {
+            name: {} for name, each in metrics.items() if each.kind is Kind.HISTOGRAM
+        }
+
+    def add(self, name: str, *labels: str, by: float = 1.0) -> None:
+        """Count something."""
+        values = self._values.get(name)
+        if values is not None:
+            values[labels] = values.get(labels, 0.0) + by
+
+    def put(self, name: str, value: float, *labels: str) -> None:
+        """Let a gauge be so until it is put again."""
+        values = self._values.get(name)
+        if values is not None:
+            values[labels] = value
+
+    def observe(self, name: str, value: float, *labels: str) -> None:
+        """Count a value of a histogram."""
+        found = self._distributions.get(name)
+        if found is None:
+            return
+        bounds = self._metrics[name].buckets
+        distribution = found.get(labels)
+        if distribution is None:
+            distribution = found[labels] = Distribution(len(bounds))
+        distribution.add(bounds, value)
+
+    def values(self, name: str) -> dict[Labels, float]:
+        return self._values.get(name, {})
+
+    def distributions(self, name: str) -> dict[Labels, Distribution]:
+        return self._distributions.get(name, {})
+
+    def keep(self, wanted: Callable[[Metric, Labels], bool]) -> None:
+        """Forget every series that is not wanted any more."""
+        for kept in (self._values, self._distributions):
+            for name, series in kept.items():
+                metric = self._metrics[name]
+                for labels in [each for each in series if not wanted(metric, each)]:
+                    del series[labels]

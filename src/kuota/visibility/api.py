@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visibility API without a transport: a path in, an answer out. Who may ask is not asked here.
+
+It is served beside a cluster's API server as an aggregated API, and within the embedded one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from kuota.api.base import Json, Key
+from kuota.engine.engine import Engine
+from kuota.engine.model import Struct
+
+from . import documents
+from .pending import Window, in_cluster_queue, in_local_queue
+from .summary import GROUP, VERSIONS, Objects, summary
+
+PREFIX = f"/apis/{GROUP}"
+
+
+class Answer(Struct):
+    """What to say, and how it is called where that is not plain JSON."""
+
+    status: int
+    body: Json
+    content_type: str = "application/json"
+
+
+class Asked(Struct):
+    """The line that a path names. Without a namespace it is that of a ClusterQueue."""
+
+    version: str
+    resource: str
+    name: str
+    namespace: str = ""
+
+
+class VisibilityApi:
+    """Answers from what the engine knows at that moment."""
+
+    def __init__(self, engine: Engine, objects: Objects) -> None:
+        self._engine = engine
+        self._objects = objects
+
+    def answer(self, method: str, path: str, query: Mapping[str, str], accept: str = "") -> Answer:
+        """The answer to any request under `PREFIX`, to /apis or to /openapi."""
+        wanted = asked(path)
+        if method not in ("GET", "HEAD"):
+            return failure(405, "MethodNotAllowed", f"{method[:20]} is not served here")
+        if wanted is not None:
+            return self._line(wanted, query)
+        found = _document(path, accept)
+        return found or failure(404, "NotFound", "the server could not find what was asked for")
+
+    def _line(self, wanted: Asked, query: Mapping[str, str]) -> Answer:
+        try:
+            window = Window(
+                offset=_number(query, "offset", 0), limit=_number(query, "limit", Window().limit)
+            )
+        except ValueError as error:
+            return failure(400, "BadRequest", str(error))
+        if wanted.namespace:
+            key = Key(wanted.namespace, wanted.name)
+            line = in_local_queue(self._engine, key, window)
+        else:
+            line = in_cluster_queue(self._engine, wanted.name, window)
+        if line is None:
+            singular = wanted.resource.removesuffix("s")
+            message = f'{singular}.{GROUP} "{wanted.name}" not found'
+            return failure(404, "NotFound", message, wanted)
+        return Answer(status=200, body=summary(line, self._objects, wanted.version))
+
+
+def asked(path: str) -> Asked | None:
+    """The line that a path names; None for all other paths."""
+    parts = [unquote(each) for each in path.strip("/").split("/")]
+    if len(parts) < 4 or parts[:2] != ["apis", GROUP] or parts[2] not in VERSIONS:
+        return None
+    version, rest = parts[2], parts[3:]
+    namespaced = rest[0] == "namespaces" and len(rest) == 5
+    namespace, rest = (rest[1], rest[2:]) if namespaced else ("", rest)
+    resource = "localqueues" if namespaced else "clusterqueues"
+    if len(rest) != 3 or rest[0] != resource or rest[2] != documents.SUBRESOURCE or "" in rest:
+        return None
+    return Asked(version=version, resource=resource, name=rest[1], namespace=namespace)
+
+
+def failure(code: int, reason: str, message: str, about: Asked | None = None) -> Answer:
+    """A refusal, as the Status object that clients know."""
+    status: Json = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    if about is not None:
+        kind = about.resource.removesuffix("s")
+        status["details"] = {"name": about.name, "group": GROUP, "kind": kind}
+    return Answer(status=code, body=status)
+
+
+def _document(path: str, accept: str) -> Answer | None:
+    parts = path.strip("/").split("/")
+    match parts:
+        case ["apis"] if "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
+            kind = documents.AGGREGATED
+            return Answer(status=200, body=documents.aggregated(), content_type=kind)
+        case ["apis"]:
+            return Answer(status=200, body=documents.groups())
+        case ["apis", group] if group == GROUP:
+            return Answer(status=200, body=documents.group())
+        case ["apis", group, version] if group == GROUP and version in VERSIONS:
+            return Answer(status=200, body=documents.resources(version))
+        case ["openapi", "v2"]:
+            return Answer(status=200, body=documents.openapi_v2())
+        case ["openapi", "v3"]:
+            return Answer(status=200, body=documents.openapi_index())
+        case ["openapi", "v3", "apis", group, version] if group == GROUP and version in VERSIONS:
+            return Answer(status=200, body=documents.openapi_v3(version))
+        case _:
+            return None
+
+
+def _number(query: Mapping[str, str], name: str, default: int) -> int:
+    """A whole number of 64 bits. Raises ValueError."""
+    text = query.get(name, "")
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise ValueError(f"{name}={text[:60]!r} is no whole number")
+    return int(text)

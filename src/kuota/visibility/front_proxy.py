@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom the API server speaks for when it passes a request on, and how we know that it is it.
+
+It shows a certificate of its own, signed by an authority that is published in the ConfigMap
+`kube-system/extension-apiserver-authentication`, and names the user in headers. Headers of anyone
+else mean nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from kuota.api.base import Json, Key
+from kuota.engine.model import Struct
+from kuota.kube.access import Person
+
+CONFIG_MAP = Key("kube-system", "extension-apiserver-authentication")
+
+KNOWN = "system:authenticated"
+UNKNOWN = "system:unauthenticated"
+
+Headers = Mapping[str, list[str]]
+"""All values of each header, by its name in lower case."""
+
+
+class FrontProxy(Struct):
+    """What the API server said of itself. No `names` means any that its authority signed for."""
+
+    authority: str
+    names: tuple[str, ...] = ()
+    users: tuple[str, ...] = ("x-remote-user",)
+    uids: tuple[str, ...] = ("x-remote-uid",)
+    groups: tuple[str, ...] = ("x-remote-group",)
+    extras: tuple[str, ...] = ("x-remote-extra-",)
+
+    def trusts(self, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a certificate that its authority has signed is that of the API server."""
+        return bool(certificate) and (not self.names or _common_name(certificate) in self.names)
+
+    def person(self, headers: Headers) -> Person | None:
+        """The user that the headers name; None when they name nobody."""
+        name = _first(headers, self.users)
+        if not name:
+            return None
+        extra = {
+            unquote(word.removeprefix(prefix)): tuple(values)
+            for prefix in self.extras
+            for word, values in headers.items()
+            if word.startswith(prefix)
+        }
+        return Person(
+            name=name,
+            uid=_first(headers, self.uids),
+            groups=_with_known(tuple(g for word in self.groups for g in headers.get(word, ()))),
+            extra=tuple(sorted(extra.items())),
+        )
+
+
+def front_proxy(config_map: Json) -> FrontProxy | None:
+    """What the ConfigMap says; None when the API server passes nothing on."""
+    said = config_map.get("data") or {}
+    authority = said.get("requestheader-client-ca-file") or ""
+    if not authority.strip():
+        return None
+    fields = {
+        "names": _words(said, "requestheader-allowed-names", lower=False),
+        "users": _words(said, "requestheader-username-headers"),
+        "uids": _words(said, "requestheader-uid-headers"),
+        "groups": _words(said, "requestheader-group-headers"),
+        "extras": _words(said, "requestheader-extra-headers-prefix"),
+    }
+    given = {name: words for name, words in fields.items() if words}
+    return FrontProxy(authority=authority, **given)
+
+
+def _with_known(groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups of someone whom the API server knows; it does not always say that it does."""
+    return groups if {KNOWN, UNKNOWN} & set(groups) else (*groups, KNOWN)
+
+
+def _words(said: Json, name: str, *, lower: bool = True) -> tuple[str, ...]:
+    try:
+        found = json.loads(said.get(name) or "[]")
+    except ValueError:
+        return ()
+    words = found if isinstance(found, list) else []
+    return tuple(str(each).lower() if lower else str(each) for each in words if each)
+
+
+def _first(headers: Headers, words: tuple[str, ...]) -> str:
+    return next((values[0] for word in words if (values := headers.get(word)) and values[0]), "")
+
+
+def _common_name(certificate: Mapping[str, Any] | None) -> str:
+    named = [pair for each in (certificate or {}).get("subject") or () for pair in each]
+    return next((str(value) for name, value in named if name == "commonName"), "")

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Serves the visibility API beside a cluster's API server, which passes requests on to it.
+
+Who asks is told by the API server in headers, or by a token that is shown to it; what they may do
+is decided by the API server. Without either the caller is nobody, and may do what nobody may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+
+import msgspec
+from aiohttp import web
+
+from kuota.kube.access import Access, Person, Reviews
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.errors import KubeError
+from kuota.kube.resources import CONFIG_MAPS
+
+from .api import Answer, VisibilityApi, asked, failure
+from .documents import SUBRESOURCE
+from .front_proxy import CONFIG_MAP, UNKNOWN, FrontProxy, Headers, front_proxy
+from .summary import GROUP
+
+ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
+MASTERS = "system:masters"
+ANONYMOUS = Person("system:anonymous", groups=(UNKNOWN,))
+PATIENCE_S = 0.2
+"""How long requests under way get to finish when the server closes."""
+REREAD_S = 60.0
+"""Between two looks at whom the API server shows itself as."""
+UNKNOWN_S = 5.0
+"""The same while that is not known."""
+
+_BEARER = "bearer "
+_log = logging.getLogger(__name__)
+
+
+class VisibilityServer:
+    """Answers until it is closed. `run` keeps up with the certificates of the API server."""
+
+    def __init__(self, api: VisibilityApi, client: Client, clock: Clock | None = None) -> None:
+        self._api = api
+        self._client = client
+        self._clock = clock or SystemClock()
+        self._reviews = Reviews(client, self._clock)
+        self._proxy: FrontProxy | None = None
+        self._contexts: list[ssl.SSLContext] = []
+        self._server = web.Server(self._answer, access_log=None)
+        self._listeners: list[asyncio.AbstractServer] = []
+
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext) -> int:
+        """Answer there from now on; returns the port. Raises OSError.
+
+        The context is changed: it asks callers for a certificate, without insisting on one.
+        """
+        tls.verify_mode = ssl.CERT_OPTIONAL
+        self._contexts.append(tls)
+        await self._read_proxy()
+        if self._proxy is not None:
+            _trust(tls, self._proxy)
+        loop = asyncio.get_running_loop()
+        listener = await loop.create_server(self._server, host or None, port, ssl=tls)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def run(self) -> None:
+        """Follow the API server's certificates until cancelled."""
+        while True:
+            await self._clock.sleep(REREAD_S if self._proxy is not None else UNKNOWN_S)
+            before = self._proxy
+            await self._read_proxy()
+            if self._proxy is not None and self._proxy != before:
+                for each in self._contexts:
+                    _trust(each, self._proxy)
+
+    async def close(self) -> None:
+        """End all connections; requests under way get a moment to finish."""
+        for each in self._listeners:
+            each.close()
+        transports = [each.transport for each in self._server.connections]
+        await self._server.shutdown(PATIENCE_S)
+        for transport in transports:
+            if isinstance(transport, asyncio.WriteTransport):
+                transport.abort()
+
+    async def _read_proxy(self) -> None:
+        """Find out whom to believe; on failure go on as before."""
+        try:
+            self._proxy = front_proxy(await self._client.get(CONFIG_MAPS, CONFIG_MAP))
+        except KubeError as error:
+            _log.warning("cannot read how the API server shows itself: %s", error)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.rel_url.raw_path
+        if path in ALIVE:
+            return web.Response(text="ok")
+        try:
+            refusal = await self._refusal(request)
+        except KubeError as error:
+            _log.warning("cannot find out who may see queues: %s", error)
+            refusal = failure(500, "InternalError", "the API server does not say who may ask")
+        return _sent(
+            refusal
+            or self._api.answer(
+                request.method, path, request.query, request.headers.get("Accept", "")
+            )
+        )
+
+    async def _refusal(self, request: web.BaseRequest) -> Answer | None:
+        """What keeps the caller out; None lets them in."""
+        person = await self._person(request)
+        if person is None:
+            return failure(401, "Unauthorized", "Unauthorized")
+        access = _access(request)
+        if MASTERS in person.groups or await self._reviews.allows(person, access):
+            return None
+        what = access.path or f"{access.resource}/{access.subresource} {access.name}"
+        return failure(403, "Forbidden", f'User "{person.name}" cannot {access.verb} {what}')
+
+    async def _person(self, request: web.BaseRequest) -> Person | None:
+        """Who asks; None for someone who claims to be somebody and is not."""
+        proxy, transport = self._proxy, request.transport
+        shown = transport.get_extra_info("peercert") if transport is not None else None
+        if proxy is not None and proxy.trusts(shown):
+            named = proxy.person(_headers(request))
+            if named is not None:
+                return named
+        said = request.headers.get("Authorization", "")
+        if said.lower().startswith(_BEARER):
+            return await self._reviews.person(said[len(_BEARER) :].strip())
+        return ANONYMOUS
+
+
+def _trust(context: ssl.SSLContext, proxy: FrontProxy) -> None:
+    """Believe certificates of that authority too. One that is withdrawn is believed until then."""
+    try:
+        context.load_verify_locations(cadata=proxy.authority)
+    except (ssl.SSLError, ValueError) as error:
+        _log.warning("the authority of the API server is unusable: %s", error)
+
+
+def _access(request: web.BaseRequest) -> Access:
+    path = request.rel_url.raw_path
+    wanted = asked(path)
+    verb = request.method.lower() if request.method != "HEAD" else "get"
+    if wanted is None:
+        return Access(verb=verb, path=path)
+    return Access(
+        verb=verb,
+        group=GROUP,
+        version=wanted.version,
+        resource=wanted.resource,
+        subresource=SUBRESOURCE,
+        namespace=wanted.namespace,
+        name=wanted.name,
+    )
+
+
+def _headers(request: web.BaseRequest) -> Headers:
+    found: dict[str, list[str]] = {}
+    for name, value in request.headers.items():
+        found.setdefault(name.lower(), []).append(value)
+    return found
+
+
+def _sent(answer: Answer) -> web.Response:
+    headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private"}
+    return web.Response(
+        status=answer.status, body=msgspec.json.encode(answer.body), headers=headers
+    )

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Short ways to make passes over Workloads and jobs, and to see what came of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bridge.objects import NOON, events, patched, summary
+from kuota.api.base import Json, Key
+from kuota.api.gates import Gates
+from kuota.api.workload import Workload
+from kuota.bridge.draft import Pass, Seen
+from kuota.bridge.effects import Create, Delete, Patch, StatusPatch, combined
+from kuota.bridge.lifecycle import steps
+from kuota.bridge.lifecycle_job import job_pass
+from kuota.bridge.lifecycle_view import JobView, Rules, WorkloadView
+from kuota.engine import model
+
+LOCAL = model.LocalQueue(key=Key("ml", "main"), cluster_queue="gpus")
+QUEUE = model.ClusterQueue(name="gpus")
+
+
+class Outcome:
+    """A pass, and the Workload as it is after it."""
+
+    def __init__(self, before: Workload, result: Pass) -> None:
+        self.result = result
+        self.after = before
+        self.body: Json = {}
+        self.deleted = False
+        for effect in result.effects:
+            match effect:
+                case StatusPatch(kind="Workload"):
+                    self.after = patched(self.after, effect.status)
+                case Patch(kind="Workload"):
+                    self.body = combined(self.body, effect.body)
+                case Delete(kind="Workload"):
+                    self.deleted = True
+                case _:
+                    pass
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        return summary(self.after)
+
+    @property
+    def events(self) -> list[str]:
+        return [each.split(": ")[1] for each in events(list(self.result.effects))]
+
+    @property
+    def idle(self) -> bool:
+        return not self.result.effects
+
+    @property
+    def writes(self) -> int:
+        kinds = (StatusPatch, Patch, Create, Delete)
+        return sum(isinstance(each, kinds) for each in self.result.effects)
+
+
+def passed(obj: Workload, now: float = NOON, rules: Rules | None = None, **view: Any) -> Outcome:
+    """One pass over a Workload whose queues are there and active, unless the view says so."""
+    known: dict[str, Any] = {
+        "local_queue": LOCAL,
+        "cluster_queue": QUEUE,
+        "cluster_queue_active": True,
+    }
+    seen = Seen.of(msgspec.to_builtins(obj))
+    shown = WorkloadView(seen=seen, rules=rules or Rules(), **{**known, **view})
+    return Outcome(obj, steps(shown, now))
+
+
+def worked(
+    job: Json | None,
+    *workloads: Workload,
+    now: float = NOON,
+    rules: Rules | None = None,
+    gates: dict[str, bool] | None = None,
+    **view: Any,
+) -> Outcome:
+    """One pass over a job of namespace ml, called train, and its Workloads."""
+    chosen = rules or Rules(gates=Gates.of(gates or {}, check=False))
+    seen = tuple(Seen.of(msgspec.to_builtins(each)) for each in workloads)
+    known: dict[str, Any] = {"namespace": {}, "workloads": seen}
+    shown = JobView(key=Key("ml", "train"), job=job, rules=chosen, **{**known, **view})
+    return Outcome(workloads[0] if workloads else Workload(), job_pass(shown, now))

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stopping a job: it is set back only once its pods are gone, and forgotten only after that."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json, Key
+from kuota.bridge.draft import Seen
+from kuota.bridge.effects import Effect, Patch, StatusPatch
+from kuota.bridge.lifecycle_job import job_pass
+from kuota.bridge.lifecycle_view import JobView, Rules
+
+STOPPING = "kueue.x-k8s.io/stopping"
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
+CONTAINER = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+TEMPLATE: Json = {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}
+STARTED = TEMPLATE | {"spec": TEMPLATE["spec"] | {"nodeSelector": {"tier": "gold"}}}
+
+
+def _job(*, active: int, stopping: bool = False) -> Json:
+    """A job that runs, or has been told to stop."""
+    return {
+        "metadata": {
+            "name": "train",
+            "namespace": "ml",
+            "uid": "u",
+            "resourceVersion": "5",
+            "labels": {"kueue.x-k8s.io/queue-name": "main"},
+            "annotations": {STOPPING: "true"} if stopping else {},
+        },
+        "spec": {"suspend": stopping, "parallelism": 1, "template": STARTED},
+        "status": {"active": active} | ({} if stopping else {"startTime": "2026-01-02T11:00:00Z"}),
+    }
+
+
+def _workload() -> Seen:
+    """Its Workload, which somebody deletes."""
+    meta = {
+        "name": "w",
+        "namespace": "ml",
+        "uid": "w",
+        "resourceVersion": "7",
+        "deletionTimestamp": "2026-01-02T12:00:00Z",
+        "finalizers": [FINALIZER],
+        "ownerReferences": [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u"}
+            | {"controller": True}
+        ],
+    }
+    reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
+    reserved["lastTransitionTime"] = "2026-01-02T11:00:00Z"
+    pod_set = {"name": "main", "count": 1, "template": TEMPLATE}
+    return Seen.of(
+        {
+            "metadata": meta,
+            "spec": {"podSets": [pod_set], "queueName": "main", "active": True},
+            "status": {"conditions": [reserved]},
+        }
+    )
+
+
+def _effects(job: Json) -> tuple[Effect, ...]:
+    view = JobView(
+        key=Key("ml", "train"),
+        job=job,
+        workloads=(_workload(),),
+        prebuilt=None,
+        namespace={},
+        rules=Rules(),
+    )
+    return job_pass(view, 0.0).effects
+
+
+def _patches(effects: tuple[Effect, ...], kind: str) -> list[Json]:
+    return [each.body for each in effects if isinstance(each, Patch) and each.kind == kind]
+
+
+def test_a_job_with_pods_is_suspended_and_left_at_that() -> None:
+    effects = _effects(_job(active=1))
+    (suspended,) = _patches(effects, "Job")
+    assert {"suspend": True} == suspended["spec"]
+    assert [{"startTime": None}] == [e.status for e in effects if isinstance(e, StatusPatch)]
+    assert [] == _patches(effects, "Workload")
+
+
+def test_nothing_is_written_while_its_pods_go() -> None:
+    assert () == _effects(_job(active=1, stopping=True))
+
+
+def test_without_pods_it_is_set_back_and_its_workload_let_go() -> None:
+    effects = _effects(_job(active=0, stopping=True))
+    (restored,) = _patches(effects, "Job")
+    assert {STOPPING: None} == restored["metadata"]["annotations"]
+    assert {"nodeSelector": None} == restored["spec"]["template"]["spec"]
+    assert [{"metadata": {"finalizers": None}}] == _patches(effects, "Workload")
+
+
+def test_a_job_that_runs_without_pods_is_stopped_in_one_pass() -> None:
+    effects = _effects(_job(active=0))
+    assert 2 == len(_patches(effects, "Job"))
+    assert 1 == len(_patches(effects, "Workload"))

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one pass over a Workload writes, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from bridge.objects import NOON, admission, at, check, condition, pod_set, workload
+from bridge.passes import LOCAL, QUEUE, passed
+from kuota.api.backoff import Backoff
+from kuota.api.base import Json
+from kuota.api.gates import Gates
+from kuota.api.workload import Workload
+from kuota.bridge.lifecycle_view import Rules
+from kuota.engine.model import CheckRule
+from kuota.engine.reasons import WaitReason
+
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+SHORT = Rules(timeout_s=60, recovery_timeout_s=30, backoff=Backoff(base=60, cap=3600))
+
+
+def _owned(obj: Workload, **meta: Any) -> Workload:
+    """The Workload with a job above it, held by its finalizer."""
+    record = msgspec.to_builtins(obj)
+    held: Json = {"ownerReferences": [OWNER], "finalizers": [FINALIZER], **meta}
+    return msgspec.convert(record | {"metadata": record["metadata"] | held}, Workload)
+
+
+def _waiting(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
+    return _owned(workload("w", pod_set(gpu="4"), conditions=[*conditions], status=status, **spec))
+
+
+def _holding(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
+    """One that holds quota since noon."""
+    held = [condition("QuotaReserved", reason="QuotaReserved"), *conditions]
+    given = {"admission": admission(gpu="a100"), **(status or {})}
+    return _waiting(*held, status=given, **spec)
+
+
+def _running(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
+    """One that is admitted since noon."""
+    return _holding(condition("Admitted", reason="Admitted"), *conditions, status=status, **spec)
+
+
+def test_a_new_workload_whose_turn_has_not_come_says_nothing() -> None:
+    assert passed(_waiting()).idle
+
+
+def test_a_new_workload_may_be_made_to_say_that_it_waits() -> None:
+    rules = Rules(gates=Gates.of({"UnadmittedWorkloadsExplicitStatus": True}, check=False))
+    found = passed(_waiting(), rules=rules).conditions
+    assert {"QuotaReserved": "False/PendingEvaluation", "Admitted": "False/NoReservation"} == found
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        pytest.param({"local_queue": None}, "Misconfigured", id="no local queue"),
+        pytest.param({"local_queue_deleting": True}, "Misconfigured", id="local queue going"),
+        pytest.param(
+            {"local_queue": replace(LOCAL, stop_policy="Hold")}, "Suspended", id="stopped locally"
+        ),
+        pytest.param({"cluster_queue": None}, "Misconfigured", id="no cluster queue"),
+        pytest.param({"cluster_queue_active": False}, "Suspended", id="inactive"),
+        pytest.param(
+            {"cluster_queue": replace(QUEUE, stop_policy="Hold")}, "Suspended", id="stopped"
+        ),
+        pytest.param({"namespace_matches": False}, "Misconfigured", id="foreign namespace"),
+        pytest.param({"faults": ("too much",)}, "Misconfigured", id="never fits"),
+        pytest.param(
+            {"failed": WaitReason.WAITING_FOR_QUOTA}, "WaitingForQuota", id="like another"
+        ),
+    ],
+)
+def test_a_workload_says_what_is_in_its_way(view: dict[str, Any], reason: str) -> None:
+    found = passed(_waiting(), **view)
+    assert f"False/{reason}" == found.conditions["QuotaReserved"]
+    assert 1 == found.writes
+
+
+def test_what_the_scheduler_said_stays_until_something_else_is_in_the_way() -> None:
+    said = condition("QuotaReserved", False, "NoMatchingFlavor")
+    assert "False/NoMatchingFlavor" == passed(_waiting(said)).conditions["QuotaReserved"]
+    gone = passed(_waiting(said), local_queue=None)
+    assert "False/Misconfigured" == gone.conditions["QuotaReserved"]
+    back = passed(_waiting(condition("QuotaReserved", False, "Misconfigured")))
+    assert "False/PendingEvaluation" == back.conditions["QuotaReserved"]
+
+
+def test_an_orphan_is_finished_and_let_go() -> None:
+    label = {"kueue.x-k8s.io/job-uid": "u"}
+    found = passed(_owned(workload("w"), ownerReferences=None, labels=label))
+    assert "True/OwnerNotFound" == found.conditions["Finished"]
+    assert found.body["metadata"]["finalizers"] is None
+    deleting = {"ownerReferences": None, "deletionTimestamp": at(0)}
+    found = passed(_owned(workload("w"), **deleting))
+    assert "Finished" not in found.conditions
+    assert found.body["metadata"]["finalizers"] is None
+
+
+@pytest.mark.parametrize(
+    ("kept_s", "after_s", "deleted", "again_s"),
+    [(None, 9999, False, None), (0, 0, True, None), (60, 20, False, 40), (60, 60, True, None)],
+)
+def test_a_finished_workload_is_kept_as_long_as_configured(
+    kept_s: float | None, after_s: float, deleted: bool, again_s: float | None
+) -> None:
+    rules = Rules(retain_finished_s=kept_s)
+    found = passed(_waiting(condition("Finished")), NOON + after_s, rules)
+    assert (deleted, again_s) == (found.deleted, found.result.again_s)
+    assert (["Deleted"] if deleted else []) == found.events
+
+
+def test_a_retry_moves_the_time_later_and_never_earlier() -> None:
+    retry = check("ok", "Retry", requeueAfterSeconds=60)
+    found = passed(_waiting(status={"admissionChecks": [retry]}))
+    state = found.after.status.requeue_state
+    assert state is not None
+    assert (None, at(60)) == (state.count, _z(state.requeue_at))
+    later = {"count": 3, "requeueAt": at(100)}
+    found = passed(_waiting(status={"admissionChecks": [retry], "requeueState": later}))
+    state = found.after.status.requeue_state
+    assert state is not None
+    assert (3, at(100)) == (state.count, _z(state.requeue_at))
+
+
+def _z(moment: Any) -> str:
+    return str(moment.isoformat().replace("+00:00", "Z"))
+
+
+def test_deactivation_takes_three_writes_of_which_each_can_be_taken_up() -> None:
+    late = _running(maximumExecutionTimeSeconds=10, active=True)
+    first = passed(late, NOON + 10)
+    target = "True/MaximumExecutionTimeExceeded"
+    assert target == first.conditions["DeactivationTarget"]
+    second = passed(first.after, NOON + 11)
+    assert {"spec": {"active": False}} == second.body
+    third = passed(_with_spec(first.after, active=False), NOON + 12)
+    reason = "True/DeactivatedDueToMaximumExecutionTimeExceeded"
+    assert reason == third.conditions["Evicted"]
+    assert "DeactivationTarget" not in third.conditions
+    assert ["EvictedDueToDeactivatedDueToMaximumExecutionTimeExceeded"] == third.events
+
+
+def _with_spec(obj: Workload, **spec: Any) -> Workload:
+    record = msgspec.to_builtins(obj)
+    return msgspec.convert(record | {"spec": record["spec"] | spec}, Workload)
+
+
+def test_a_waiting_workload_is_deactivated_without_a_word() -> None:
+    found = passed(_waiting(active=False))
+    assert "True/Deactivated" == found.conditions["Evicted"]
+    assert "Requeued" not in found.conditions
+    assert [] == found.events
+    settled = passed(found.after)
+    assert "False/Deactivated" == settled.conditions["QuotaReserved"]
+
+
+def test_tries_are_forgotten_with_the_deactivation() -> None:
+    evicted = condition("Evicted", reason="PodsReadyTimeout")
+    found = passed(_waiting(evicted, active=False, status={"requeueState": {"count": 5}}))
+    assert found.after.status.requeue_state is None
+
+
+@pytest.mark.parametrize("reason", ["Deactivated", "DeactivatedDueToAdmissionCheck"])
+def test_who_is_active_again_queues_again_whoever_deactivated_it(reason: str) -> None:
+    found = passed(_waiting(condition("Requeued", False, reason)))
+    assert "True/Reactivated" == found.conditions["Requeued"]
+
+
+@pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])
+def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
+    parked = _waiting(
+        condition("Requeued", False, reason),
+        status={"requeueState": {"count": 1, "requeueAt": at(60)}},
+    )
+    early = passed(parked, NOON + 20)
+    assert (0, 40) == (early.writes, early.result.again_s)
+    over = passed(parked, NOON + 60)
+    assert "True/BackoffFinished" == over.conditions["Requeued"]
+    state = over.after.status.requeue_state
+    assert state is not None
+    assert (1, None) == (state.count, state.requeue_at)
+    assert 1 == over.writes
+
+
+def test_a_queue_that_runs_again_brings_back_whom_it_drained() -> None:
+    found = passed(_waiting(condition("Requeued", False, "LocalQueueStopped")))
+    assert "True/LocalQueueRestarted" == found.conditions["Requeued"]
+    found = passed(_waiting(condition("Requeued", False, "ClusterQueueStopped")))
+    assert "True/ClusterQueueRestarted" == found.conditions["Requeued"]
+
+
+def test_required_checks_are_listed_by_name_and_others_dropped() -> None:
+    queue = replace(QUEUE, checks=(CheckRule(name="b"), CheckRule(name="a")))
+    found = passed(
+        _waiting(status={"admissionChecks": [check("old", "Ready")]}), cluster_queue=queue
+    )
+    listed = [(each.name, each.state) for each in found.after.status.admission_checks or ()]
+    assert [("a", "Pending"), ("b", "Pending")] == listed
+
+
+def test_the_last_check_that_is_ready_admits() -> None:
+    queue = replace(QUEUE, checks=(CheckRule(name="ok"),))
+    ready = {"admissionChecks": [check("ok", "Ready")]}
+    found = passed(_holding(status=ready), NOON + 7, cluster_queue=queue)
+    assert "True/Admitted" == found.conditions["Admitted"]
+    assert (["Admitted"], 1) == (found.events, found.writes)
+
+
+@pytest.mark.parametrize(
+    ("states", "written"),
+    [
+        (("Pending", "Ready"), {}),
+        (("Retry", "Ready"), {"Evicted": "True/AdmissionCheck"}),
+        (("Retry", "Rejected"), {"DeactivationTarget": "True/AdmissionCheck"}),
+    ],
+)
+def test_checks_may_take_a_running_workload_down(
+    states: tuple[str, str], written: dict[str, str]
+) -> None:
+    queue = replace(QUEUE, checks=(CheckRule(name="a"), CheckRule(name="b")))
+    listed = [check(name, state) for name, state in zip("ab", states, strict=True)]
+    found = passed(_running(status={"admissionChecks": listed}), cluster_queue=queue)
+    told = {k: v for k, v in found.conditions.items() if k in ("Evicted", "DeactivationTarget")}
+    assert written == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "admitted", "written"),
+    [
+        ("Hold", True, {}),
+        ("Hold", False, {"QuotaReserved": "False/Suspended"}),
+        ("HoldAndDrain", True, {"Evicted": "True/{}Stopped"}),
+        ("HoldAndDrain", False, {"QuotaReserved": "False/Suspended"}),
+    ],
+)
+@pytest.mark.parametrize("which", ["LocalQueue", "ClusterQueue"])
+def test_a_stopped_queue_takes_quota_as_its_policy_says(
+    which: str, policy: str, admitted: bool, written: dict[str, str]
+) -> None:
+    view: dict[str, Any] = (
+        {"local_queue": replace(LOCAL, stop_policy=policy)}
+        if which == "LocalQueue"
+        else {"cluster_queue": replace(QUEUE, stop_policy=policy), "cluster_queue_active": False}
+    )
+    # With a check to pass it stays a mere reservation.
+    waiting = {"admissionChecks": [check("ok", "Pending")]}
+    if "cluster_queue" in view:
+        view["cluster_queue"] = replace(view["cluster_queue"], checks=(CheckRule(name="ok"),))
+    else:
+        view["cluster_queue"] = replace(QUEUE, checks=(CheckRule(name="ok"),))
+    obj = _running(status=waiting) if admitted else _holding(status=waiting)
+    found = passed(obj, **view)
+    told = {k: v for k, v in found.conditions.items() if k in written}
+    assert {k: v.format(which) for k, v in written.items()} == told
+    assert bool(written) or found.writes == 0
+
+
+def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
+    early = passed(_running(), NOON + 20, SHORT)
+    assert (0, 40) == (early.writes, early.result.again_s)
+    late = passed(_running(), NOON + 60, SHORT)
+    assert "True/PodsReadyTimeout" == late.conditions["Evicted"]
+    state = late.after.status.requeue_state
+    assert state is not None
+    assert (1, at(120)) == (state.count, _z(state.requeue_at))
+    limited = msgspec.structs.replace(SHORT, backoff_limit=0)
+    given_up = passed(_running(), NOON + 60, limited)
+    assert "True/RequeuingLimitExceeded" == given_up.conditions["DeactivationTarget"]
+
+
+def test_pods_that_were_lost_have_a_time_of_their_own() -> None:
+    lost = condition("PodsReady", False, "WaitForRecovery", since=100)
+    found = passed(_running(lost), NOON + 110, SHORT)
+    assert 20 == found.result.again_s
+    found = passed(_running(lost), NOON + 130, SHORT)
+    assert "True/PodsReadyTimeout" == found.conditions["Evicted"]
+    patient = msgspec.structs.replace(SHORT, recovery_timeout_s=None)
+    assert passed(_running(lost), NOON + 9999, patient).idle
+
+
+def test_a_running_workload_with_nothing_to_do_is_left_alone() -> None:
+    ready = condition("PodsReady", True, "Started")
+    found = passed(_running(ready), NOON + 9999)
+    assert (True, None) == (found.idle, found.result.again_s)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one pass over a job writes, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bridge.objects import NOON, condition
+from bridge.passes import Outcome, worked
+from kuota.api.base import Json
+from kuota.api.kueue import ResourceFlavor
+from kuota.api.workload import Workload
+from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
+from kuota.bridge.jobs.batch_job import workload as made_from
+from kuota.bridge.lifecycle_view import Rules
+
+QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
+FLAVORS = {"a100": ResourceFlavor()}
+DONE = {"type": "Complete", "status": "True", "message": "done"}
+UNHURRIED = Rules(timeout_s=None, recovery_timeout_s=None)
+
+
+def _job(*, suspend: bool = True, status: Json | None = None, **meta: Any) -> Json:
+    container = {"name": "c", "resources": {"requests": {"gpu": "4"}}}
+    template = {"metadata": {}, "spec": {"containers": [container], "restartPolicy": "Never"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "ml", "uid": "u", "labels": QUEUED, **meta},
+        "spec": {"suspend": suspend, "parallelism": 1, "template": template},
+        "status": status or {},
+    }
+
+
+def _workload(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
+    """The Workload of the job."""
+    record = made_from(_job())
+    given = {"conditions": list(conditions), **(status or {})}
+    return msgspec.convert(record | {"spec": record["spec"] | spec, "status": given}, Workload)
+
+
+def _admitted(*conditions: Json, **spec: Any) -> Workload:
+    usage = {"flavors": {"gpu": "a100"}, "resourceUsage": {"gpu": "4"}}
+    assigned = [{"name": "main", "count": 1, **usage}]
+    held = [condition(each, reason=each) for each in ("QuotaReserved", "Admitted")]
+    admission = {"clusterQueue": "gpus", "podSetAssignments": assigned}
+    return _workload(*held, *conditions, status={"admission": admission}, **spec)
+
+
+def _job_patches(found: Outcome) -> list[Json]:
+    patches = []
+    for each in found.result.effects:
+        if isinstance(each, Patch) and each.kind == "Job":
+            patches.append(each.body)
+        if isinstance(each, StatusPatch) and each.kind == "Job":
+            patches.append({"status": each.status})
+    return patches
+
+
+def test_a_queued_job_gets_a_workload_once() -> None:
+    found = worked(_job())
+    assert ["Workload"] == [e.kind for e in found.result.effects if isinstance(e, Create)]
+    assert ["CreatedWorkload"] == found.events
+    assert worked(_job(), _workload(), rules=UNHURRIED).idle
+
+
+@pytest.mark.parametrize(
+    ("job", "view"),
+    [
+        pytest.param(_job(labels={}), {}, id="no queue name"),
+        pytest.param(_job(), {"namespace": None}, id="no namespace"),
+        pytest.param(
+            _job(), {"namespace": {"kubernetes.io/metadata.name": "kube-system"}}, id="not managed"
+        ),
+        pytest.param(_job(status={"conditions": [DONE]}), {}, id="over before it was seen"),
+        pytest.param(_job(status={"active": 2}), {}, id="pods still there"),
+    ],
+)
+def test_some_jobs_get_none(job: Json, view: dict[str, Any]) -> None:
+    assert worked(job, **view).idle
+
+
+def test_a_job_starts_with_one_write_when_its_workload_is_admitted() -> None:
+    found = worked(_job(), _admitted(), rules=UNHURRIED, flavors=FLAVORS)
+    (patch,) = _job_patches(found)
+    assert patch["spec"]["suspend"] is False
+    assert (["Started"], 1) == (found.events, found.writes)
+
+
+def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
+    found = worked(_job(), _admitted(), rules=UNHURRIED)
+    assert found.idle
+    assert found.result.fault
+
+
+@pytest.mark.parametrize(
+    ("obj", "ready", "told"),
+    [
+        pytest.param(_workload(), 0, "False/WaitForStart", id="not admitted"),
+        pytest.param(_admitted(), 0, "False/WaitForStart", id="admitted"),
+        pytest.param(_admitted(), 1, "True/Started", id="ready"),
+        pytest.param(
+            _admitted(condition("PodsReady", reason="Started")),
+            0,
+            "False/WaitForRecovery",
+            id="lost",
+        ),
+        pytest.param(
+            _admitted(condition("PodsReady", False, "WaitForRecovery")),
+            1,
+            "True/Recovered",
+            id="back",
+        ),
+    ],
+)
+def test_readiness_is_told(obj: Workload, ready: int, told: str) -> None:
+    status = {"active": 1, "ready": ready}
+    found = worked(_job(suspend=False, status=status), obj, flavors=FLAVORS)
+    assert told == found.conditions["PodsReady"]
+    again = worked(_job(suspend=False, status=status), found.after, flavors=FLAVORS)
+    assert found.conditions == again.conditions
+
+
+def test_the_end_of_a_job_is_told_then_its_workload_is_let_go() -> None:
+    over = _job(suspend=False, status={"conditions": [DONE]})
+    first = worked(over, _admitted(), flavors=FLAVORS)
+    assert "True/Succeeded" == first.conditions["Finished"]
+    assert 1 == first.writes
+    second = worked(over, first.after, flavors=FLAVORS)
+    assert {"metadata": {"finalizers": None}} == second.body
+    assert 1 == second.writes
+
+
+def test_quota_is_free_only_when_the_pods_of_an_evicted_job_are_gone() -> None:
+    evicted = _admitted(condition("Evicted", reason="Preempted", message="make room"))
+    there = worked(
+        _job(suspend=False, status={"active": 1}), evicted, rules=UNHURRIED, flavors=FLAVORS
+    )
+    assert "True/QuotaReserved" == there.conditions["QuotaReserved"]
+    assert ["Stopped"] == there.events
+    leaving = worked(_job(status={"terminating": 1}), evicted, rules=UNHURRIED, flavors=FLAVORS)
+    assert "True/QuotaReserved" == leaving.conditions["QuotaReserved"]
+    gone = worked(_job(), evicted, rules=UNHURRIED, flavors=FLAVORS)
+    assert "False/PendingEvaluation" == gone.conditions["QuotaReserved"]
+    assert "True/Preempted" == gone.conditions["Requeued"]
+    assert gone.after.status.admission is None
+
+
+def test_a_stop_suspends_then_clears_the_start_then_restores() -> None:
+    running = _job(suspend=False, status={"startTime": "2026-01-02T11:00:00Z"})
+    running["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "z1"}
+    evicted = _admitted(condition("Evicted", reason="Preempted"))
+    first, second, third = _job_patches(worked(running, evicted, rules=UNHURRIED, flavors=FLAVORS))
+    assert first["spec"]["suspend"] is True
+    assert {"status": {"startTime": None}} == second
+    assert third["spec"]["template"]["spec"]["nodeSelector"] is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept_s", "after_s", "deleted"),
+    [
+        ("DeactivatedDueToAdmissionCheck", 60, 60, True),
+        ("DeactivatedDueToAdmissionCheck", 60, 59, False),
+        ("DeactivatedDueToAdmissionCheck", None, 9999, False),
+        ("Deactivated", 0, 9999, False),
+    ],
+)
+def test_only_a_job_that_was_given_up_is_deleted_and_not_before_its_time(
+    reason: str, kept_s: float | None, after_s: float, deleted: bool
+) -> None:
+    rules = msgspec.structs.replace(UNHURRIED, retain_deactivated_s=kept_s)
+    obj = _workload(condition("Evicted", reason=reason), active=False)
+    found = worked(_job(), obj, now=NOON + after_s, rules=rules)
+    assert deleted == any(isinstance(e, Delete) and e.kind == "Job" for e in found.result.effects)
+
+
+def test_a_job_that_is_gone_takes_its_workload_along() -> None:
+    found = worked(None, _admitted())
+    assert "True/OwnerNotFound" == found.conditions["Finished"]
+    assert {"metadata": {"finalizers": None}} == found.body
+
+
+def test_a_job_that_cannot_follow_its_owners_up_waits() -> None:
+    found = worked(_job(), nesting="nobody there")
+    assert ("nobody there", True) == (found.result.fault, found.idle)
+    deep = worked(_job(), nesting="too deep", nested_too_deep=True)
+    assert ["JobNestingTooDeep!"] == deep.events
+
+
+def test_labels_and_annotations_are_copied_where_configured() -> None:
+    rules = Rules(labels_to_copy=("team",), annotations_to_copy=("cost",))
+    given = _job(labels={**QUEUED, "team": "blue"}, annotations={"cost": "7", "other": "8"})
+    (made,) = (e for e in worked(given, rules=rules).result.effects if isinstance(e, Create))
+    meta = made.object["metadata"]
+    assert "blue" == meta["labels"]["team"]
+    assert {"cost": "7"} == meta["annotations"]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bridge.objects import NOON, at
+from kuota.api import kueue
+from kuota.api.base import Json, Key
+from kuota.bridge import inbound
+from kuota.bridge.effects import merged
+from kuota.bridge.queue_status import (
+    cluster_queue_patch,
+    cohort_patch,
+    held_finalizers,
+    local_queue_patch,
+)
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Stored
+from kuota.engine.policy import AdmissionFairSharing, Policy
+
+HELD = "kueue.x-k8s.io/resource-in-use"
+HISTORY = AdmissionFairSharing(half_life_s=600.0, sampling_s=300.0)
+
+
+def _queue(**spec: Any) -> kueue.ClusterQueue:
+    flavors = [{"name": "a100", "resources": [{"name": "gpu", "nominalQuota": "8"}]}]
+    groups = [{"coveredResources": ["gpu"], "flavors": flavors}]
+    record = {
+        "metadata": {"name": "cq", "generation": 2},
+        "spec": {"resourceGroups": groups, **spec},
+    }
+    return msgspec.convert(record, kueue.ClusterQueue)
+
+
+def _local(status: Json | None = None, **spec: Any) -> kueue.LocalQueue:
+    meta = {"name": "main", "namespace": "ml", "generation": 1}
+    record = {"metadata": meta, "spec": {"clusterQueue": "cq", **spec}, "status": status or {}}
+    return msgspec.convert(record, kueue.LocalQueue)
+
+
+def _engine(policy: Policy | None, *objects: Any) -> Engine:
+    engine = Engine(policy or Policy())
+    read: dict[type[Any], Any] = {
+        kueue.ClusterQueue: inbound.cluster_queue,
+        kueue.LocalQueue: inbound.local_queue,
+        kueue.Cohort: inbound.cohort,
+        kueue.ResourceFlavor: inbound.flavor,
+    }
+    for each in objects:
+        engine.apply(Stored(value=read[type(each)](each)), NOON)
+    return engine
+
+
+FLAVOR = msgspec.convert({"metadata": {"name": "a100"}}, kueue.ResourceFlavor)
+
+
+def test_a_new_queue_says_everything_and_then_nothing() -> None:
+    queue = _queue()
+    engine = _engine(None, FLAVOR, queue)
+    status = cluster_queue_patch(engine, queue, {}, NOON)
+    assert 0 == status["pendingWorkloads"]
+    assert [("Active", "True", "Ready")] == _claims(status)
+    again = msgspec.convert(msgspec.to_builtins(queue) | {"status": status}, kueue.ClusterQueue)
+    assert {} == cluster_queue_patch(engine, again, status, NOON + 60)
+
+
+def test_a_queue_without_its_flavor_is_not_active() -> None:
+    queue = _queue()
+    status = cluster_queue_patch(_engine(None, queue), queue, {}, NOON)
+    assert [("Active", "False", "FlavorNotFound")] == _claims(status)
+
+
+def _claims(status: Json) -> list[tuple[str, str, str]]:
+    return [(each["type"], each["status"], each["reason"]) for each in status["conditions"]]
+
+
+def test_a_local_queue_follows_its_cluster_queue() -> None:
+    local = _local()
+    status = local_queue_patch(_engine(None, local), local, {}, NOON)
+    assert [("Active", "False", "ClusterQueueDoesNotExist")] == _claims(status)
+    status = local_queue_patch(_engine(None, local, _queue()), local, {}, NOON)
+    assert [("Active", "False", "ClusterQueueIsInactive")] == _claims(status)
+    stopped = _local(stopPolicy="Hold")
+    status = local_queue_patch(_engine(None, stopped, FLAVOR, _queue()), stopped, {}, NOON)
+    assert [("Active", "False", "Stopped")] == _claims(status)
+
+
+def test_use_is_written_when_it_changes_and_only_then() -> None:
+    local = _local()
+    engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local)
+    status = merged({}, local_queue_patch(engine, local, {}, NOON))
+    history = status["fairSharing"]["admissionFairSharingStatus"]
+    assert {"consumedResources": {}, "lastUpdate": at(0)} == history
+    engine.sample(NOON + 300)
+    assert {} == local_queue_patch(engine, _local(status), status, NOON + 300)
+    ledger = engine.history.ledger
+    assert ledger is not None
+    ledger.push(local.key, Key("ml", "w"), {"gpu": 4})
+    ledger.settle(local.key, Key("ml", "w"), {}, NOON + 300)
+    patch = local_queue_patch(engine, _local(status), status, NOON + 300)
+    changed = patch["fairSharing"]["admissionFairSharingStatus"]
+    assert {"consumedResources": {"gpu": "1171572875n"}, "lastUpdate": at(300)} == changed
+
+
+def test_use_that_was_written_down_is_taken_up_once() -> None:
+    told = {"consumedResources": {"gpu": "2"}, "lastUpdate": at(-600)}
+    status = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": told}}
+    local = _local(status)
+    engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local, local)
+    assert 2.0 == engine.history.use(local.key)
+    assert "fairSharing" not in local_queue_patch(engine, local, status, NOON)
+
+
+def test_without_fair_sharing_nothing_is_said_of_it() -> None:
+    local = _local()
+    engine = _engine(None, FLAVOR, _queue(cohortName="all"), local)
+    assert "fairSharing" not in local_queue_patch(engine, local, {}, NOON)
+    assert {} == cohort_patch(engine, "all", {})
+
+
+def test_a_cohort_says_its_share_where_shares_count() -> None:
+    engine = _engine(Policy(fair_sharing=()), FLAVOR, _queue(cohortName="all"))
+    patch = cohort_patch(engine, "all", {})
+    assert {"fairSharing": {"weightedShare": 0}} == patch
+    assert {} == cohort_patch(engine, "all", patch)
+
+
+def test_a_finalizer_is_put_on_once_and_taken_off_when_nobody_uses_the_object() -> None:
+    assert ["x", HELD] == held_finalizers(["x"], deleting=False, in_use=False)
+    assert held_finalizers([HELD], deleting=False, in_use=False) is None
+    assert held_finalizers([HELD], deleting=True, in_use=True) is None
+    assert ["x"] == held_finalizers(["x", HELD], deleting=True, in_use=False)
+    assert held_finalizers([], deleting=True, in_use=False) is None

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a story is told on: an API server, and somebody who makes pods of Jobs.
+
+Two kinds of ground keep one contract, so that every story holds on both: the embedded server with
+our own Job controller in this process, and a real API server with Kubernetes' controllers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+from cluster.kube_server import KubeServer
+from kuota.kube.client import RestClient
+from kuota.kube.http_client import HttpTransport
+from kuota.kube.resources import JOBS, PODS
+from kuota.kube.transport import Transport
+from kuota.runner.job_controller import JobController
+from kuota.runner.job_rules import Pace
+from kuota.runner.job_trim import trimmed_job, trimmed_pod
+from kuota.runner.mirror import Mirror
+from kuota.server.api import ApiServer
+from kuota.server.store import Store
+from kuota.up.local import SYSTEM, LocalTransport
+
+GOODBYE_S = 10
+Wrap = Callable[[Transport], Transport]
+
+
+class Ground(Protocol):
+    """A server that answers. `client` makes a new client, whose requests may go through `wrap`."""
+
+    def client(self, wrap: Wrap | None = None) -> RestClient:
+        """A client that may do everything."""
+
+
+Grounds = Callable[[], AbstractAsyncContextManager[Ground]]
+"""Makes ground to tell one story on, inside a running loop."""
+
+
+class Embedded:
+    """The embedded server, as `kuota up` runs it."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+
+    def client(self, wrap: Wrap | None = None) -> RestClient:
+        return _client(LocalTransport(self._api, SYSTEM), wrap)
+
+
+class Real:
+    """A real API server; the sockets to it are closed at the end."""
+
+    def __init__(self, server: KubeServer) -> None:
+        self._server = server
+        self._transports: list[HttpTransport] = []
+
+    def client(self, wrap: Wrap | None = None) -> RestClient:
+        transport = HttpTransport(self._server.connection())
+        self._transports.append(transport)
+        return _client(transport, wrap)
+
+    async def close(self) -> None:
+        for each in self._transports:
+            await each.close()
+        await _goodbyes()
+
+
+async def _goodbyes() -> None:
+    """A request that was cut off still says goodbye in TLS, and needs the loop to do so."""
+    known = getattr(asyncio.get_running_loop(), "_transports", {})
+    async with asyncio.timeout(GOODBYE_S):
+        while any(getattr(each, "_sock", None) is not None for each in list(known.values())):
+            await asyncio.sleep(0.01)
+
+
+def _client(transport: Transport, wrap: Wrap | None) -> RestClient:
+    return RestClient(wrap(transport) if wrap is not None else transport)
+
+
+@asynccontextmanager
+async def embedded() -> AsyncIterator[Ground]:
+    """A new server with nothing on it, and a Job controller."""
+    store = Store.open(":memory:")
+    api = ApiServer(store)
+    await api.start()
+    ground = Embedded(api)
+    jobs_at_work = asyncio.create_task(_job_controller(ground.client()))
+    try:
+        yield ground
+    finally:
+        jobs_at_work.cancel()
+        await asyncio.gather(jobs_at_work, return_exceptions=True)
+        await api.close()
+        store.close()
+
+
+async def _job_controller(client: RestClient) -> None:
+    jobs = Mirror(client, JOBS, trim=trimmed_job)
+    pods = Mirror(client, PODS, trim=trimmed_pod)
+    controller = JobController(client, jobs, pods, pace=Pace(first_s=0.05))
+    async with asyncio.TaskGroup() as group:
+        for each in (jobs, pods, controller):
+            group.create_task(each.run())
+
+
+def real(server: KubeServer) -> Grounds:
+    """Ground on a server that runs already, and which others have used before."""
+
+    @asynccontextmanager
+    async def made() -> AsyncIterator[Ground]:
+        ground = Real(server)
+        try:
+            yield ground
+        finally:
+            await ground.close()
+
+    return made

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real API server that asks our webhooks, which run in the loop of the test.
+
+It is told where they are, and not whom to trust: that is the webhooks' own task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+
+from cluster.kube_install import MANIFESTS, install_crds
+from cluster.kube_server import KubeServer, free_port, programs
+from control.objects import flavor, job, namespace, queue
+from kuota.api.base import Json, Key
+from kuota.kube.client import RestClient
+from kuota.kube.errors import KubeError
+from kuota.kube.http_client import http_client
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    CRDS,
+    JOBS,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    Resource,
+)
+from kuota.pki.serving import serving_context
+from kuota.webhook.certificates import Managed, Settings
+from kuota.webhook.injection import MUTATING, VALIDATING
+from kuota.webhook.lookup import Following
+from kuota.webhook.manifests import configurations
+from kuota.webhook.server import Webhooks
+
+T = TypeVar("T")
+HOST = "127.0.0.1"
+SOON_S = 30.0
+_PAUSE_S = 0.05
+
+
+class Hooked:
+    """The server, and the port at which it expects our webhooks."""
+
+    def __init__(self, server: KubeServer) -> None:
+        self.server = server
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        return f"https://{HOST}:{self.port}"
+
+    async def install(self) -> None:
+        await install_crds(self.server.connection())
+        client = http_client(self.server.connection())
+        try:
+            for file in sorted(MANIFESTS.glob("*.yaml")):
+                crd = yaml.safe_load(file.read_text())
+                if crd["spec"]["conversion"]["strategy"] == "Webhook":
+                    away = {"service": None, "url": f"{self.url}/convert"}
+                    body = {"spec": {"conversion": {"webhook": {"clientConfig": away}}}}
+                    await client.patch(CRDS, Key("", crd["metadata"]["name"]), body)
+            mutating, validating = configurations(url=self.url)
+            await client.create(MUTATING, mutating)
+            await client.create(VALIDATING, validating)
+            for name in ("team", "kueue-system"):
+                await client.create(NAMESPACES, namespace(name))
+        finally:
+            await client.close()
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[RestClient]:
+        client = http_client(self.server.connection())
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    @asynccontextmanager
+    async def answering(self) -> AsyncIterator[RestClient]:
+        """Webhooks that answer and are trusted, and a client."""
+        async with self.client() as own, self.client() as client:
+            context = serving_context()
+            managed, following = Managed(own, context, Settings(hosts=(HOST,))), Following(own)
+            webhooks = Webhooks(following)
+            tasks = [asyncio.create_task(each.run()) for each in (managed, following)]
+            try:
+                await managed.ready.wait()
+                await webhooks.listen(HOST, self.port, context)
+                await eventually(lambda: _asked(client))
+                yield client
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await webhooks.close()
+
+    def stored(self, resource: Resource, name: str) -> Json:
+        """The object as it lies in etcd."""
+        key = f"/registry/{resource.group}/{resource.plural}/{name}"
+        body = json.dumps({"key": base64.b64encode(key.encode()).decode()}).encode()
+        asked = urllib.request.Request(f"{self.server._etcd}/v3/kv/range", data=body)
+        with urllib.request.urlopen(asked) as said:
+            (found,) = json.load(said)["kvs"]
+        stored: Json = json.loads(base64.b64decode(found["value"]))
+        return stored
+
+
+@contextmanager
+def hooked(folder: Path) -> Iterator[Hooked]:
+    """Start a server of one's own: others would wait for webhooks that are not there any more."""
+    server = KubeServer(folder, programs())
+    try:
+        server.start()
+        made = Hooked(server)
+        asyncio.run(made.install())
+        yield made
+    finally:
+        server.close()
+
+
+async def eventually(attempt: Callable[[], Awaitable[T]]) -> T:
+    """What the attempt returns once the API server does not refuse it any more."""
+    async with asyncio.timeout(SOON_S):
+        while True:
+            try:
+                return await attempt()
+            except KubeError:
+                await asyncio.sleep(_PAUSE_S)
+
+
+async def _asked(client: RestClient) -> None:
+    """Whether the API server asks each webhook, and trusts what it is told."""
+    await client.create(RESOURCE_FLAVORS, flavor("probe"), dry_run=True)
+    await client.create(CLUSTER_QUEUES, queue("probe"), dry_run=True)
+    await client.create(JOBS, job("probe"), dry_run=True)
+    old = Resource("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQueue", namespaced=False)
+    await client.create(old, queue("probe") | {"apiVersion": old.api_version}, dry_run=True)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts what a story needs onto a real API server: Kueue's kinds, as they are shipped."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+import yaml
+
+from kuota.api.base import Json
+from kuota.kube.client import Client
+from kuota.kube.config import Connection
+from kuota.kube.errors import AlreadyExists
+from kuota.kube.http_client import http_client
+from kuota.kube.resources import ALL, CRDS
+
+MANIFESTS = Path(__file__).parents[2] / "manifests" / "crds"
+LIMIT_S = 30
+_GROUP = "kueue.x-k8s.io"
+
+
+async def install_crds(connection: Connection) -> None:
+    """Create all kinds, and return when they are served."""
+    client = http_client(connection)
+    try:
+        for file in sorted(MANIFESTS.glob("*.yaml")):
+            with suppress(AlreadyExists):
+                await client.create(CRDS, yaml.safe_load(file.read_text()))
+        async with asyncio.timeout(LIMIT_S):
+            await _established_all(client)
+            for resource in ALL:
+                if resource.group == _GROUP:
+                    # Just after its birth a kind answers that it is not ready; that is retried.
+                    await client.list(resource)
+    finally:
+        await client.close()
+
+
+async def _established_all(client: Client) -> None:
+    listing = await client.list(CRDS)
+    waiting = {each["metadata"]["name"] for each in listing.items if not _established(each)}
+    if not waiting:
+        return
+    async with aclosing(client.watch(CRDS, since=listing.revision)) as events:
+        async for event in events:
+            if _established(event.object):
+                waiting.discard(event.object["metadata"]["name"])
+            if not waiting:
+                return
+
+
+def _established(crd: Json) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(e["type"] == "Established" and e["status"] == "True" for e in conditions)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""waitForPodsReady: who is late loses the quota, waits longer each time, and is given up."""
+
+from __future__ import annotations
+
+from cluster.stage import Stage, Told
+from control.objects import flavor, job, local_queue, queue
+
+READY = {
+    "timeout": "2s",
+    "recoveryTimeout": "2s",
+    "requeuingStrategy": {"backoffBaseSeconds": 1, "backoffLimitCount": 1},
+}
+PATIENT = READY | {"timeout": "5m", "recoveryTimeout": "5m"}
+
+
+async def _setting(stage: Stage, cpu: int = 4) -> None:
+    await stage.apply(flavor(), queue("cq", cpu), local_queue())
+
+
+def test_pods_that_do_not_come_cost_the_quota_then_the_activity(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        stage.kubelet.ready = False
+        await stage.apply(job("a"))
+        await stage.shows("False/WaitForStart", stage.says, "a", "PodsReady")
+        await stage.shows("True/PodsReadyTimeout", stage.says, "a", "Evicted")
+        await stage.shows(1, lambda: stage.workload("a")["status"]["requeueState"]["count"])
+        await stage.shows("True/BackoffFinished", stage.says, "a", "Requeued")
+        await stage.shows(1, stage.active, "a")
+        why = "True/DeactivatedDueToRequeuingLimitExceeded"
+        await stage.shows(why, stage.says, "a", "Evicted")
+        assert stage.workload("a")["spec"]["active"] is False
+        await stage.shows(True, stage.suspended, "a")
+        await stage.shows(None, lambda: stage.workload("a")["status"].get("requeueState"))
+
+    told(scene, {"waitForPodsReady": READY})
+
+
+def test_pods_that_are_lost_may_recover_in_time(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a", parallelism=2))
+        await stage.shows("True/Started", stage.says, "a", "PodsReady")
+        await stage.set_ready("a", 1, False)
+        await stage.shows("False/WaitForRecovery", stage.says, "a", "PodsReady")
+        await stage.set_ready("a", 2, True)
+        await stage.shows("True/Recovered", stage.says, "a", "PodsReady")
+        assert "" == stage.says("a", "Evicted")
+        assert not stage.suspended("a")
+
+    told(scene, {"waitForPodsReady": PATIENT})
+
+
+def test_pods_that_are_lost_for_too_long_cost_the_quota(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a"))
+        await stage.shows("True/Started", stage.says, "a", "PodsReady")
+        await stage.set_ready("a", 1, False)
+        await stage.holds(lambda: "PodsReadyTimeout" in stage.says("a", "Evicted"))
+
+    told(scene, {"waitForPodsReady": READY | {"timeout": "5m"}})
+
+
+def test_blocked_admission_lets_one_start_at_a_time(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 10)
+        stage.kubelet.ready = False
+        await stage.apply(job("a"))
+        await stage.shows(1, stage.active, "a")
+        await stage.apply(job("b"))
+        await stage.shows("False/WaitingForPodsReady", stage.says, "b", "QuotaReserved")
+        assert stage.suspended("b")
+        await stage.set_ready("a", 1, True)
+        await stage.shows(False, stage.suspended, "b")
+
+    told(scene, {"waitForPodsReady": PATIENT | {"blockAdmission": True}})

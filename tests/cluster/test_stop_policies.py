@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues that are held, drained, deleted, or not allowed to take a Job."""
+
+from __future__ import annotations
+
+from cluster.stage import Stage, Told
+from control.objects import flavor, job, local_queue, namespace, queue
+from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, RESOURCE_FLAVORS
+
+
+async def _setting(stage: Stage, cpu: int = 4) -> None:
+    await stage.apply(flavor(), queue("cq", cpu), local_queue())
+
+
+def test_hold_lets_running_work_go_on_and_nothing_new_in(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 8)
+        await stage.apply(job("a", "4"))
+        await stage.shows(1, stage.active, "a")
+        await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "Hold"}})
+        await stage.shows("False/Stopped", stage.active_says, CLUSTER_QUEUES, "cq")
+        await stage.apply(job("b", "4"))
+        await stage.shows("False/Suspended", stage.says, "b", "QuotaReserved")
+        assert not stage.suspended("a")
+        assert stage.suspended("b")
+        await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "None"}})
+        await stage.shows(1, stage.active, "b")
+
+    told(scene)
+
+
+def test_hold_and_drain_evicts_and_a_restart_brings_back(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 8)
+        await stage.apply(local_queue("other"))
+        await stage.apply(job("a", "4"), job("b", "4", queue="other"))
+        await stage.shows(1, stage.active, "a")
+        await stage.shows(1, stage.active, "b")
+        await stage.edit(LOCAL_QUEUES, "main", {"spec": {"stopPolicy": "HoldAndDrain"}})
+        await stage.shows("True/LocalQueueStopped", stage.says, "a", "Evicted")
+        await stage.shows("False/LocalQueueStopped", stage.says, "a", "Requeued")
+        assert stage.suspended("a")
+        assert not stage.suspended("b")
+        await stage.edit(LOCAL_QUEUES, "main", {"spec": {"stopPolicy": "None"}})
+        await stage.shows("True/LocalQueueRestarted", stage.says, "a", "Requeued")
+        await stage.shows(1, stage.active, "a")
+
+    told(scene)
+
+
+def test_draining_a_cluster_queue_evicts_all_of_it(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 8)
+        await stage.apply(job("a", "4"), job("b", "4"))
+        for name in ("a", "b"):
+            await stage.shows(1, stage.active, name)
+        await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "HoldAndDrain"}})
+        for name in ("a", "b"):
+            await stage.shows("True/ClusterQueueStopped", stage.says, name, "Evicted")
+            await stage.shows(True, stage.suspended, name)
+            await stage.shows(0, stage.active, name)
+
+    told(scene)
+
+
+def test_a_queue_in_use_cannot_go(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a"))
+        await stage.shows(1, stage.active, "a")
+        held = ["kueue.x-k8s.io/resource-in-use"]
+        await stage.shows(held, _finalizers, stage, "cq")
+        await stage.delete(CLUSTER_QUEUES, "cq")
+        await stage.delete(RESOURCE_FLAVORS, "default")
+        await stage.shows("False/Terminating", stage.active_says, CLUSTER_QUEUES, "cq")
+        await stage.succeed("a")
+        await stage.shows(None, stage.find, CLUSTER_QUEUES, "cq")
+        await stage.shows(None, stage.find, RESOURCE_FLAVORS, "default")
+
+    told(scene)
+
+
+def _finalizers(stage: Stage, name: str) -> list[str]:
+    return list(stage.get(CLUSTER_QUEUES, name)["metadata"]["finalizers"])
+
+
+def test_a_queue_without_its_flavor_waits_for_it(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.apply(queue("cq"), local_queue(), job("a"))
+        await stage.shows("False/FlavorNotFound", stage.active_says, CLUSTER_QUEUES, "cq")
+        await stage.shows("False/Suspended", stage.says, "a", "QuotaReserved")
+        await stage.apply(flavor())
+        await stage.shows("True/Ready", stage.active_says, CLUSTER_QUEUES, "cq")
+        await stage.shows(1, stage.active, "a")
+
+    told(scene)
+
+
+def test_jobs_without_the_label_run_at_once(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a", "4", queue="", suspend=False))
+        await stage.shows(1, stage.active, "a")
+        await stage.apply(job("b", "4"))
+        await stage.shows(1, stage.active, "b")
+        assert [] == stage.workloads("a")
+
+    told(scene)
+
+
+def test_jobs_without_the_label_are_managed_when_configured_so(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a", "4", queue="", suspend=False))
+        await stage.shows(True, stage.suspended, "a")
+        await stage.shows(1, lambda: len(stage.workloads("a")))
+
+    # Not in every namespace: other stories may be told on the same server.
+    chosen = {"matchLabels": {"managed": "without-label"}}
+
+    async def chosen_scene(stage: Stage) -> None:
+        await stage.apply(namespace("team", managed="without-label"))
+        await scene(stage)
+
+    config = {"manageJobsWithoutQueueName": True, "managedJobsNamespaceSelector": chosen}
+    told(chosen_scene, config)
+
+
+def test_jobs_of_other_namespaces_are_left_alone(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a", "4"))
+        await stage.shows("True/Ready", stage.active_says, CLUSTER_QUEUES, "cq")
+        await stage.holds(lambda: stage.find(JOBS, "a"))
+        assert [] == stage.workloads("a")
+        await stage.apply(namespace("team", managed="yes"))
+        await stage.shows(1, stage.active, "a")
+
+    told(scene, {"managedJobsNamespaceSelector": {"matchLabels": {"managed": "yes"}}})
+
+
+def test_a_namespace_that_a_queue_does_not_admit_waits(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.apply(flavor(), local_queue())
+        await stage.apply(queue("cq", namespaceSelector={"matchLabels": {"fits": "yes"}}))
+        await stage.apply(job("a"))
+        await stage.shows("False/Misconfigured", stage.says, "a", "QuotaReserved")
+        await stage.apply(namespace("team", fits="yes"))
+        await stage.shows(1, stage.active, "a")
+
+    told(scene)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A flood of Jobs while lines are cut, writes are lost and others write on the same objects."""
+
+from __future__ import annotations
+
+import asyncio
+
+from cluster.flood import Flood, meddle
+from cluster.lines import Cut, Lossy
+from cluster.stage import Stage, Told
+from kuota.kube.transport import Transport
+
+JOBS = 30
+
+
+def test_a_flood_passes_while_somebody_writes_on_every_workload(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        flood = Flood(stage, JOBS)
+        meddler = asyncio.create_task(meddle(stage))
+        await flood.begin()
+        await flood.end()
+        assert not meddler.done()
+        meddler.cancel()
+
+    told(scene)
+
+
+def test_a_flood_passes_while_every_watch_is_cut_each_second(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        lines: list[Cut] = []
+
+        def cut(transport: Transport) -> Cut:
+            lines.append(Cut(transport))
+            return lines[-1]
+
+        await stage.stop_system()
+        stage.start_system(cut)
+        flood = Flood(stage, JOBS)
+        await flood.begin()
+        await flood.end()
+        assert lines[0].cuts
+
+    told(scene)
+
+
+def test_a_flood_passes_while_one_write_in_three_goes_wrong(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        lines: list[Lossy] = []
+
+        def lossy(transport: Transport) -> Lossy:
+            lines.append(Lossy(transport, seed=7))
+            return lines[-1]
+
+        await stage.stop_system()
+        stage.start_system(lossy)
+        flood = Flood(stage, JOBS)
+        await flood.begin()
+        await flood.end()
+        assert lines[0].lost
+
+    told(scene)
+
+
+def test_a_flood_passes_while_the_controller_is_killed_again_and_again(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        flood = Flood(stage, JOBS)
+        await flood.begin()
+        for part in range(1, 5):
+            await flood.until(JOBS * part // 5)
+            await stage.stop_system()
+            stage.start_system()
+        await flood.end()
+
+    told(scene)

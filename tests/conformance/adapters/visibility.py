@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites of group `visibility`: lines of pending workloads, and where they are served."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from conformance import world
+from conformance.case import Json, Run, check, same
+from conformance.registry import suite
+from kuota.api.base import Key
+from kuota.api.config.shapes import Configuration
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Known, Stored
+from kuota.visibility.api import PREFIX, Answer, VisibilityApi
+from kuota.visibility.settings import serving
+
+
+@suite("visibility/storage-TestPendingWorkloadsInCQ", "visibility/storage-TestPendingWorkloadsInLQ")
+def lines(run: Run) -> None:
+    """Both versions answer alike."""
+    api = VisibilityApi(_engine(run), _Objects(run.inputs.get("workloads") or []))
+    wanted = run.expected.get("wantResp") or {}
+    for version in ("v1beta1", "v1beta2"):
+        answer = _asked(api, run.inputs["req"], version)
+        fault = wanted.get("wantErr")
+        if fault:
+            same(fault.get("apiReason"), answer.body.get("reason"))
+            continue
+        check(answer.status == 200, f"refused: {answer.body}")
+        same(wanted.get("wantPendingWorkloads"), answer.body["items"])
+
+
+@suite("visibility/visibility-TestCreateVisibilityServerOptions")
+def options(run: Run) -> None:
+    found = serving(msgspec.convert(run.inputs["cfg"], Configuration))
+    wanted = run.expected["want"]
+    same(wanted["bindAddress"], found.host)
+    same(wanted["bindPort"], found.port)
+    same(wanted["certDirectory"], found.own)
+
+
+def _engine(run: Run) -> Engine:
+    engine = Engine(world.policy_of(run))
+    values: list[Known] = [
+        *map(world.cluster_queue, run.inputs.get("clusterQueues") or ()),
+        *map(world.local_queue, run.inputs.get("queues") or ()),
+        *(world.workload(each, world.gates_of(run)) for each in run.inputs.get("workloads") or ()),
+    ]
+    for each in values:
+        engine.apply(Stored(value=each), run.now)
+    return engine
+
+
+class _Objects:
+    def __init__(self, workloads: list[Json]) -> None:
+        self._found: dict[Key, Json] = {
+            Key(each["metadata"].get("namespace", ""), each["metadata"]["name"]): each["metadata"]
+            for each in workloads
+        }
+
+    def metadata(self, kind: str, key: Key) -> Json:
+        return self._found.get(key, {})
+
+
+def _asked(api: VisibilityApi, req: Json, version: str) -> Answer:
+    namespace, name = req.get("nsName"), quote(req["queueName"], safe="")
+    at = f"namespaces/{quote(namespace, safe='')}/localqueues" if namespace else "clusterqueues"
+    query = {
+        word: str(req["queryParams"][word])
+        for word in ("limit", "offset")
+        if word in req["queryParams"]
+    }
+    return api.answer("GET", f"{PREFIX}/{version}/{at}/{name}/pendingworkloads", query)

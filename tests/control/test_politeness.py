@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How little is written: a bounded number of writes a Job, none in vain, none while idle."""
+
+from __future__ import annotations
+
+from control.objects import flavor, job, local_queue, queue
+from control.stage import Stage, told
+from kuota.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
+
+AN_HOUR_S = 3600
+
+
+async def _setting(stage: Stage, cpu: int = 4) -> None:
+    await stage.api.apply(flavor(), queue("cq", cpu), local_queue())
+    await stage.rest()
+
+
+def test_an_admission_is_one_patch_and_one_event() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.api.apply(job("a", "4"))
+        await stage.rest()
+        assert ["Admitted"] == stage.events("Workload")
+        quota, admitted = (stage.condition("a", each) for each in ("QuotaReserved", "Admitted"))
+        assert quota["lastTransitionTime"] == admitted["lastTransitionTime"]
+
+    told(scene)
+
+
+def test_the_whole_life_of_a_job_takes_these_writes() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.api.apply(job("a", "4"))
+        await stage.rest()
+        name = stage.workload("a")["metadata"]["name"]
+        await stage.kubelet.succeed("a")
+        await stage.rest(AN_HOUR_S)
+        # Made, not ready, admitted, ready, finished, let go.
+        assert 6 == stage.api.versions(WORKLOADS, name)
+        told_of = {kind: stage.events(kind) for kind in ("Job", "Workload")}
+        expected = ["CreatedWorkload", "Started", "FinishedWorkload"]
+        assert {"Job": expected, "Workload": ["Admitted"]} == told_of
+        written = len(expected) + 1
+        assert written == sum(
+            stage.api.versions(EVENTS, e["metadata"]["name"]) for e in _all(stage)
+        )
+
+    told(scene)
+
+
+def _all(stage: Stage) -> list[dict[str, dict[str, str]]]:
+    return stage.api.all(EVENTS)
+
+
+def test_nothing_is_written_while_nothing_happens() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.api.apply(job("runs", "4"), job("waits", "4"))
+        await stage.rest()
+        before = stage.api.writes
+        await stage.rest(AN_HOUR_S)
+        assert before == stage.api.writes
+
+    told(scene)
+
+
+def test_a_job_that_passes_by_costs_each_queue_no_more_than_a_write_a_second() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 100)
+        before = [stage.api.versions(*each) for each in _QUEUES]
+        for number in range(20):
+            await stage.api.apply(job(f"j{number}"))
+            await stage.rest(0.05)
+        await stage.rest(5)
+        after = [stage.api.versions(*each) for each in _QUEUES]
+        assert all(new - old <= 3 for old, new in zip(before, after, strict=True))
+        assert 20 == stage.get(CLUSTER_QUEUES, "cq")["status"]["admittedWorkloads"]
+
+    told(scene)
+
+
+_QUEUES = ((CLUSTER_QUEUES, "cq"), (LOCAL_QUEUES, "main"))
+
+
+def test_those_who_react_to_one_change_do_not_get_in_each_others_way() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.api.latency_s = 0.01
+        await _setting(stage)
+        await stage.api.apply(job("a", "4"))
+        await stage.rest()
+        await stage.edit_workload("a", {"spec": {"active": False}})
+        await stage.rest()
+        await stage.edit_workload("a", {"spec": {"active": True}})
+        await stage.rest()
+        assert 0 == stage.api.conflicts[WORKLOADS]
+        assert not stage.get(JOBS, "a")["spec"]["suspend"]
+
+    told(scene)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics and visibility of a controller process, on leaders and on followers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from aiohttp import ClientSession, TCPConnector
+
+from cluster.kube_server import free_port
+from control.objects import flavor, job, local_queue, queue
+from controller.site import TOKEN, Running, Site, told
+from kuota.api.base import Json
+from kuota.kube.resources import JOBS
+
+ALL = "--parts=core,scheduler,jobs,visibility"
+PLAIN: Json = {"metrics": {"bindAddress": "127.0.0.1:0"}}
+SUMMARY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/cq/pendingworkloads"
+
+
+def test_metrics_in_the_clear_are_for_this_machine_alone(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        running = await site.controller(
+            ALL, "--plain-metrics", config=PLAIN | _visible(free_port())
+        )
+        await _busy(site)
+        status, text = await _read(f"http://127.0.0.1:{await running.port('metrics')}/metrics")
+        assert 200 == status
+        for line in (
+            'kueue_admitted_workloads_total{cluster_queue="cq"',
+            'replica_role="leader"',
+            "kueue_admission_attempts_total",
+            "process_resident_memory_bytes",
+        ):
+            assert line in text, text
+        refused = await site.controller(ALL, "--plain-metrics", config=_metrics("0.0.0.0:0"))
+        assert 1 == await refused.ended()
+        assert "others can listen in" in str(refused)
+
+    told(story, tmp_path)
+
+
+def test_metrics_behind_tls_ask_who_wants_to_know(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        running = await site.controller(ALL, config=PLAIN | _visible(free_port()))
+        url = f"https://127.0.0.1:{await running.port('metrics')}/metrics"
+        assert 401 == (await _read(url))[0]
+        assert 401 == (await _read(url, "nonsense"))[0]
+        assert 200 == (await _read(url, TOKEN))[0]
+        assert TOKEN not in str(running)
+
+    told(story, tmp_path)
+
+
+def test_a_follower_tells_who_waits_too(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        first = await site.controller("--parts=core,scheduler,jobs")
+        await first.said("leading")
+        await _busy(site)
+        port = free_port()
+        second = await site.controller(ALL, config=_visible(port))
+        await second.said("visibility answers on port")
+        assert "leading" not in str(second)
+        status, text = await _read(f"https://127.0.0.1:{port}{SUMMARY}", TOKEN)
+        assert (200, 1) == (status, len(json.loads(text)["items"]))
+        assert 403 == (await _read(f"https://127.0.0.1:{port}{SUMMARY}"))[0]
+        await _stopped(second)
+
+    told(story, tmp_path)
+
+
+def test_visibility_can_have_a_process_of_its_own_that_writes_nothing(tmp_path: Path) -> None:
+    async def story(site: Site) -> None:
+        first = await site.controller("--parts=core,scheduler,jobs")
+        await _busy(site)
+        await _stopped(first)
+        before, port = site.door.writes(), free_port()
+        alone = await site.controller("--parts=visibility", config=_visible(port))
+        await alone.said("visibility answers on port")
+        status, text = await _read(f"https://127.0.0.1:{port}{SUMMARY}", TOKEN)
+        assert (200, 1) == (status, len(json.loads(text)["items"]))
+        assert before == [each for each in site.door.writes() if "reviews" not in each[1]]
+        await _stopped(alone)
+
+    told(story, tmp_path)
+
+
+async def _busy(site: Site) -> None:
+    """One Job runs, another waits."""
+    await site.apply(flavor(), queue("cq", 1), local_queue(), job("one"), job("two"))
+    await site.until_some(JOBS, lambda each: not each["spec"].get("suspend"))
+
+
+async def _read(url: str, token: str = "") -> tuple[int, str]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with (
+        ClientSession(connector=TCPConnector(ssl=False)) as session,
+        session.get(url, headers=headers) as response,
+    ):
+        return response.status, await response.text()
+
+
+async def _stopped(running: Running) -> None:
+    status, took_s = await running.stop()
+    assert (0, True) == (status, took_s < 1.0), str(running)
+
+
+def _metrics(at: str) -> Json:
+    return {"metrics": {"bindAddress": at}}
+
+
+def _visible(port: int) -> Json:
+    return {"visibilityServer": {"bindAddress": "127.0.0.1", "bindPort": port}}

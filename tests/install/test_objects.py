@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed: complete, under Kueue's names, and with no right too many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from kuota.api.base import Json
+from kuota.api.config.load import checked
+from kuota.api.crds import KINDS
+from kuota.install.deployment import DIGEST
+from kuota.install.kinds import resource_of
+from kuota.install.objects import definitions, hooks, objects, parts
+from kuota.install.settings import CONFIG, CONTROLLER, NAMESPACE, Settings, Unusable, settings
+from kuota.kube.resources import ALL, key_of
+
+
+def named(kind: str, name: str, chosen: Settings | None = None) -> Json:
+    (found,) = (
+        each
+        for each in objects(chosen or Settings())
+        if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    )
+    return found
+
+
+def kinds(chosen: Settings) -> set[str]:
+    return {each["kind"] for each in objects(chosen)}
+
+
+def texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield str(key)
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    else:
+        yield str(value)
+
+
+def test_everything_that_an_installation_needs_is_there() -> None:
+    assert {
+        *("CustomResourceDefinition", "Namespace", "ServiceAccount", "Secret", "ConfigMap"),
+        *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "Deployment"),
+        *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService"),
+        *("FlowSchema", "PriorityLevelConfiguration", "PodDisruptionBudget", "NetworkPolicy"),
+    } == kinds(Settings())
+    assert "ServiceMonitor" in kinds(Settings(service_monitor=True))
+    assert len(KINDS) == len(definitions(Settings()))
+
+
+def test_no_two_objects_are_one_and_each_has_a_place() -> None:
+    made = objects(Settings(service_monitor=True))
+    assert len(made) == len({(resource_of(each), key_of(each)) for each in made})
+    for each in made:
+        assert resource_of(each).api_version == each["apiVersion"]
+        assert resource_of(each).namespaced == ("namespace" in each["metadata"])
+
+
+def test_what_asks_the_controller_comes_last() -> None:
+    chosen = Settings()
+    assert [*definitions(chosen), *parts(chosen), *hooks(chosen)] == objects(chosen)
+    assert "Deployment" not in {each["kind"] for each in hooks(chosen)}
+
+
+def test_names_are_those_that_an_image_of_kueue_would_find() -> None:
+    assert ("kueue-system", "kueue-controller-manager") == (NAMESPACE, CONTROLLER)
+    for kind, name in (
+        ("Deployment", "kueue-controller-manager"),
+        ("Service", "kueue-webhook-service"),
+        ("Secret", "kueue-webhook-server-cert"),
+        ("ConfigMap", "kueue-manager-config"),
+        ("ClusterRole", "kueue-batch-admin-role"),
+        ("ClusterRole", "kueue-batch-user-role"),
+        ("ClusterRole", "kueue-workload-editor-role"),
+        ("ClusterRole", "kueue-rayjob-viewer-role"),
+        ("MutatingWebhookConfiguration", "kueue-mutating-webhook-configuration"),
+        ("ValidatingWebhookConfiguration", "kueue-validating-webhook-configuration"),
+    ):
+        assert name == named(kind, name)["metadata"]["name"]
+
+
+def test_another_namespace_leaves_nothing_in_the_usual_one() -> None:
+    made = objects(Settings(namespace="elsewhere", service_monitor=True))
+    assert "kueue-system" not in set(texts(made))
+
+
+def test_the_pods_may_run_where_pods_are_restricted() -> None:
+    pod = named("Deployment", CONTROLLER)["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}} == pod[
+        "securityContext"
+    ]
+    assert {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    } == container["securityContext"]
+    assert {"livenessProbe", "readinessProbe", "resources"} <= container.keys()
+
+
+def test_two_pods_by_default_of_which_one_must_stay() -> None:
+    assert 2 == named("Deployment", CONTROLLER)["spec"]["replicas"]
+    assert 1 == named("PodDisruptionBudget", CONTROLLER)["spec"]["minAvailable"]
+    assert "PodDisruptionBudget" not in kinds(Settings(replicas=1))
+
+
+def test_a_changed_configuration_starts_new_pods() -> None:
+    def digest(config: str) -> str:
+        template = named("Deployment", CONTROLLER, Settings(config=config))["spec"]["template"]
+        return str(template["metadata"]["annotations"][DIGEST])
+
+    assert digest(CONFIG) != digest(CONFIG + "manageJobsWithoutQueueName: true\n")
+
+
+def test_the_configuration_that_is_installed_is_a_good_one() -> None:
+    config, _ = checked(CONFIG)
+    assert config.leader_election is not None
+    assert "c1f6bfd2.kueue.x-k8s.io" == config.leader_election.resource_name
+
+
+def rules_of(*names: str) -> list[Json]:
+    return [
+        rule
+        for each in objects(Settings())
+        if each["kind"] in ("Role", "ClusterRole") and each["metadata"]["name"] in names
+        for rule in each.get("rules") or ()
+    ]
+
+
+def test_the_controller_has_no_right_on_everything() -> None:
+    rules = rules_of("kueue-manager-role", "kueue-leader-election-role", "kueue-metrics-auth-role")
+    assert not [rule for rule in rules if "*" in texts(rule)]
+
+
+def test_the_controller_reads_one_secret_and_no_other() -> None:
+    granted = [
+        (each["kind"], rule.get("resourceNames"))
+        for each in objects(Settings())
+        for rule in each.get("rules") or ()
+        if "secrets" in rule.get("resources", ())
+    ]
+    assert [("Role", ["kueue-webhook-server-cert"])] == granted
+
+
+def test_what_exists_once_is_granted_by_name() -> None:
+    by_name = ("webhookconfigurations", "customresourcedefinitions", "apiservices", "secrets")
+    for rule in rules_of("kueue-manager-role", "kueue-manager-secrets-role"):
+        if any(resource.endswith(by_name) for resource in rule["resources"]):
+            assert rule["resourceNames"]
+            assert "create" not in rule["verbs"]
+            assert "delete" not in rule["verbs"]
+
+
+def test_the_controller_has_rights_on_kinds_that_its_code_knows() -> None:
+    known = {(each.group, each.plural) for each in ALL} | {
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiregistration.k8s.io", "apiservices"),
+    }
+    granted = {
+        (rule["apiGroups"][0], resource.partition("/")[0])
+        for rule in rules_of("kueue-manager-role", "kueue-leader-election-role")
+        for resource in rule["resources"]
+    }
+    assert set() == granted - known
+
+
+def test_roles_of_teams_hold_nothing_that_sets_quota() -> None:
+    labels = ("rbac.kueue.x-k8s.io/batch-user", "rbac.authorization.k8s.io/aggregate-to-edit")
+    of_admins = {"kueue.x-k8s.io", "visibility.kueue.x-k8s.io"}
+    for each in objects(Settings()):
+        if any(label in each["metadata"]["labels"] for label in labels):
+            for rule in each["rules"]:
+                if of_admins & set(rule["apiGroups"]):
+                    assert {"get", "list", "watch"} >= set(rule["verbs"]), each["metadata"]["name"]
+
+
+def webhooks(chosen: Settings) -> dict[str, Json]:
+    return {
+        webhook["name"]: webhook for each in hooks(chosen) for webhook in each.get("webhooks") or ()
+    }
+
+
+def test_only_configured_kinds_of_jobs_are_asked_about() -> None:
+    assert {"mjob.kb.io", "vjob.kb.io"} <= webhooks(Settings()).keys()
+    assert "mpod.kb.io" not in webhooks(Settings())
+    chosen = Settings(config=CONFIG.replace("- batch/job", "- batch/job\n  - pod"))
+    assert "mpod.kb.io" in webhooks(chosen)
+
+
+def test_nothing_is_asked_about_jobs_in_namespaces_that_are_not_managed() -> None:
+    usual = webhooks(Settings())["mjob.kb.io"]["namespaceSelector"]
+    assert ["kube-system", "kueue-system"] == usual["matchExpressions"][0]["values"]
+    chosen = Settings(config=CONFIG + "managedJobsNamespaceSelector: {matchLabels: {gpu: 'yes'}}\n")
+    chosen_selector = webhooks(chosen)["mjob.kb.io"]["namespaceSelector"]
+    assert {"gpu": "yes"} == chosen_selector["matchLabels"]
+
+
+def test_settings_go_by_the_names_of_the_chart() -> None:
+    made = settings(
+        {"namespace": "n"}, {"controllerManager.replicas": "3", "enablePrometheus": "true"}
+    )
+    assert (3, True, "n") == (made.replicas, made.service_monitor, made.namespace)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("controllerManager.replicas", "many"),
+        ("controllerManager.replicas", "-1"),
+        ("enablePrometheus", "perhaps"),
+        ("enableKueueViz", "true"),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(name: str, value: str) -> None:
+    with pytest.raises(Unusable, match=name):
+        settings({}, {name: value})
+
+
+def test_the_manifests_are_plain_yaml_without_references() -> None:
+    from kuota.install.chart import dumped
+
+    made = objects(Settings())
+    text = dumped(made)
+    assert "&id" not in text
+    assert made == list(yaml.safe_load_all(text))

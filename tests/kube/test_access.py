@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers of the API server about people are believed for a while, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from kuota.api.base import Json
+from kuota.kube.access import ALLOWED_S, DENIED_S, KNOWN_S, MOST, Access, Person, Reviews
+from kuota.kube.resources import Resource
+
+SCRAPE = Access(verb="get", path="/metrics")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+    def monotonic(self) -> float:
+        return self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.at += seconds
+
+
+class Server:
+    """Knows one token, and lets those in whom `allowed` names."""
+
+    def __init__(self) -> None:
+        self.allowed = {"ann"}
+        self.asked: list[Json] = []
+
+    async def create(self, resource: Resource, obj: Json, **_: Any) -> Json:
+        self.asked.append(obj)
+        spec = obj["spec"]
+        if resource.kind == "TokenReview":
+            user = {"username": "ann", "groups": ["red"], "extra": {"site": ["a"]}}
+            return obj | {"status": {"authenticated": spec["token"] == "t", "user": user}}
+        return obj | {"status": {"allowed": spec["user"] in self.allowed}}
+
+
+def made() -> tuple[Reviews, Server, Clock]:
+    server, clock = Server(), Clock()
+    return Reviews(server, clock), server, clock  # type: ignore[arg-type]
+
+
+def test_a_person_is_asked_for_again_after_a_while() -> None:
+    async def story() -> None:
+        reviews, server, clock = made()
+        ann = Person("ann", groups=("red",), extra=(("site", ("a",)),))
+        assert ann == await reviews.person("t")
+        clock.at += KNOWN_S - 1
+        assert ann == await reviews.person("t")
+        assert 1 == len(server.asked)
+        clock.at += 2
+        assert ann == await reviews.person("t")
+        assert await reviews.person("other") is None
+        assert 3 == len(server.asked)
+
+    asyncio.run(story())
+
+
+def test_a_refusal_is_forgotten_sooner_than_a_permission() -> None:
+    async def story() -> None:
+        reviews, server, clock = made()
+        ann, bob = Person("ann"), Person("bob")
+        assert await reviews.allows(ann, SCRAPE)
+        assert not await reviews.allows(bob, SCRAPE)
+        server.allowed = {"bob"}
+        clock.at += DENIED_S + 1
+        assert await reviews.allows(ann, SCRAPE)
+        assert await reviews.allows(bob, SCRAPE)
+        clock.at += ALLOWED_S
+        assert not await reviews.allows(ann, SCRAPE)
+
+    asyncio.run(story())
+
+
+def test_what_is_kept_is_bounded_and_holds_no_token() -> None:
+    async def story() -> None:
+        reviews, server, _ = made()
+        for number in range(MOST + 10):
+            await reviews.person(f"guess-{number}")
+        kept = reviews._people._until
+        assert MOST == len(kept)
+        assert not any(b"guess" in each for each in kept)
+        await reviews.person("guess-0")
+        assert MOST + 11 == len(server.asked)
+
+    asyncio.run(story())
+
+
+def test_a_resource_is_asked_for_by_its_parts() -> None:
+    access = Access(verb="get", group="g", resource="queues", subresource="line", name="q")
+    parts = {"verb": "get", "group": "g", "resource": "queues", "subresource": "line", "name": "q"}
+    assert {"resourceAttributes": parts} == access.attributes
+    assert {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}} == SCRAPE.attributes

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is counted while work goes through its life, on the whole system."""
+
+from __future__ import annotations
+
+from control.objects import check, flavor, job, local_queue, queue, workload_class
+from control.stage import Stage, told
+from kuota.api.base import Key
+from kuota.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, WORKLOADS
+from metrics.shown import Shown, along
+
+BY_PRIORITY = {"withinClusterQueue": "LowerPriority"}
+HIGH = {"kueue.x-k8s.io/priority-class": "high"}
+READY = {
+    "timeout": "60s",
+    "requeuingStrategy": {"backoffBaseSeconds": 10, "backoffLimitCount": 1},
+}
+QUEUE = {"cluster_queue": "cq", "priority_class": ""}
+LOCAL = {"name": "main", "namespace": "team", "priority_class": ""}
+
+
+def test_a_job_that_waits_runs_and_ends_is_counted_once_at_every_step() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"), job("b"))
+        await stage.rest(20)
+        await stage.kubelet.succeed("a")
+        await stage.rest(20)
+        shown = Shown(metrics)
+        for name in ("quota_reserved", "admitted"):
+            assert 2 == shown(f"{name}_workloads_total", **QUEUE)
+            assert 2 == shown(f"local_queue_{name}_workloads_total", **LOCAL)
+        assert 1 == shown("finished_workloads_total", **QUEUE)
+        assert 1 == shown("local_queue_finished_workloads_total", **LOCAL)
+        assert 1 == shown("execution_time_seconds_count", **QUEUE)
+        assert 20 <= (shown("execution_time_seconds_sum", **QUEUE) or 0) <= 21
+        assert 2 == shown("admission_wait_time_seconds_count", **QUEUE)
+        assert 20 <= (shown("admission_wait_time_seconds_sum", **QUEUE) or 0) <= 21
+        assert 1 == shown("admission_wait_time_seconds_bucket", le="10", **QUEUE)
+        assert 2 == shown("local_queue_quota_reserved_wait_time_seconds_bucket", le="40", **LOCAL)
+        assert shown("admission_checks_wait_time_seconds_count", **QUEUE) is None
+        assert shown("ready_wait_time_seconds_count", **QUEUE) is None
+        assert 2 == shown("admission_attempts_total", result="success")
+        assert (shown("admission_attempts_total", result="inadmissible") or 0) >= 1
+        assert 2 == shown("admission_attempt_duration_seconds_count", result="success")
+        assert 0 == shown("admission_cycle_preemption_skips", cluster_queue="cq")
+        assert 1 == shown("finished_workloads", cluster_queue="cq")
+        assert 1 == shown("local_queue_finished_workloads", name="main")
+
+    told(scene)
+
+
+def test_a_preemption_is_counted_for_who_preempts_and_as_an_eviction_of_who_goes() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        await stage.api.apply(flavor(), workload_class("high", 100), local_queue())
+        await stage.api.apply(queue("cq", 4, preemption=BY_PRIORITY))
+        stage.kubelet.grace_s = 30
+        await stage.api.apply(job("low", "4"))
+        await stage.rest(10)
+        await stage.api.apply(job("high", "4", labels=HIGH))
+        await stage.rest(60)
+        shown = Shown(metrics)
+        why = {"reason": "Preempted", "underlying_cause": ""}
+        by = {"preempting_cluster_queue": "cq", "reason": "InClusterQueue"}
+        assert [(by, 1)] == shown.all("preempted_workloads_total")
+        assert 1 == shown("evicted_workloads_total", **QUEUE, **why)
+        assert 1 == shown("evicted_workloads_once_total", **QUEUE, **why)
+        assert 1 == shown("local_queue_evicted_workloads_total", **LOCAL, **why)
+        assert 1 == shown("workload_eviction_latency_seconds_count", cluster_queue="cq")
+        assert 30 <= (shown("workload_eviction_latency_seconds_sum", cluster_queue="cq") or 0) <= 33
+        assert 1 == shown("pods_ready_to_evicted_time_seconds_count", cluster_queue="cq", **why)
+        assert 1 == shown("admitted_workloads_total", cluster_queue="cq", priority_class="high")
+
+    told(scene)
+
+
+def test_a_second_eviction_for_the_same_reason_counts_but_not_as_the_first() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage, {"waitForPodsReady": READY})
+        await stage.api.apply(flavor(), queue("cq", 4), local_queue())
+        stage.kubelet.ready = False
+        await stage.api.apply(job("a"))
+        await stage.rest(62)
+        stage.kubelet.ready = True
+        await stage.rest(30)
+        assert "True/Started" == stage.says("a", "PodsReady")
+        shown = Shown(metrics)
+        why = {"reason": "PodsReadyTimeout", "underlying_cause": "WaitForStart"}
+        assert 1 == shown("evicted_workloads_total", **QUEUE, **why)
+        assert 1 == shown("ready_wait_time_seconds_count", **QUEUE)
+        assert 1 == shown("local_queue_ready_wait_time_seconds_count", **LOCAL)
+        assert 1 == shown("admitted_until_ready_wait_time_seconds_count", **QUEUE)
+        assert shown("pods_ready_to_evicted_time_seconds_count", cluster_queue="cq") is None
+
+    told(scene, {"waitForPodsReady": READY})
+
+
+def test_admission_checks_have_a_wait_of_their_own() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        strategy = {"admissionChecks": [{"name": "budget"}]}
+        await stage.api.apply(flavor(), check("budget"), local_queue())
+        active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
+        active["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        await stage.status(ADMISSION_CHECKS, "budget", {"conditions": [active]})
+        await stage.api.apply(queue("cq", 4, admissionChecksStrategy=strategy), job("a"))
+        await stage.rest(20)
+        (state,) = stage.workload("a")["status"]["admissionChecks"]
+        name = stage.workload("a")["metadata"]["name"]
+        body = {"admissionChecks": [state | {"state": "Ready", "message": "ok"}]}
+        await stage.status(WORKLOADS, name, body)
+        await stage.rest()
+        assert "True/Admitted" == stage.says("a", "Admitted")
+        shown = Shown(metrics)
+        assert 1 == shown("admission_checks_wait_time_seconds_count", **QUEUE)
+        assert 15 <= (shown("admission_checks_wait_time_seconds_sum", **QUEUE) or 0) <= 25
+        assert 1 == shown("local_queue_admission_checks_wait_time_seconds_count", **LOCAL)
+
+    told(scene)
+
+
+def test_what_was_there_before_is_not_counted_and_neither_is_what_a_follower_sees() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
+        await stage.rest()
+        metrics = along(stage)
+        assert [] == Shown(metrics).all("admitted_workloads_total")
+        metrics.role = "follower"
+        await stage.kubelet.succeed("a")
+        await stage.rest()
+        assert [] == Shown(metrics).all("finished_workloads_total")
+        metrics.role = "leader"
+        await stage.api.apply(job("b"))
+        await stage.rest()
+        shown = Shown(metrics)
+        assert 1 == shown("admitted_workloads_total", replica_role="leader", **QUEUE)
+
+    told(scene)
+
+
+def test_series_of_a_queue_that_is_deleted_are_gone() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
+        await stage.rest()
+        assert 1 == Shown(metrics)("admitted_workloads_total", **QUEUE)
+        await stage.api.delete(JOBS, Key("team", "a"))
+        await stage.api.delete(CLUSTER_QUEUES, Key("", "cq"))
+        await stage.rest(60)
+        shown = Shown(metrics)
+        assert not [each for each in shown.samples if "cq" in each.labels.values()]
+
+    told(scene)
+
+
+def test_the_time_from_a_job_to_its_workload_is_counted_where_that_is_asked_for() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage, gates={"MetricForWorkloadCreationLatency": True})
+        await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
+        await stage.rest()
+        assert 1 == Shown(metrics)("workload_creation_latency_seconds_count", job_kind="Job")
+
+    told(scene)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told of the process itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from kuota.engine.engine import Engine
+from kuota.kube.errors import Unreachable
+from kuota.kube.requests import HttpRequest, HttpResponse
+from kuota.metrics.metrics import Metrics
+from kuota.metrics.runtime import Runtime
+from kuota.metrics.runtime_families import show
+from metrics.shown import Shown
+
+
+class Line:
+    """A transport that answers once, and then breaks."""
+
+    def __init__(self) -> None:
+        self._answers = 1
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        self._answers -= 1
+        if self._answers < 0:
+            raise Unreachable("cut off")
+        return HttpResponse(201, {}, b"{}")
+
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        yield b"{}"
+        raise Unreachable("cut off")
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(each.labels.values()): each.value
+        for each in Shown(metrics).samples
+        if each.name == name
+    }
+
+
+def test_requests_are_counted_by_their_answers() -> None:
+    async def story() -> None:
+        runtime, metrics = Runtime(), Metrics(Engine())
+        line = runtime.transport(Line(), "https://example.test:6443/base")
+        request = HttpRequest(method="POST", path="/x")
+        await line.send(request)
+        with pytest.raises(Unreachable):
+            await line.send(request)
+        with pytest.raises(Unreachable):
+            async for _ in line.stream(HttpRequest(method="GET", path="/x")):
+                pass
+        show(runtime, metrics)
+        host = "example.test:6443"
+        assert {
+            ("201", host, "POST"): 1,
+            ("<error>", host, "POST"): 1,
+            ("<error>", host, "GET"): 1,
+        } == values(metrics, "rest_client_requests_total")
+
+    asyncio.run(story())
+
+
+def test_reconciliations_are_counted_and_timed_by_how_they_end() -> None:
+    async def reconcile(name: str) -> float | None:
+        if name == "broken":
+            raise ValueError(name)
+        return 5.0 if name == "later" else None
+
+    async def story() -> None:
+        runtime, metrics = Runtime(), Metrics(Engine())
+        watched = runtime.watched("workload_controller", reconcile)
+        assert await watched("good") is None
+        assert 5.0 == await watched("later")
+        with pytest.raises(ValueError, match="broken"):
+            await watched("broken")
+        show(runtime, metrics, depths=lambda: {"workload_controller": 3})
+        at = "workload_controller"
+        assert {(at, each): 1 for each in ("success", "requeue_after", "error")} == values(
+            metrics, "controller_runtime_reconcile_total"
+        )
+        assert {(at,): 1} == values(metrics, "controller_runtime_reconcile_errors_total")
+        assert {(at,): 3} == values(metrics, "controller_runtime_reconcile_time_seconds_count")
+        assert {(at,): 3} == values(metrics, "workqueue_depth")
+
+    asyncio.run(story())
+
+
+def test_who_leads_is_told_and_what_the_process_uses() -> None:
+    runtime, metrics = Runtime(), Metrics(Engine())
+    show(runtime, metrics, lease="kueue-controller")
+    assert {("kueue-controller",): 0} == values(metrics, "leader_election_master_status")
+    metrics.role = "leader"
+    assert {("kueue-controller",): 1} == values(metrics, "leader_election_master_status")
+    assert values(metrics, "process_resident_memory_bytes")[()] > 0

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The visibility API within the server of one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import msgspec
+
+from build import job, local_queue, namespace, queue
+from kuota.api.base import Json, Key
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Stored
+from kuota.server.api import ApiServer
+from kuota.server.requests import ADMINS, ANONYMOUS, Request, User
+from kuota.server.store import Store
+from kuota.up.visibility import VisibilityExtension
+from kuota.visibility.api import PREFIX, VisibilityApi
+from up.machine import Machine, open_folder
+
+ADMIN = User("root", (ADMINS,))
+MEMBER = User("ann", ("red", "system:authenticated"))
+SHARED = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
+OWN = f"{PREFIX}/v1beta2/namespaces/default/localqueues/q/pendingworkloads"
+
+MANIFEST = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: lab}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 0}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: main, namespace: default}
+spec: {clusterQueue: lab}
+"""
+JOB = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: NAME, namespace: default, labels: {kueue.x-k8s.io/queue-name: main}}
+spec:
+  suspend: true
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: c, image: none, resources: {requests: {cpu: 1}}}]
+"""
+
+
+class Shelf:
+    def metadata(self, kind: str, key: Key) -> Json:
+        return {}
+
+
+def _status(path: str, user: User) -> int:
+    """What a user gets who asks for a path, where namespace `default` is of team red."""
+
+    async def asked() -> int:
+        api = ApiServer(Store.open(":memory:"))
+        engine = Engine()
+        for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
+            engine.apply(Stored(value=each), 0.0)
+        api.extensions.append(VisibilityExtension(VisibilityApi(engine, Shelf())))
+        labels = {"metadata": {"labels": {"kuota.dev/team": "red"}}}
+        await api.handle(
+            Request(
+                method="PATCH",
+                path="/api/v1/namespaces/default",
+                headers={"content-type": "application/merge-patch+json"},
+                body=msgspec.json.encode(labels),
+                user=ADMIN,
+            )
+        )
+        answer = await api.handle(Request(method="GET", path=path, user=user))
+        api.store.close()
+        return answer.status
+
+    return asyncio.run(asked())
+
+
+def test_a_team_sees_its_own_line_and_only_admins_see_everyones() -> None:
+    assert [200, 200] == [_status(path, ADMIN) for path in (SHARED, OWN)]
+    assert [403, 200] == [_status(path, MEMBER) for path in (SHARED, OWN)]
+    assert [401, 401] == [_status(path, ANONYMOUS) for path in (SHARED, OWN)]
+    assert 403 == _status(OWN, User("eve", ("blue", "system:authenticated")))
+
+
+def test_kubectl_reads_the_line() -> None:
+    with open_folder() as folder:
+        machine = Machine(folder / "state")
+        machine.up()
+        try:
+            machine.apply(MANIFEST, *(JOB.replace("NAME", name) for name in ("a", "b")))
+            for name in ("a", "b"):
+                label = f"--selector=kueue.x-k8s.io/job-uid={_uid(machine, name)}"
+                machine.kubectl(
+                    "wait",
+                    "workload",
+                    label,
+                    "--for=condition=QuotaReserved=false",
+                    "--timeout=20s",
+                )
+            found = json.loads(machine.kubectl("get", "--raw", SHARED.replace("/q/", "/lab/")))
+            owners = [each["metadata"]["ownerReferences"][0]["name"] for each in found["items"]]
+            assert ["a", "b"] == sorted(owners)
+            assert [0, 1] == [each["positionInLocalQueue"] for each in found["items"]]
+        finally:
+            machine.down()
+
+
+def _uid(machine: Machine, job: str) -> str:
+    uid: str = machine.get("job", job)["metadata"]["uid"]
+    return uid

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whom the visibility server believes, and whom it lets in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from typing import Any
+
+import aiohttp
+import trustme
+
+from build import job, local_queue, namespace, queue
+from kuota.api.base import Json, Key
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Stored
+from kuota.kube.errors import NotFound
+from kuota.kube.resources import Resource
+from kuota.visibility.api import PREFIX, VisibilityApi
+from kuota.visibility.http import VisibilityServer
+
+LINE = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
+ALICE = {"X-Remote-User": "alice", "X-Remote-Group": "team-a"}
+
+
+class ApiServer:
+    """An API server that passes requests on, and lets alice see the line."""
+
+    def __init__(self, authority: trustme.CA | None) -> None:
+        self.asked: list[Json] = []
+        self._authority = authority
+
+    async def get(self, resource: Resource, key: Key, **_: Any) -> Json:
+        assert Key("kube-system", "extension-apiserver-authentication") == key
+        if self._authority is None:
+            raise NotFound(404, "NotFound", "no such ConfigMap")
+        return {
+            "data": {
+                "requestheader-client-ca-file": self._authority.cert_pem.bytes().decode(),
+                "requestheader-allowed-names": json.dumps(["front-proxy"]),
+                "requestheader-username-headers": json.dumps(["X-Remote-User"]),
+                "requestheader-group-headers": json.dumps(["X-Remote-Group"]),
+                "requestheader-extra-headers-prefix": json.dumps(["X-Remote-Extra-"]),
+            }
+        }
+
+    async def create(self, resource: Resource, obj: Json, **_: Any) -> Json:
+        spec = obj["spec"]
+        if resource.kind == "TokenReview":
+            known = spec["token"] == "good"
+            return obj | {"status": {"authenticated": known, "user": {"username": "alice"}}}
+        self.asked.append(spec)
+        return obj | {"status": {"allowed": spec["user"] == "alice"}}
+
+    def metadata(self, kind: str, key: Key) -> Json:
+        return {}
+
+
+class Stage:
+    """A visibility server over TLS, and callers that show this certificate or none."""
+
+    def __init__(self, *, passes_on: bool = True) -> None:
+        self._serving, self._front = trustme.CA(), trustme.CA()
+        self.api = ApiServer(self._front if passes_on else None)
+        engine = Engine()
+        for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
+            engine.apply(Stored(value=each), 0.0)
+        lines = VisibilityApi(engine, self.api)
+        self._server = VisibilityServer(lines, self.api)  # type: ignore[arg-type]
+
+    async def __aenter__(self) -> Stage:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._serving.issue_cert("127.0.0.1").configure_cert(tls)
+        self._port = await self._server.listen("127.0.0.1", 0, tls)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.close()
+
+    async def get(
+        self, path: str = LINE, headers: dict[str, str] | None = None, shows: str = ""
+    ) -> tuple[int, Json]:
+        trusting = ssl.create_default_context()
+        self._serving.configure_trust(trusting)
+        if shows:
+            self._front.issue_cert(common_name=shows).configure_cert(trusting)
+        connector = aiohttp.TCPConnector(ssl=trusting)
+        url = f"https://127.0.0.1:{self._port}{path}"
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(url, headers=headers) as answer,
+        ):
+            text = await answer.text()
+            return answer.status, json.loads(text) if text.startswith("{") else {"said": text}
+
+
+def test_the_api_server_speaks_for_its_users() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            extra = {"X-Remote-Extra-acme.io%2fteam": "a"}
+            status, body = await stage.get(headers=ALICE | extra, shows="front-proxy")
+            assert 200 == status
+            assert ["j"] == [each["metadata"]["name"] for each in body["items"]]
+            (spec,) = stage.api.asked
+            assert ["team-a", "system:authenticated"] == spec["groups"]
+            assert {"acme.io/team": ["a"]} == spec["extra"]
+            assert {
+                "verb": "get",
+                "group": "visibility.kueue.x-k8s.io",
+                "version": "v1beta2",
+                "resource": "clusterqueues",
+                "subresource": "pendingworkloads",
+                "name": "q",
+            } == spec["resourceAttributes"]
+            mallory = ALICE | {"X-Remote-User": "mallory"}
+            assert 403 == (await stage.get(headers=mallory, shows="front-proxy"))[0]
+
+    asyncio.run(story())
+
+
+def test_headers_of_anyone_else_mean_nothing() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            assert 403 == (await stage.get(headers=ALICE))[0]
+            assert 403 == (await stage.get(headers=ALICE, shows="somebody-else"))[0]
+            assert ["system:anonymous"] == [spec["user"] for spec in stage.api.asked]
+
+    asyncio.run(story())
+
+
+def test_a_token_will_do_where_nobody_passes_requests_on() -> None:
+    async def story() -> None:
+        async with Stage(passes_on=False) as stage:
+            assert 200 == (await stage.get(headers={"Authorization": "Bearer good"}))[0]
+            assert 401 == (await stage.get(headers={"Authorization": "Bearer bad"}))[0]
+            assert 403 == (await stage.get())[0]
+
+    asyncio.run(story())
+
+
+def test_the_aggregator_may_look_whether_all_is_well_without_being_reviewed() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            headers = {
+                "X-Remote-User": "system:kube-aggregator",
+                "X-Remote-Group": "system:masters",
+            }
+            path = f"{PREFIX}/v1beta2"
+            assert 200 == (await stage.get(path, headers, shows="front-proxy"))[0]
+            assert (200, {"said": "ok"}) == await stage.get("/healthz")
+            assert [] == stage.api.asked
+
+    asyncio.run(story())
