@@ -71,3 +71,31 @@ class Lossy:
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class Mute:
+    """What is written on Workloads' status arrives, but the first answers are lost, and watches
+    tell of it late.
+    """
+
+    def __init__(self, inner: Transport, answers_lost: int, late_s: float) -> None:
+        self._inner = inner
+        self._left = answers_lost
+        self._late_s = late_s
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        answer = await self._inner.send(request)
+        if self._left and request.path.endswith("/status") and "/workloads/" in request.path:
+            self._left -= 1
+            raise Unreachable("the answer was lost")
+        return answer
+
+    async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self._inner.stream(request)) as chunks:
+            async for chunk in chunks:
+                if "/workloads" in request.path:
+                    await asyncio.sleep(self._late_s)
+                yield chunk
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -206,8 +206,9 @@ def test_a_team_member_cannot_change_a_quota(installed: Audited) -> None:
             member = http_client(installed.connection(acting_as=user))
             try:
                 await _try_quota(member)
-                await member.create(JOBS, job(f"of-{user}"))
+                hers = await member.create(JOBS, job(f"of-{user}"))
                 seen = await member.list(LOCAL_QUEUES, "team")
+                await member.delete(JOBS, key_of(hers), propagation="Background")
             finally:
                 await member.close()
             assert ["main"] == [each["metadata"]["name"] for each in seen.items]

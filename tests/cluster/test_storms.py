@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 
 from cluster.flood import Flood, meddle
-from cluster.lines import Cut, Lossy
+from cluster.lines import Cut, Lossy, Mute
 from cluster.stage import Stage, Told
+from control.objects import condition, flavor, job, local_queue, queue, workload_class
+from kuota.kube.resources import WORKLOADS
 from kuota.kube.transport import Transport
 
 JOBS = 30
@@ -72,3 +74,32 @@ def test_a_flood_passes_while_the_controller_is_killed_again_and_again(told: Tol
         await flood.end()
 
     told(scene)
+
+
+def test_quota_whose_giving_got_no_answer_is_not_given_to_another(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.stop_system()
+        stage.start_system(lambda transport: Mute(transport, answers_lost=1, late_s=1.5))
+        await stage.apply(flavor(), workload_class("high", 100), queue("cq", 1), local_queue())
+        await stage.apply(job("low"))
+        await stage.shows("True/QuotaReserved", stage.says, "low", "QuotaReserved")
+        both: list[str] = []
+        stage.observe(WORKLOADS, lambda old, new: both.extend(_both(stage)))
+        await stage.apply(job("high", labels={"kueue.x-k8s.io/priority-class": "high"}))
+        await stage.shows("False/WaitingForQuota", stage.says, "high", "QuotaReserved")
+        await stage.succeed("low")
+        await stage.shows(1, stage.active, "high")
+        assert [] == both
+
+    told(scene)
+
+
+def _both(stage: Stage) -> list[str]:
+    """Those that hold quota, where more than one does."""
+    found = [
+        each["metadata"]["name"]
+        for each in stage.workloads()
+        if condition(each, "QuotaReserved").get("status") == "True"
+        and condition(each, "Finished").get("status") != "True"
+    ]
+    return found if len(found) > 1 else []

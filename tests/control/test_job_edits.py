@@ -6,6 +6,7 @@ from __future__ import annotations
 from control.objects import flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, told
 from kuota.api.base import Json, Key
+from kuota.api.rules.metadata import ELASTIC_JOB
 from kuota.kube.resources import JOBS, WORKLOADS
 
 LIMIT = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -205,3 +206,20 @@ def test_a_job_that_its_user_deactivated_is_kept() -> None:
         await stage.api.delete(JOBS, Key("team", "a"))
 
     told(scene, {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "0s"}}})
+
+
+def test_an_elastic_job_is_admitted_whole_and_its_pods_wait_at_no_gate() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        made = job("a", "4")
+        made["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
+        made["spec"]["template"]["spec"]["schedulingGates"] = [{"name": ELASTIC_JOB}]
+        await stage.api.apply(made)
+        await stage.rest()
+        spec = stage.get(JOBS, "a")["spec"]
+        assert (False, None) == (spec["suspend"], spec["template"]["spec"].get("schedulingGates"))
+        await stage.kubelet.succeed("a")
+        await stage.rest()
+        assert "True" == stage.condition("a", "Finished")["status"]
+
+    told(scene)

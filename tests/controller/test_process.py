@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from control.objects import condition, flavor, job, local_queue, queue
@@ -267,11 +268,15 @@ def _told_all(cluster_queue: Json) -> bool:
     return (shown.get("pendingWorkloads"), shown.get("admittedWorkloads")) == (1, 1)
 
 
+def _renewed(last: str, lease: Json) -> bool:
+    return bool(lease["spec"]["renewTime"] > last)
+
+
 async def _renewals(site: Site, count: int) -> None:
     """Let so many renewals of the lease pass."""
     for _ in range(count):
-        last = (await site.admin.get(LEASES, LEASE))["metadata"]["resourceVersion"]
-        await site.until(LEASES, LEASE, lambda each: each["metadata"]["resourceVersion"] != last)
+        last = (await site.admin.get(LEASES, LEASE))["spec"]["renewTime"]
+        await site.until(LEASES, LEASE, partial(_renewed, last))
 
 
 async def _reserved(site: Site) -> int:

@@ -27,8 +27,8 @@ from kuota.api.podset import (
 )
 from kuota.api.rules.job import EQUAL_COMPLETIONS, MIN_PARALLELISM
 from kuota.api.rules.job_common import STOPPING
-from kuota.api.rules.metadata import PREFIX, annotation
-from kuota.api.rules.report import child, integer, truth
+from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX, annotation
+from kuota.api.rules.report import child, elements, integer, mapping, truth
 from kuota.api.workload import Workload
 
 POD_SET_LABEL = f"{PREFIX}podset"
@@ -89,12 +89,23 @@ def started(job: Json, given: Sequence[Injection]) -> Json:
         raise MergeConflict(f"a Job has 1 pod set, the admission has {len(given)}")
     added = given[0]
     template = merged(_template(job), added)
-    spec = child(job, "spec") | {"suspend": False, "template": _written(job, template)}
+    spec = child(job, "spec") | {"suspend": False, "template": _ungated(_written(job, template))}
     if annotation(job, MIN_PARALLELISM) is not None:
         spec["parallelism"] = added.count
         if _equal_completions(job):
             spec["completions"] = added.count
     return job | {"spec": spec}
+
+
+def _ungated(template: Json) -> Json:
+    """The template without the gate of elastic jobs: what starts here is admitted as a whole."""
+    spec = child(template, "spec")
+    gates = elements(spec.get("schedulingGates"))
+    left = [each for each in gates if mapping(each).get("name") != ELASTIC_JOB]
+    if len(left) == len(gates):
+        return template
+    rest = {name: value for name, value in spec.items() if name != "schedulingGates"}
+    return template | {"spec": rest | ({"schedulingGates": left} if left else {})}
 
 
 def stopping(job: Json) -> Json:
