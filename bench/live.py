@@ -30,6 +30,7 @@ CONNECTIONS = 16
 WATCHERS = 100
 WATCHED = 200
 IDLE_S = 10.0
+QUIET_S = 3.0
 _OBJECT = Key("default", "bench")
 
 
@@ -140,7 +141,16 @@ async def fan_out(measured: Installation, client: Client) -> None:
     report(f"events, each to {WATCHERS} watchers", meter.rates(WATCHED * WATCHERS))
 
 
-async def idle(measured: Installation, label: str) -> None:
+async def settled(client: Client) -> None:
+    """Wait until nothing is written any more: Events of a flood leave slowly."""
+    before = ""
+    while before != (now := (await client.list(kinds.NAMESPACES)).revision):
+        before = now
+        await asyncio.sleep(QUIET_S)
+
+
+async def idle(measured: Installation, client: Client, label: str) -> None:
+    await settled(client)
     cpu_s = measured.cpu_s()
     await asyncio.sleep(IDLE_S)
     share = (measured.cpu_s() - cpu_s) / IDLE_S * 100
@@ -151,15 +161,15 @@ async def story(measured: Installation, kept: int) -> None:
     client = http_client(connection(str(measured.kubeconfig)))
     try:
         await set_up_queue(client)
-        await idle(measured, "nothing stored")
+        await idle(measured, client, "nothing stored")
         await latency(measured, client)
         await throughput(measured, client, SHORT_JOBS, "short")
-        await idle(measured, f"{TRIES + SHORT_JOBS} finished Jobs kept")
+        await idle(measured, client, f"{TRIES + SHORT_JOBS} finished Jobs kept")
         await requests(measured, client)
         await fan_out(measured, client)
         if kept:
             await throughput(measured, client, kept - SHORT_JOBS - TRIES, "kept")
-            await idle(measured, f"{kept} finished Jobs kept")
+            await idle(measured, client, f"{kept} finished Jobs kept")
     finally:
         await client.close()
 

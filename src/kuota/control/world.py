@@ -18,15 +18,17 @@ from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.bridge.draft import Seen
 from kuota.bridge.jobs.batch_job import Classes
 from kuota.kube import resources as kinds
+from kuota.kube.cache import never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.informer import Informer
+from kuota.kube.informer import Informer, trimmed
 from kuota.kube.resources import Resource, key_of
 
 from .held import Held, hold_plain, hold_workload, holding, newer
 
 T = TypeVar("T")
 
+_ENDS = ("Complete", "Failed")
 OWNER = "owner"
 QUEUE = "queue"
 
@@ -46,8 +48,13 @@ class World:
     """Every object that matters here. `ready` returns once all but the Jobs are known."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
-        def informer(resource: Resource, decode: Callable[[Json], Held[T]]) -> Informer[Held[T]]:
-            found = Informer(client, resource, decode=partial(self._hold, resource), clock=clock)
+        def informer(
+            resource: Resource,
+            decode: Callable[[Json], Held[T]],
+            packs: Callable[[Held[T]], bool] = never_packed,
+        ) -> Informer[Held[T]]:
+            hold = partial(self._hold, resource)
+            found = Informer(client, resource, decode=hold, packs=packs, clock=clock)
             self._informers[resource] = found
             self._decoders[resource] = decode
             return found
@@ -62,10 +69,11 @@ class World:
             kinds.WORKLOADS,
             decode=partial(self._hold, kinds.WORKLOADS),
             indexers={OWNER: _owners, QUEUE: _queues},
+            packs=_over,
             clock=clock,
         )
         self._informers[kinds.WORKLOADS] = self.workloads
-        self.jobs = informer(kinds.JOBS, hold_plain)
+        self.jobs = informer(kinds.JOBS, hold_plain, _ended)
         self.cluster_queues = informer(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
         self.local_queues = informer(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
         self.cohorts = informer(kinds.COHORTS, holding(kueue.Cohort))
@@ -101,11 +109,14 @@ class World:
 
     def wrote(self, resource: Resource, obj: Json) -> None:
         """Remember the answer to a write until the watch has caught up with it."""
-        meta = obj["metadata"]
+        meta, key = obj["metadata"], key_of(obj)
         if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            self.removed(resource, key_of(obj))
+            self.removed(resource, key)
             return
-        self._written[resource, key_of(obj)] = self._decoders[resource](obj)
+        held, seen = self._decoders[resource](obj), self._informers[resource].get(key)
+        # The watch may have been faster; and of what it does not know yet it will tell.
+        if seen is not None and newer(held, seen):
+            self._written[resource, key] = held
 
     def removed(self, resource: Resource, key: Key) -> None:
         """Forget what was written: the object is on its way out, or not what we thought."""
@@ -128,6 +139,7 @@ class World:
         return [self.workload(each.key) or each for each in found]
 
     def workloads_in(self, local_queue: Key) -> list[Held[Seen]]:
+        """The Workloads of that queue that are not finished."""
         return self.workloads.indexed(QUEUE, str(local_queue))
 
     def classes(self) -> Classes:
@@ -149,6 +161,7 @@ class World:
 
     def _hold(self, resource: Resource, obj: Json) -> Held[Any]:
         """The object decoded, unless it is the answer to our own write, which is so already."""
+        trimmed(obj)
         written = self._written.get((resource, key_of(obj)))
         if written is not None and written.version == obj["metadata"].get("resourceVersion"):
             return written
@@ -178,7 +191,19 @@ def _owners(held: Held[Seen]) -> list[str]:
     ]
 
 
+def _over(held: Held[Seen]) -> bool:
+    """Nothing happens any more to a Workload that finished, and there may be very many."""
+    return held.value is not None and held.value.true("Finished")
+
+
+def _ended(held: Held[Json]) -> bool:
+    conditions = (held.json.get("status") or {}).get("conditions") or ()
+    return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)
+
+
 def _queues(held: Held[Seen]) -> list[str]:
+    if _over(held):
+        return []
     spec = held.json.get("spec")
     name = spec.get("queueName") if isinstance(spec, dict) else None
     return [str(Key(held.key.namespace, name))] if isinstance(name, str) and name else []

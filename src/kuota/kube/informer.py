@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
 from contextlib import aclosing
 from typing import Generic, TypeVar, cast
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
 
-from .cache import Cache, Decode, Indexer, Observer
+from .cache import Cache, Decode, Indexer, Observer, never_packed
 from .client import Client
 from .clock import Clock, SystemClock
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
@@ -52,7 +52,8 @@ def trimmed(obj: Json) -> Json:
 class Informer(Generic[T]):
     """The objects of one kind as of a moment ago. `run` keeps it up to date until cancelled.
 
-    `decode` makes of each object what is kept; it may change the object it is given. `synced` is
+    `decode` makes of each object what is kept; it may change the object it is given. What `packs`
+    is true of is kept small, and decoded whenever it is asked for. `synced` is
     set once the first list is in: decide nothing before. `settled` is set then too, or once it is
     sure that the server has no such kind. Observers are called in the order of changes, inside the
     task that runs the informer, and must not block.
@@ -68,6 +69,7 @@ class Informer(Generic[T]):
         field_selector: str = "",
         decode: Decode[T] | None = None,
         indexers: Mapping[str, Indexer[T]] | None = None,
+        packs: Callable[[T], bool] = never_packed,
         clock: Clock | None = None,
     ) -> None:
         self.resource = resource
@@ -80,7 +82,7 @@ class Informer(Generic[T]):
         self._client = client
         self._which = Selection(namespace, label_selector, field_selector)
         self._clock = clock or SystemClock()
-        self._cache: Cache[T] = Cache(decode or cast(Decode[T], trimmed), indexers or {})
+        self._cache: Cache[T] = Cache(decode or cast(Decode[T], trimmed), indexers or {}, packs)
         self._revision = ""
         self._paged = True
         self._failures = 0

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an informer keeps, and how small."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json, Key
+from kuota.kube.cache import Cache
+
+KEY = Key("team", "a")
+
+
+def _object(revision: int, *, done: bool) -> Json:
+    meta = {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": str(revision)}
+    return {"metadata": meta, "done": done, "words": ["x"]}
+
+
+def _cache() -> Cache[Json]:
+    return Cache(lambda obj: obj, {"words": lambda obj: obj["words"]}, lambda obj: obj["done"])
+
+
+def test_what_is_packed_reads_as_it_was_and_is_shared_with_nobody() -> None:
+    cache, told = _cache(), list[tuple[Json | None, Json | None]]()
+    cache.observe(lambda old, new: told.append((old, new)))
+    cache.put(_object(1, done=False))
+    cache.put(_object(2, done=True))
+    assert _object(2, done=True) == cache.get(KEY)
+    assert cache.get(KEY) is not cache.get(KEY)
+    assert [_object(2, done=True)] == list(cache.values()) == cache.indexed("words", "x")
+    cache.drop(KEY)
+    assert [
+        (None, _object(1, done=False)),
+        (_object(1, done=False), _object(2, done=True)),
+        (_object(2, done=True), None),
+    ] == told
+
+
+def test_what_is_wanted_again_is_unpacked() -> None:
+    cache = _cache()
+    cache.put(_object(1, done=True))
+    cache.put(_object(2, done=False))
+    assert cache.get(KEY) is cache.get(KEY)
+
+
+def test_late_observers_are_told_of_what_is_packed() -> None:
+    cache, told = _cache(), list[Json | None]()
+    cache.put(_object(1, done=True))
+    cache.observe(lambda old, new: told.append(new))
+    assert [_object(1, done=True)] == told
