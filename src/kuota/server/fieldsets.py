@@ -144,7 +144,7 @@ def from_wire(fields: Any) -> FieldSet:
     return out
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _element(text: str) -> str:
     kind, rest = text[:2], text[2:]
     if kind == "f:" or (kind == "i:" and rest.isdigit()):

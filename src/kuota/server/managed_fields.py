@@ -88,7 +88,7 @@ def read(managed: Any) -> Entries:
 _encode = msgspec.json.Encoder().encode
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _parsed(wire: bytes) -> FieldSet:
     """The set in its encoded wire form. Objects of one kind have the same few, again and again.
 
