@@ -11,7 +11,7 @@ export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test kube test-kube lint bench conformance docs up gpu plan map lock clean
+.PHONY: help test kube test-kube lint bench bench-kube conformance docs up gpu plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,8 +36,11 @@ lint: $(DEV)  ## style, types, layers, house limits, freshness of generated file
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds
 	$(BIN)/python scripts/install_files.py --check
 
-bench: $(DEV)  ## measure and compare with the stored baselines
+bench: $(DEV)  ## measure engine, store and kuota up; ARGS="live" narrows it, ARGS=kept takes minutes
 	$(BIN)/python -m bench $(ARGS)
+
+bench-kube: $(DEV)  ## Kueue's baseline on a real API server; FULL=1 for all 15,000 workloads
+	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full)
 
 conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler preemption"]
 	@test -n "$(CASES)" || { \

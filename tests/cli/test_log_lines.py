@@ -124,7 +124,8 @@ def test_stamps_are_shown_where_they_were_asked_for() -> None:
     assert "00:00:00.100000000Z a\n00:00:01.100000000Z b\n" == told
 
 
-def test_a_line_that_breaks_again_and_again_is_given_up() -> None:
-    server = Breaking([("00:00:00.100000000Z", "a")], [(1, 0)] * 9, 7)
+def test_a_line_that_breaks_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_lines, "PATIENCE_S", 0.01)
+    server = Breaking([("00:00:00.100000000Z", "a")], [(1, 0)] * 10**5, 7)
     with pytest.raises(Unreachable):
         copied(server, LogOptions(follow=True, tail=5))

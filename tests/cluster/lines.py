@@ -74,26 +74,27 @@ class Lossy:
 
 
 class Mute:
-    """What is written on Workloads' status arrives, but the first answers are lost, and watches
-    tell of it late.
+    """The first admission of a Workload arrives, but its answer is lost, and from then on
+    watches of Workloads are late.
     """
 
-    def __init__(self, inner: Transport, answers_lost: int, late_s: float) -> None:
+    def __init__(self, inner: Transport, late_s: float) -> None:
         self._inner = inner
-        self._left = answers_lost
         self._late_s = late_s
+        self.lost = False
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         answer = await self._inner.send(request)
-        if self._left and request.path.endswith("/status") and "/workloads/" in request.path:
-            self._left -= 1
+        status = request.path.endswith("/status") and "/workloads/" in request.path
+        if status and b"podSetAssignments" in request.body and not self.lost:
+            self.lost = True
             raise Unreachable("the answer was lost")
         return answer
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._inner.stream(request)) as chunks:
             async for chunk in chunks:
-                if "/workloads" in request.path:
+                if self.lost and "/workloads" in request.path:
                     await asyncio.sleep(self._late_s)
                 yield chunk
 

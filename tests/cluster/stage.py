@@ -150,6 +150,10 @@ class Stage:
         (found,) = self.workloads(job)
         return found
 
+    def pods(self, job: str, *phases: str) -> list[Json]:
+        """The pods of a Job that are not on their way out."""
+        return self.kubelet.of(self._key(JOBS, job), *phases)
+
     def says(self, job: str, type_: str) -> str:
         """Status and reason of a condition of the job's Workload, "" without it."""
         found = condition(self.workload(job), type_)
@@ -202,14 +206,12 @@ class Stage:
         await self.end(job, pods, "Succeeded")
 
     async def end(self, job: str, pods: int, phase: str) -> None:
-        key = self._key(JOBS, job)
-        await self.holds(lambda: len(self.kubelet.of(key, "Running")) >= pods)
-        await self.kubelet.end(self.kubelet.of(key, "Running")[:pods], phase)
+        await self.holds(lambda: len(self.pods(job, "Running")) >= pods)
+        await self.kubelet.end(self.pods(job, "Running")[:pods], phase)
 
     async def set_ready(self, job: str, pods: int, ready: bool) -> None:
-        key = self._key(JOBS, job)
-        await self.holds(lambda: len(self.kubelet.of(key, "Running")) >= pods)
-        await self.kubelet.set_ready(self.kubelet.of(key, "Running")[:pods], ready)
+        await self.holds(lambda: len(self.pods(job, "Running")) >= pods)
+        await self.kubelet.set_ready(self.pods(job, "Running")[:pods], ready)
 
     # Inside
 

@@ -18,7 +18,7 @@ from cluster.hooked import eventually
 from cluster.kube_install import install_crds
 from cluster.kube_server import ADMIN_TOKEN, KubeServer, free_port, programs
 from control.objects import condition, flavor, job, local_queue, namespace, queue
-from controller.site import Ground, Running
+from controller.site import STOP_S, Ground, Running
 from kuota.api.base import Json
 from kuota.kube.errors import AlreadyExists, KubeError
 from kuota.kube.http_client import http_client
@@ -312,7 +312,7 @@ def _holds(workload: Json) -> bool:
 
 async def _stopped(running: Running) -> None:
     status, took_s = await running.stop()
-    assert (0, True) == (status, took_s < 1.0), str(running)
+    assert (0, True) == (status, took_s < STOP_S), str(running)
 
 
 async def _read(url: str, token: str = "") -> tuple[int, str]:

@@ -9,7 +9,7 @@ from cluster.flood import Flood, meddle
 from cluster.lines import Cut, Lossy, Mute
 from cluster.stage import Stage, Told
 from control.objects import condition, flavor, job, local_queue, queue, workload_class
-from kuota.kube.resources import WORKLOADS
+from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS
 from kuota.kube.transport import Transport
 
 JOBS = 30
@@ -79,17 +79,21 @@ def test_a_flood_passes_while_the_controller_is_killed_again_and_again(told: Tol
 def test_quota_whose_giving_got_no_answer_is_not_given_to_another(told: Told) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
-        stage.start_system(lambda transport: Mute(transport, answers_lost=1, late_s=1.5))
-        await stage.apply(flavor(), workload_class("high", 100), queue("cq", 1), local_queue())
-        await stage.apply(job("low"))
-        await stage.shows("True/QuotaReserved", stage.says, "low", "QuotaReserved")
+        stage.start_system(lambda transport: Mute(transport, late_s=1.5))
+        await stage.apply(flavor(), workload_class("high", 100), queue("cq", 1))
+        await stage.apply(local_queue(), local_queue("held", stopPolicy="Hold"))
         both: list[str] = []
         stage.observe(WORKLOADS, lambda old, new: both.extend(_both(stage)))
-        await stage.apply(job("high", labels={"kueue.x-k8s.io/priority-class": "high"}))
-        await stage.shows("False/WaitingForQuota", stage.says, "high", "QuotaReserved")
+        high = {"kueue.x-k8s.io/priority-class": "high"}
+        await stage.apply(job("high", queue="held", labels=high))
+        await stage.holds(lambda: stage.workload("high"))
+        await stage.apply(job("low"))
+        await stage.shows("True/QuotaReserved", stage.says, "low", "QuotaReserved")
+        await stage.edit(LOCAL_QUEUES, "held", {"spec": {"stopPolicy": "None"}})
         await stage.succeed("low")
         await stage.shows(1, stage.active, "high")
         assert [] == both
+        assert stage.systems[-1].engine.cycles < 100
 
     told(scene)
 

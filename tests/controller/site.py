@@ -30,6 +30,8 @@ from kuota.up.local import local_client
 TOKEN = "a-token-that-nobody-may-see"
 PATIENCE_S = 30.0
 """What never comes is noticed after this long."""
+STOP_S = 2.0
+"""A stop is promised to take less than one second; others use these machines, too."""
 LEASE = Key("kueue-system", "c1f6bfd2.kueue.x-k8s.io")
 
 Story = Callable[["Site"], Coroutine[Any, Any, None]]

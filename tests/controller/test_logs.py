@@ -82,7 +82,7 @@ def test_what_looks_like_a_secret_is_hidden(text: str) -> None:
 
 
 def test_plain_talk_is_left_alone() -> None:
-    text = "Secret kueue-system/kueue-webhook-server-cert is renewed; basic rules; tokens=3"
+    text = "Secret kueue-system/kueue-webhook-server-cert is renewed; basic scheduling; tokens=3"
     assert text in PlainLines(["", "abc"]).format(_record(text))
 
 

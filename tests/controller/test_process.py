@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from control.objects import condition, flavor, job, local_queue, queue
-from controller.site import LEASE, TOKEN, Running, Site, told
+from controller.site import LEASE, STOP_S, TOKEN, Running, Site, told
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LEASES, WORKLOADS, key_of
 
@@ -287,7 +287,7 @@ async def _reserved(site: Site) -> int:
 async def _stopped(running: Running) -> None:
     status, took_s = await running.stop()
     assert 0 == status, str(running)
-    assert took_s < 1.0
+    assert took_s < STOP_S
 
 
 def _workload(name: str) -> Json:

@@ -10,7 +10,7 @@ from aiohttp import ClientSession, TCPConnector
 
 from cluster.kube_server import free_port
 from control.objects import flavor, job, local_queue, queue
-from controller.site import TOKEN, Running, Site, told
+from controller.site import STOP_S, TOKEN, Running, Site, told
 from kuota.api.base import Json
 from kuota.kube.resources import JOBS
 
@@ -103,7 +103,7 @@ async def _read(url: str, token: str = "") -> tuple[int, str]:
 
 async def _stopped(running: Running) -> None:
     status, took_s = await running.stop()
-    assert (0, True) == (status, took_s < 1.0), str(running)
+    assert (0, True) == (status, took_s < STOP_S), str(running)
 
 
 def _metrics(at: str) -> Json:

@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,26 +25,40 @@ class Machine:
 
     def __init__(self, state: Path) -> None:
         self.state = state
-        self._environment = {
+        self.environment = {
             **os.environ,
             "KUOTA_STATE": str(state),
             "KUBECONFIG": str(state / "kubeconfig"),
         }
 
     def up(self, *options: str) -> None:
-        user = ["--run-as", "nobody"] if os.geteuid() == 0 else []
-        self._run(KUOTA, "up", *options, "--detach", *user)
+        self._run(KUOTA, "up", *options, "--detach", *_run_as())
 
     def down(self) -> None:
         self._run(KUOTA, "down", "--kill")
 
     def kill(self) -> None:
         """As the kernel would: at once, with no chance to tidy up."""
-        pid = json.loads((self.state / "running.json").read_bytes())["pid"]
+        pid = self.pid()
         end = os.pidfd_open(pid)
         os.kill(pid, signal.SIGKILL)
         assert select.select([end], [], [], 30)[0], "it does not die"
         os.close(end)
+
+    def stillbirth(self, after_s: float, *options: str) -> None:
+        """Start it, and kill it so much later, ready or not."""
+        with subprocess.Popen(
+            [KUOTA, "up", *options, *_run_as()],
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as process:
+            time.sleep(after_s)
+            process.kill()
+
+    def pid(self) -> int:
+        """The process of the control plane that runs, or ran last."""
+        return int(json.loads((self.state / "running.json").read_bytes())["pid"])
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         return self._run(KUBECTL, *arguments, stdin=stdin)
@@ -66,7 +81,7 @@ class Machine:
         """What a kubectl that follows something writes, line by line, until it is left."""
         command = (KUBECTL, *arguments)
         with subprocess.Popen(
-            command, env=self._environment, stdout=subprocess.PIPE, text=True
+            command, env=self.environment, stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
             try:
@@ -78,7 +93,7 @@ class Machine:
         done = subprocess.run(
             arguments,
             input=stdin,
-            env=self._environment,
+            env=self.environment,
             capture_output=True,
             text=True,
             timeout=120,
@@ -86,6 +101,10 @@ class Machine:
         )
         assert 0 == done.returncode, f"{arguments}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+
+def _run_as() -> list[str]:
+    return ["--run-as", "nobody"] if os.geteuid() == 0 else []
 
 
 @contextmanager

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 import click
+
+if TYPE_CHECKING:
+    from kuota.controller.flags import Flags
 
 
 @click.command("controller", context_settings={"help_option_names": ["-h", "--help"]})
@@ -43,26 +48,31 @@ def command(
     webhooks and visibility. Of several processes one leads, by a Lease, and runs the first three;
     all of them answer webhooks.
     """
+    from kuota.controller.flags import Flags
+
+    _run(
+        Flags(
+            config=config,
+            feature_gates=feature_gates,
+            kubeconfig=kubeconfig,
+            parts=parts,
+            plain_metrics=plain_metrics,
+            log_level=zap_log_level,
+            log_encoder=zap_encoder,
+            log_devel=zap_devel,
+            verbosity=verbosity,
+        )
+    )
+
+
+def _run(flags: Flags) -> NoReturn:
     import os
 
-    from kuota.controller.flags import Flags, Refused, settings
+    from kuota.controller.flags import Refused, settings
+    from kuota.controller.process import run
 
-    flags = Flags(
-        config=config,
-        feature_gates=feature_gates,
-        kubeconfig=kubeconfig,
-        parts=parts,
-        plain_metrics=plain_metrics,
-        log_level=zap_log_level,
-        log_encoder=zap_encoder,
-        log_devel=zap_devel,
-        verbosity=verbosity,
-    )
     try:
         found = settings(flags, os.environ)
     except Refused as error:
         raise click.ClickException("\n".join(error.faults)) from None
-
-    from kuota.controller.process import run
-
     run(found)

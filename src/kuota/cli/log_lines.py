@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from contextlib import aclosing
 
 import msgspec
@@ -17,8 +18,12 @@ from kuota.kube.resources import PODS, key_of
 from .log_stamps import StampedLog
 from .session import Session
 
-_ATTEMPTS = 5
+PATIENCE_S = 30.0
+"""How long a server may be out of reach: long enough to be started anew."""
 _AGAIN_S = 0.2
+_LONGEST_PAUSE_S = 2.0
+_WORKED_S = 1.0
+"""A connection that lasted so long was one, although nothing was said."""
 
 
 class Writer:
@@ -48,6 +53,27 @@ def _out(text: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+class _Patience:
+    """How long to wait before the next try to connect."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._since = 0.0
+
+    def begin(self, seen: int) -> None:
+        self._begun, self._seen = time.monotonic(), seen
+
+    def pause_s(self, seen: int) -> float | None:
+        """After a try that failed; None when it has been in vain for too long."""
+        now = time.monotonic()
+        if not self._failures or seen > self._seen or now - self._begun > _WORKED_S:
+            self._failures, self._since = 0, now
+        self._failures += 1
+        if now - self._since > PATIENCE_S:
+            return None
+        return float(min(_LONGEST_PAUSE_S, _AGAIN_S * 2 ** (self._failures - 1)))
+
+
 class Copying:
     """One log on its way to standard output. When the line breaks, it goes on where it broke."""
 
@@ -69,9 +95,9 @@ class Copying:
 
         Raises NotFound if the pod is gone before a word of it came, BadRequest if it has not begun.
         """
-        failures = 0
+        patience = _Patience()
         while True:
-            seen = self._seen
+            patience.begin(self._seen)
             try:
                 await self._copy()
                 break
@@ -80,10 +106,9 @@ class Copying:
                     raise
                 break
             except Unreachable:
-                failures = 1 if self._seen > seen else failures + 1
-                if failures == _ATTEMPTS:
+                if (pause_s := patience.pause_s(self._seen)) is None:
                     raise
-                await asyncio.sleep(_AGAIN_S * 2 ** (failures - 1))
+                await asyncio.sleep(pause_s)
         self._writer.close()
 
     async def _copy(self) -> None:

@@ -27,11 +27,14 @@ from . import output
 from .connect import INTERRUPTED, Failed
 from .job_follow import JobFollow, outcome
 from .progress import Progress
+from .question import answer
 from .run_job import CLASSES, Asked, job_of
 from .session import Session
 from .shown import name_text
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_QUESTION = "[l]eave it running, [c]ancel it, or go [b]ack? [l]: "
+_ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
 
 
 class Running:
@@ -131,7 +134,7 @@ class Running:
         name = name_text(JOBS, job)
         if decision == "ask":
             can_ask = interrupt is signal.SIGINT and sys.stdin.isatty() and sys.stderr.isatty()
-            decision = _answer(name) if can_ask else "leave"
+            decision = answer(f"\n{name}: {_QUESTION}", _ANSWERS, "leave") if can_ask else "leave"
         if decision == "leave":
             self._progress.say(
                 f"\n{name} goes on. See it: kuota logs -f {name.replace('.batch', '')}; "
@@ -165,19 +168,3 @@ async def _interrupt(task: asyncio.Task[Json | None]) -> signal.Signals | None:
         for each in _SIGNALS:
             loop.remove_signal_handler(each)
     return None if task.done() else came.result()
-
-
-def _answer(name: str) -> str:
-    """Ask; a second Ctrl-C leaves the Job running."""
-    words = {"l": "leave", "c": "cancel", "b": "back"}
-    try:
-        letter = click.prompt(
-            f"\n{name}: [l]eave it running, [c]ancel it, or go [b]ack?",
-            type=click.Choice(list(words)),
-            default="l",
-            show_choices=False,
-            err=True,
-        )
-    except click.Abort:
-        return "leave"
-    return words[letter]

@@ -201,13 +201,42 @@ class Driver:
             return
         except _Overtaken as error:
             _log.info("%s of %s came to nothing: %s", type(decision).__name__, key, error)
-            self._failed.pop(key, None)
         except KubeError as error:
             _log.warning("%s of %s failed: %s", type(decision).__name__, key, error)
+        await self._find_out(decision)
+        for fact in self._undone(decision):
+            self.tell(fact)
+
+    async def _find_out(self, decision: Decision) -> None:
+        """Read, after a pause, what a write that failed has left: maybe only its answer was lost.
+        What may have been given away must not be given to another before that is known.
+        """
+        key = decision.workload.key
+        while not self._finished:
             self._failed[key] = self._failed.get(key, 0) + 1
             await self._clock.sleep(PAUSE.wait(self._failed[key]) / 1000)
-        for fact in _failures(decision):
-            self.tell(fact)
+            try:
+                for each in _touched(decision):
+                    await self._reread(each)
+                return
+            except _Overtaken:
+                self._failed.pop(key, None)
+                return
+            except KubeError as error:
+                _log.debug("what became of %s is not known yet: %s", key, error)
+
+    def _undone(self, decision: Decision) -> list[Fact]:
+        """What did not come about, as far as is known now."""
+        key = decision.workload.key
+        if isinstance(decision, Admit) and not decision.second_pass and self._reserved(key):
+            return []
+        if isinstance(decision, Evict) and self._leaving(key):
+            return []
+        return _failures(self._as_of_now(decision))
+
+    def _reserved(self, key: Key) -> bool:
+        held = self._world.workload(key)
+        return held is not None and held.value is not None and held.value.reserved
 
     async def _in_turn(self, decision: Decision) -> None:
         """One write about a Workload at a time, each made from what the one before it left."""

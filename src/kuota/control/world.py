@@ -8,7 +8,7 @@ that nobody decides on the state from before their own write.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.bridge.draft import Seen
 from kuota.bridge.jobs.batch_job import Classes
 from kuota.kube import resources as kinds
-from kuota.kube.cache import never_packed
+from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer, trimmed
@@ -48,51 +48,52 @@ class World:
     """Every object that matters here. `ready` returns once all but the Jobs are known."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
-        def informer(
-            resource: Resource,
-            decode: Callable[[Json], Held[T]],
-            packs: Callable[[Held[T]], bool] = never_packed,
-        ) -> Informer[Held[T]]:
-            hold = partial(self._hold, resource)
-            found = Informer(client, resource, decode=hold, packs=packs, clock=clock)
-            self._informers[resource] = found
-            self._decoders[resource] = decode
-            return found
-
+        self._client = client
+        self._clock = clock
         self._informers: dict[Resource, Informer[Any]] = {}
-        self._decoders: dict[Resource, Callable[[Json], Held[Any]]] = {
-            kinds.WORKLOADS: hold_workload
-        }
+        self._decoders: dict[Resource, Callable[[Json], Held[Any]]] = {}
         self._written: dict[tuple[Resource, Key], Held[Any]] = {}
-        self.workloads: Informer[Held[Seen]] = Informer(
-            client,
-            kinds.WORKLOADS,
-            decode=partial(self._hold, kinds.WORKLOADS),
-            indexers={OWNER: _owners, QUEUE: _queues},
-            packs=_over,
-            clock=clock,
-        )
-        self._informers[kinds.WORKLOADS] = self.workloads
-        self.jobs = informer(kinds.JOBS, hold_plain, _ended)
-        self.cluster_queues = informer(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
-        self.local_queues = informer(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
-        self.cohorts = informer(kinds.COHORTS, holding(kueue.Cohort))
-        self.flavors = informer(kinds.RESOURCE_FLAVORS, holding(kueue.ResourceFlavor))
-        self.checks = informer(kinds.ADMISSION_CHECKS, holding(kueue.AdmissionCheck))
-        self.topologies = informer(kinds.TOPOLOGIES, holding(kueue.Topology))
-        self.workload_classes = informer(
-            kinds.WORKLOAD_PRIORITY_CLASSES, holding(kueue.WorkloadPriorityClass)
-        )
-        self.pod_classes = informer(kinds.PRIORITY_CLASSES, holding(PriorityClass))
-        self.namespaces = informer(kinds.NAMESPACES, holding(Namespace))
-        self.limit_ranges = informer(kinds.LIMIT_RANGES, holding(LimitRange))
-        self.runtime_classes = informer(kinds.RUNTIME_CLASSES, holding(RuntimeClass))
         self._classes: Classes | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
-        for each in self._informers.values():
-            each.observe(partial(self._caught_up, each.resource))
+        make = self._informer
+        indexers = {OWNER: _owners, QUEUE: _queues}
+        self.workloads = make(kinds.WORKLOADS, hold_workload, _over, indexers)
+        self.jobs = make(kinds.JOBS, hold_plain, _ended)
+        self.cluster_queues = make(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
+        self.local_queues = make(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
+        self.cohorts = make(kinds.COHORTS, holding(kueue.Cohort))
+        self.flavors = make(kinds.RESOURCE_FLAVORS, holding(kueue.ResourceFlavor))
+        self.checks = make(kinds.ADMISSION_CHECKS, holding(kueue.AdmissionCheck))
+        self.topologies = make(kinds.TOPOLOGIES, holding(kueue.Topology))
+        self.workload_classes = make(
+            kinds.WORKLOAD_PRIORITY_CLASSES, holding(kueue.WorkloadPriorityClass)
+        )
+        self.pod_classes = make(kinds.PRIORITY_CLASSES, holding(PriorityClass))
+        self.namespaces = make(kinds.NAMESPACES, holding(Namespace))
+        self.limit_ranges = make(kinds.LIMIT_RANGES, holding(LimitRange))
+        self.runtime_classes = make(kinds.RUNTIME_CLASSES, holding(RuntimeClass))
         for few in (self.pod_classes, self.workload_classes, self.flavors):
             few.observe(lambda old, new: self._forget_collected())
+
+    def _informer(
+        self,
+        resource: Resource,
+        decode: Callable[[Json], Held[T]],
+        packs: Callable[[Held[T]], bool] = never_packed,
+        indexers: Mapping[str, Indexer[Held[T]]] | None = None,
+    ) -> Informer[Held[T]]:
+        found: Informer[Held[T]] = Informer(
+            self._client,
+            resource,
+            decode=partial(self._hold, resource),
+            packs=packs,
+            indexers=indexers,
+            clock=self._clock,
+        )
+        self._informers[resource] = found
+        self._decoders[resource] = decode
+        found.observe(partial(self._caught_up, resource))
+        return found
 
     def informers(self) -> Iterator[Informer[Any]]:
         return iter(self._informers.values())

@@ -98,8 +98,7 @@ class Controller:
         found: list[Coroutine[Any, Any, None]] = []
         if Part.WEBHOOKS in parts:
             found.append(self._webhooks().run())
-        if parts - {Part.WEBHOOKS}:
-            found.append(self._metrics())
+        found.append(self._metrics())
         if Part.VISIBILITY in parts and self._settings.gates.on(Gate.VisibilityOnDemand):
             found.append(self._visibility())
         return found
@@ -109,8 +108,7 @@ class Controller:
         found: list[Coroutine[Any, Any, None]] = []
         if self._leadership is not None:
             found.append(self._leadership.run())
-        if self._settings.parts - {Part.WEBHOOKS}:
-            found.append(self._control())
+        found.append(self._control())
         return found
 
     async def _metrics(self) -> None:
@@ -123,11 +121,15 @@ class Controller:
         await part.run(await self._made)
 
     def _webhooks(self) -> WebhookPart:
-        alone = self._settings.parts == {Part.WEBHOOKS}
-        system = None if alone else lambda: self._system
+        system = None if self._only_webhooks else lambda: self._system
         made = WebhookPart(self._settings, self._clients.every_replica, self._clock, system)
         self.ready["webhooks"] = made.ready
         return made
+
+    @property
+    def _only_webhooks(self) -> bool:
+        """Whether nobody here follows the world: webhooks look up the little that they need."""
+        return self._settings.parts == {Part.WEBHOOKS}
 
     def _elected(self) -> Leadership:
         wanted = self._settings.config.leader_election or LeaderElection()
@@ -153,7 +155,8 @@ class Controller:
         # What is loaded by now stays; walking it again and again would be for nothing.
         calm_collector()
         self._made.set_result(system)
-        await system.run(self._leadership.leading if self._leadership is not None else None)
+        if not self._only_webhooks:
+            await system.run(self._leadership.leading if self._leadership is not None else None)
 
     async def _probe(self, stack: AsyncExitStack) -> None:
         health = self._settings.config.health

@@ -26,7 +26,8 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
 _LEVELS |= {"warn": logging.WARNING, "panic": logging.CRITICAL}
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
 _PATTERNS = (
-    re.compile(r"(?i)\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"),
+    # A word after "basic" is a word; a digit or a capital in it makes it a credential.
+    re.compile(r"\b(?:[Bb]earer|[Bb]asic)\s+(?=\S*[0-9A-Z=])[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"),
     re.compile(
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S

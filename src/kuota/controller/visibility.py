@@ -8,9 +8,11 @@ import logging
 import ssl
 from typing import TYPE_CHECKING
 
+from kuota.api.base import Key
 from kuota.api.config.shapes import InternalCertManagement
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
+from kuota.kube.errors import Forbidden, KubeError
 
 from . import certificates
 from .flags import Settings
@@ -70,4 +72,18 @@ class VisibilityPart:
             api_services=tuple(f"{each}.{GROUP}" for each in VERSIONS),
             entry=ENTRY,
         )
-        await Managed(self._client, context, wanted, self._clock).run()
+        if await self._may_say_whom_to_trust(wanted.api_services[0]):
+            await Managed(self._client, context, wanted, self._clock).run()
+
+    async def _may_say_whom_to_trust(self, api_service: str) -> bool:
+        """Whether our role has APIServices. Kueue's has not: its APIServices trust anybody."""
+        from kuota.webhook.injection import API_SERVICES
+
+        try:
+            await self._client.get(API_SERVICES, Key("", api_service))
+        except Forbidden:
+            _log.info("not allowed to read APIServices: they have to trust any certificate")
+            return False
+        except KubeError as error:
+            _log.debug("APIServices: %s", error)
+        return True

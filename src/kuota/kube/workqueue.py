@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from kuota.api.backoff import Backoff
 
 from .clock import Clock, SystemClock
-from .errors import Conflict, KubeError
+from .errors import Conflict, KubeError, NotWriting
 
 N = TypeVar("N", bound=Hashable)
 
@@ -209,8 +209,9 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N]) -> None:
 
 
 def _explain(name: object, error: Exception) -> None:
-    """Another writer's haste is nothing to report, a server's refusal is, a bug above all."""
-    if isinstance(error, Conflict):
+    """Another writer's haste is nothing to report, nor that we may not write any more, a server's
+    refusal is, a bug above all."""
+    if isinstance(error, Conflict | NotWriting):
         _log.debug("reconciling %s: %s", name, error)
     elif isinstance(error, KubeError):
         _log.warning("reconciling %s failed: %s", name, error)

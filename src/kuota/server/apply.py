@@ -132,9 +132,8 @@ def applied(
         out, after = step.applied(base, config, entries, key, True)
     if key in after:
         # An entry is dated by the latest change of the object: one that brought none has no date.
-        time = now
-        if out == base:
-            time = entries[key].time if key in entries else ""
+        earlier = entries[key].time if key in entries else ""
+        time = earlier if out == base else now
         after[key] = msgspec.structs.replace(after[key], time=time)
     if manager == "kubectl":
         out = _annotated(out, config)

@@ -191,13 +191,15 @@ async def _sent(incoming: web.BaseRequest, response: Response) -> web.StreamResp
     stream = web.StreamResponse(status=response.status, headers=headers)
     for text in response.warnings:
         stream.headers.add("Warning", _warning(text))
-    await stream.prepare(incoming)
-    await _streamed(stream, response.body)
+    await _streamed(incoming, stream, response.body)
     return stream
 
 
-async def _streamed(stream: web.StreamResponse, body: AsyncIterator[bytes]) -> None:
+async def _streamed(
+    incoming: web.BaseRequest, stream: web.StreamResponse, body: AsyncIterator[bytes]
+) -> None:
     try:
+        await stream.prepare(incoming)
         async for piece in body:
             if piece:
                 await stream.write(piece)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens on a server is what the engine decides when it is asked by itself."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from cluster.stage import Stage, Told
+from control.objects import flavor, local_queue, queue
+from kuota.api import kueue
+from kuota.api.base import Json
+from kuota.api.core import Namespace
+from kuota.api.gates import Gates
+from kuota.api.workload import Workload
+from kuota.bridge import inbound
+from kuota.bridge.inbound_workload import workload as inbound_workload
+from kuota.bridge.settings import intake, policy
+from kuota.engine.decisions import Admit, Preempt
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Known, Stored
+from kuota.engine.rest import Rest
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    Resource,
+)
+
+QUEUES = ("red", "green", "blue")
+READERS: tuple[tuple[Resource, type[Any], Callable[[Any], Known]], ...] = (
+    (NAMESPACES, Namespace, inbound.namespace),
+    (RESOURCE_FLAVORS, kueue.ResourceFlavor, inbound.flavor),
+    (CLUSTER_QUEUES, kueue.ClusterQueue, inbound.cluster_queue),
+    (LOCAL_QUEUES, kueue.LocalQueue, inbound.local_queue),
+    (WORKLOADS, Workload, lambda obj: inbound_workload(obj, intake(None, Gates()))),
+)
+Fate = tuple[str, str]
+"""A Workload's name, and the flavor that it got or "evicted"."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_server_shows_what_the_engine_decides(told: Told, seed: int) -> None:
+    async def scene(stage: Stage) -> None:
+        chance = random.Random(seed)
+        await stage.stop_system()
+        await _queues(stage, chance)
+        await _workloads(stage, chance, "w", 14)
+        expected = await _decided(stage)
+        stage.start_system()
+        await stage.shows(expected, _shown, stage)
+        await stage.stop_system()
+        await _workloads(stage, chance, "x", 6, priority=5)
+        # Whoever is evicted here makes room at once, and more is decided about that: no less.
+        expected = await _decided(stage)
+        stage.start_system()
+        await stage.holds(lambda: expected <= _shown(stage))
+
+    told(scene)
+
+
+async def _queues(stage: Stage, chance: random.Random) -> None:
+    """Three queues of one cohort, with two flavors each, of which some may take back by force."""
+    await stage.apply(flavor("a"), flavor("b"))
+    for name in QUEUES:
+        preemption = {
+            "withinClusterQueue": chance.choice(["Never", "LowerPriority"]),
+            "reclaimWithinCohort": chance.choice(["Never", "LowerPriority", "Any"]),
+        }
+        flavors = {"a": chance.randint(1, 5), "b": chance.randint(0, 5)}
+        await stage.apply(queue(name, flavors=flavors, cohortName="all", preemption=preemption))
+        await stage.apply(local_queue(name, name))
+
+
+async def _workloads(
+    stage: Stage, chance: random.Random, kind: str, count: int, priority: int = 0
+) -> None:
+    for number in range(count):
+        requests = {"requests": {"cpu": str(chance.randint(1, 4))}}
+        container = {"name": "c", "image": "i", "resources": requests}
+        template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+        pod_set = {"name": "main", "count": 1, "template": template}
+        spec: Json = {"queueName": chance.choice(QUEUES), "podSets": [pod_set], "active": True}
+        spec["priority"] = priority + chance.randint(0, 3)
+        meta = {"name": f"{kind}{number}"}
+        await stage.apply(
+            {
+                "apiVersion": WORKLOADS.api_version,
+                "kind": "Workload",
+                "metadata": meta,
+                "spec": spec,
+            }
+        )
+
+
+async def _decided(stage: Stage) -> set[Fate]:
+    """What an engine that is told all that is stored decides, until it has no more to say."""
+    now = time.time()
+    engine, rest = Engine(policy(None, Gates())), Rest()
+    for resource, shape, read in READERS:
+        for obj in (await stage.client.list(resource)).items:
+            engine.apply(Stored(value=read(msgspec.convert(obj, shape))), now)
+    fates: set[Fate] = set()
+    while True:
+        outcome = engine.cycle(now)
+        for decision in outcome.decisions:
+            if isinstance(decision, Admit):
+                (chosen,) = decision.assignment.pinned
+                fates.add((decision.workload.key.name, chosen["cpu"]))
+            elif isinstance(decision, Preempt):
+                fates |= {(each.workload.key.name, "evicted") for each in decision.victims}
+        if rest.after(outcome):
+            return fates
+
+
+def _shown(stage: Stage) -> set[Fate]:
+    return {fate for each in stage.workloads() for fate in _fates(each)}
+
+
+def _fates(obj: Json) -> list[Fate]:
+    name, admission = obj["metadata"]["name"], obj["status"].get("admission")
+    got = [(name, admission["podSetAssignments"][0]["flavors"]["cpu"])] if admission else []
+    evicted = (obj["status"].get("schedulingStats") or {}).get("evictions")
+    return [*got, (name, "evicted")] if evicted else got

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Informers of kinds that are absent or forbidden, and of servers that tell late."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kube.scripted import Scripted, Wait, ok, refused
+from kube.tiny_server import TinyServer
+from kube.watched import PATH, Watched
+from kuota.api.base import Key
+from kuota.kube.errors import Forbidden
+
+A = Key("team", "a")
+
+
+def test_a_kind_that_may_not_be_read_is_tried_again_and_the_reason_kept() -> None:
+    script = Scripted([refused(403, "Forbidden")] * 50)
+    it = Watched(script)
+
+    async def story() -> None:
+        await it.clock.sleep(20)
+        assert isinstance(it.informer.error, Forbidden)
+        assert not it.informer.settled.is_set()
+
+    it.during(story)
+    assert 2 < len([each for each in script.requests if each.path == PATH]) < 15
+
+
+@pytest.mark.parametrize("status", [404, 403])
+def test_a_server_without_the_kind_is_told_apart_from_one_that_does_not_answer(
+    status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    reason = {404: "NotFound", 403: "Forbidden"}[status]
+    kinds = {"kind": "APIResourceList", "resources": [{"name": "pods/log"}, {"name": "nodes"}]}
+    script = Scripted(
+        [refused(status, reason), ok(kinds), ok({"items": [], "metadata": {}})],
+        [[Wait()]],
+    )
+    it = Watched(script)
+
+    async def story() -> None:
+        assert (True, False) == (it.informer.settled.is_set(), it.informer.synced.is_set())
+        assert it.informer.lacking
+        await it.clock.sleep(40)
+        assert (False, True) == (it.informer.lacking, it.informer.synced.is_set())
+
+    it.during(story)
+    assert "the server has no pods" in caplog.text
+
+
+def test_a_failure_that_goes_on_is_said_again_once_in_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = TinyServer()
+    server.down = True
+    it = Watched(server)
+
+    async def story() -> None:
+        await it.clock.sleep(1000)
+
+    it.during(story)
+    warnings = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert 1 + 3 == len(warnings)
+
+
+def test_who_asks_for_it_waits_until_all_that_is_stored_is_known() -> None:
+    server = TinyServer()
+    server.put(f"{PATH}/a", size=1)
+    it = Watched(server)
+
+    async def story() -> None:
+        server.mute = True
+        server.put(f"{PATH}/a", size=2)
+        server.put(f"{PATH}/b", size=3)
+        await it.moments_later()
+        assert [("a", None, 1)] == it.told
+        await it.informer.caught_up()
+        assert [("a", None, 1), ("a", 1, 2), ("b", None, 3)] == it.told
+        server.mute = False
+        server.put(f"{PATH}/b", size=4)
+        await it.moments_later()
+        assert ("b", 3, 4) == it.told[-1]
+
+    it.during(story)
+
+
+def test_who_waits_for_all_that_is_stored_outwaits_a_server_that_is_down() -> None:
+    server = TinyServer()
+    it = Watched(server)
+
+    async def story() -> None:
+        server.down = True
+        waiting = asyncio.ensure_future(it.informer.caught_up())
+        await it.moments_later()
+        assert not waiting.done()
+        server.down = False
+        server.put(f"{PATH}/a", size=1)
+        await it.moments_later()
+        assert waiting.done()
+        assert A in it.informer
+
+    it.during(story)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whoever follows a Job goes on doing so when the control plane is killed and started again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from up.machine import KUOTA, Machine, open_folder
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with open_folder() as folder:
+        found = Machine(folder / "state")
+        found.up()
+        try:
+            yield found
+        finally:
+            found.down()
+
+
+def test_a_log_goes_on_where_it_broke_and_the_exit_status_is_the_commands(machine: Machine) -> None:
+    line = machine.state.parent / "line"
+    script = (
+        f"echo begun; for n in 1 2 3; do while [ ! -e {line}$n ]; do sleep 0.05; done; echo $n; "
+        "done; exit 3"
+    )
+    with ExitStack() as stack:
+
+        def started(*arguments: str) -> subprocess.Popen[str]:
+            return stack.enter_context(
+                subprocess.Popen(
+                    [KUOTA, *arguments],
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    env=machine.environment,
+                )
+            )
+
+        run = started("run", "--quiet", "--name", "long", "--", "sh", "-c", script)
+        assert run.stdout is not None
+        assert "begun\n" == run.stdout.readline()
+        tail = started("logs", "-f", "--tail", "1", "job/long")
+        assert tail.stdout is not None
+        assert "begun\n" == tail.stdout.readline()
+        line.with_name("line1").touch()
+        assert "1\n" == run.stdout.readline() == tail.stdout.readline()
+        machine.kill()
+        line.with_name("line2").touch()
+        machine.up()
+        line.with_name("line3").touch()
+        assert ["2\n", "3\n"] == run.stdout.readlines() == tail.stdout.readlines()
+        assert (3, 0) == (run.wait(30), tail.wait(30))
