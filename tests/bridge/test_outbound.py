@@ -311,3 +311,11 @@ def test_shown_requests_are_compared_by_value() -> None:
     assert shows_requests(workload("a", status={"resourceRequests": same}), pod_sets)
     assert not shows_requests(workload("a", status={"resourceRequests": less}), pod_sets)
     assert not shows_requests(workload("a"), pod_sets)
+
+
+def test_an_admission_that_outlived_its_reservation_is_unset_before_it_is_set_anew() -> None:
+    lost = condition("QuotaReserved", "False", reason="PendingEvaluation")
+    left = workload("w", pod_set(gpu="4"), conditions=[lost], status={"admission": admission()})
+    effects = Outbound(Gates(), {left.key: left}.get).effects(admit(left), NOON)
+    found = [each.status.get("admission") for each in effects if isinstance(each, StatusPatch)]
+    assert [None, "gpus"] == [each and each["clusterQueue"] for each in found]

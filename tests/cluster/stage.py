@@ -105,7 +105,7 @@ class Stage:
                         return
                     self._check_alive()
                     await self._news.wait()
-        assert expected == found, self.picture()
+        assert expected == found, f"{expected!r} never came, but {found!r}\n{self.picture()}"
 
     async def holds(self, claim: Callable[[], object]) -> None:
         """Wait until a claim is true."""

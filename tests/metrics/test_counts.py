@@ -6,7 +6,13 @@ from __future__ import annotations
 from control.objects import check, flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, told
 from kuota.api.base import Key
-from kuota.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, WORKLOADS
+from kuota.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    WORKLOADS,
+)
 from metrics.shown import Shown, along
 
 BY_PRIORITY = {"withinClusterQueue": "LowerPriority"}
@@ -160,5 +166,23 @@ def test_the_time_from_a_job_to_its_workload_is_counted_where_that_is_asked_for(
         await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
         await stage.rest()
         assert 1 == Shown(metrics)("workload_creation_latency_seconds_count", job_kind="Job")
+
+    told(scene)
+
+
+def test_a_queue_that_comes_back_under_its_name_counts_from_nothing_unasked() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
+        await stage.rest()
+        await stage.api.delete(JOBS, Key("team", "a"))
+        await stage.api.delete(CLUSTER_QUEUES, Key("", "cq"))
+        await stage.api.delete(LOCAL_QUEUES, Key("team", "main"))
+        await stage.rest(60)
+        await stage.api.apply(queue("cq", 1), local_queue(), job("b"))
+        await stage.rest()
+        shown = Shown(metrics)
+        assert 1 == shown("admitted_workloads_total", **QUEUE)
+        assert 1 == shown("local_queue_admitted_workloads_total", **LOCAL)
 
     told(scene)

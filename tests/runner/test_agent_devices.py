@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kuota.api.base import Json, Key
 from kuota.kube.resources import NODES, PODS
-from kuota.runner.nodes import described
+from kuota.runner.nodes import NodePlan, described
 from runner.machine import World, container, gpus, one_node, pod, story
 
 NODES_FILE = """
@@ -68,3 +68,50 @@ def test_pods_find_their_pretend_nodes_and_all_run_here(tmp_path: Path) -> None:
         assert "True" == ready[0]["status"]
 
     story(tmp_path, work, described(NODES_FILE))
+
+
+def test_a_restart_with_other_nodes_takes_up_what_runs_on_the_former_ones(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.submit(pod("old", container("sleep 100", resources=gpus(1))))
+        await world.phase("old", "Running")
+        await world.stop()
+        (machine,) = one_node(gpus=1)
+        renamed = {**machine.node, "metadata": {**machine.node["metadata"], "name": "renamed"}}
+        world.plans = [NodePlan(renamed, machine.devices)]
+        world.start()
+        here = await world.until(NODES, "here", lambda obj: ready(obj) == "False")
+        assert "here" == here["metadata"]["name"]
+        await world.submit(pod("new", container("sleep 100", resources=gpus(1))))
+        waiting = await world.until(PODS, "new", lambda obj: obj["spec"].get("nodeName"))
+        assert ("renamed", "Pending") == (waiting["spec"]["nodeName"], waiting["status"]["phase"])
+        await world.client.delete(PODS, Key("team", "old"), grace_s=1)
+        await world.phase("new", "Running")
+        await world.stop()
+        world.start()
+        await world.gone(NODES, "here")
+
+    story(tmp_path, work, one_node(gpus=1))
+
+
+def test_what_a_file_no_longer_says_of_a_node_goes_and_what_others_said_stays(
+    tmp_path: Path,
+) -> None:
+    async def work(world: World) -> None:
+        await world.until(NODES, "left", lambda obj: ready(obj) == "True")
+        mine = {"metadata": {"labels": {"mine": "1"}}}
+        await world.client.patch(NODES, Key("", "left"), mine)
+        await world.stop()
+        taint = 'spec: {taints: [{key: reserved, value: "yes", effect: NoSchedule}]}\n'
+        assert taint in NODES_FILE
+        world.plans = described(NODES_FILE.replace(taint, "").replace("side: left", "row: one"))
+        world.start()
+        node = await world.until(NODES, "left", lambda obj: not obj["spec"].get("taints"))
+        labels = node["metadata"]["labels"]
+        assert ("1", "one", None) == tuple(labels.get(each) for each in ("mine", "row", "side"))
+
+    story(tmp_path, work, described(NODES_FILE))
+
+
+def ready(node: Json) -> str:
+    found = [each for each in node["status"].get("conditions") or () if each["type"] == "Ready"]
+    return str(found[0]["status"]) if found else ""

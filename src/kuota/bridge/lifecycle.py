@@ -63,6 +63,14 @@ def preemption_gated(draft: Draft, view: WorkloadView) -> bool:
     return False
 
 
+def taken_back(draft: Draft, view: WorkloadView) -> bool:
+    """An admission ends with its reservation, even where whoever ended that left it behind."""
+    said = draft.conditions().get("QuotaReserved")
+    if draft.obj.status.admission is not None and said is not None and said.status == "False":
+        draft.write({"admission": None})
+    return False
+
+
 def finished(draft: Draft, view: WorkloadView) -> bool:
     """Nothing more happens to a finished Workload, but that it is deleted in the end."""
     if not draft.seen.true("Finished"):
@@ -240,6 +248,7 @@ _STEPS: tuple[Step, ...] = (
     orphaned,
     preemption_gated,
     finished,
+    taken_back,
     retried_later,
     deactivation_wanted,
     delay_over,

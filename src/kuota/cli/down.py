@@ -48,7 +48,14 @@ def _stop(place: Place, running: Running) -> None:
     import signal
     import time
 
-    os.kill(running.pid, signal.SIGTERM)
+    try:
+        os.kill(running.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise click.ClickException(
+            f"pid {running.pid} is not yours to end: ask whoever runs it"
+        ) from None
     deadline = time.monotonic() + PATIENCE_S
     while running.alive:
         if time.monotonic() > deadline:

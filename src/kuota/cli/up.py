@@ -6,11 +6,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
 if TYPE_CHECKING:
+    from kuota.api.config.shapes import Configuration
+    from kuota.api.gates import Gates
+    from kuota.runner.nodes import NodePlan
     from kuota.up.installation import Door, Wishes
     from kuota.up.place import Place
 
@@ -19,6 +22,7 @@ DOOR = 6443
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 START_S = 30.0
 """How long a detached start may take before it counts as failed."""
+_LAST_LINES = 20
 
 
 @click.command("up")
@@ -83,32 +87,51 @@ def _wishes(
     run_as: str | None,
     allow_root: bool,
 ) -> Wishes:
-    from kuota.api.config.load import checked
-    from kuota.api.faults import Invalid
-    from kuota.api.gates import resolved
-    from kuota.runner.nodes import NodesError, described
     from kuota.up.installation import Wishes
 
-    try:
-        if config is not None:
-            settings, gates = checked(config.read(), feature_gates)
-        else:
-            settings, gates = None, resolved(feature_gates, None)
-        plans = tuple(described(nodes.read())) if nodes is not None else ()
-    except Invalid as error:
-        raise click.ClickException("\n".join(str(each) for each in error.errors)) from error
-    except NodesError as error:
-        raise click.ClickException(str(error)) from error
+    settings, gates = _settings(config, feature_gates)
     return Wishes(
         port=port,
         door=_door(address, tls_cert, tls_key),
         pretend_gpus=gpus,
-        nodes=plans,
+        nodes=_plans(nodes) if nodes is not None else (),
         config=settings,
         gates=gates,
         run_as=_uid(run_as) if run_as else None,
         allow_root=allow_root,
     )
+
+
+def _settings(config: TextIO | None, feature_gates: str) -> tuple[Configuration | None, Gates]:
+    from kuota.api.config.load import checked
+    from kuota.api.faults import Invalid
+    from kuota.api.gates import resolved
+
+    try:
+        if config is not None:
+            return checked(_text(config), feature_gates)
+        return None, resolved(feature_gates, None)
+    except Invalid as error:
+        where = f"--config {config.name}: " if config is not None else ""
+        words = "\n".join(f"{where}{each}" for each in error.errors)
+        raise click.ClickException(words) from error
+
+
+def _plans(nodes: TextIO) -> tuple[NodePlan, ...]:
+    from kuota.api.faults import Invalid
+    from kuota.runner.nodes import NodesError, described
+
+    try:
+        return tuple(described(_text(nodes)))
+    except (Invalid, NodesError) as error:
+        raise click.ClickException(f"--nodes {nodes.name}: {error}") from error
+
+
+def _text(file: TextIO) -> str:
+    try:
+        return file.read()
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{file.name} is not UTF-8 text") from None
 
 
 def _check_door(address: str, certificate: Path | None, key: Path | None) -> None:
@@ -157,6 +180,9 @@ def _serve(place: Place, wishes: Wishes) -> None:
     import asyncio
     import signal
 
+    from kuota.runner.nodes import NodesError
+    from kuota.server.store_errors import StoreError
+    from kuota.server.tokens import TokenError
     from kuota.up.installation import Installation
 
     def ready(port: int) -> None:
@@ -173,7 +199,35 @@ def _serve(place: Place, wishes: Wishes) -> None:
         except asyncio.CancelledError:
             click.echo("Kuota has stopped. Running work goes on.")
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except (OSError, StoreError, TokenError, NodesError) as error:
+        raise click.ClickException(_failure(error, place, wishes)) from error
+
+
+def _failure(error: Exception, place: Place, wishes: Wishes) -> str:
+    """Why it cannot start, and what would help."""
+    import errno
+
+    if not isinstance(error, OSError):
+        return str(error)
+    why = os.strerror(error.errno) if error.errno else str(error)
+    if "bind" in str(error) or error.errno == errno.EADDRINUSE:
+        return f"cannot listen at {_asked(wishes)}: {why}. Name another, or end what listens there"
+    return _homeless(place, why)
+
+
+def _asked(wishes: Wishes) -> str:
+    door = wishes.door
+    said = (
+        f"--port {wishes.port}" if wishes.port else "",
+        f"--address {door.host}:{door.port}" if door is not None else "",
+    )
+    return " or ".join(filter(None, said)) or "127.0.0.1"
+
+
+def _homeless(place: Place, why: str) -> str:
+    return f"cannot keep anything in {place.root}: {why}. Name another folder with --state"
 
 
 def _detach(place: Place) -> None:
@@ -181,9 +235,9 @@ def _detach(place: Place) -> None:
     import subprocess
     import time
 
-    place.prepare()
     arguments = [each for each in sys.argv[1:] if each != "--detach"]
-    with open(place.log, "ab") as log:
+    with _log(place) as log:
+        before = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "kuota.cli.main", *arguments],
             stdin=subprocess.DEVNULL,
@@ -195,9 +249,26 @@ def _detach(place: Place) -> None:
     deadline = time.monotonic() + START_S
     while place.running() is None:
         if process.poll() is not None:
-            raise click.ClickException(f"it did not start; see {place.log}")
+            raise click.ClickException(_last_words(place, before))
         if time.monotonic() > deadline:
             raise click.ClickException(f"it is not ready after {START_S:.0f} s; see {place.log}")
         time.sleep(0.05)
     click.echo(f"Kuota runs (pid {process.pid}); `kuota down` ends it")
     click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+
+
+def _log(place: Place) -> BinaryIO:
+    try:
+        place.prepare()
+        return open(place.log, "ab")
+    except OSError as error:
+        raise click.ClickException(_homeless(place, error.strerror or str(error))) from None
+
+
+def _last_words(place: Place, before: int) -> str:
+    """What a start that failed wrote to its log, which nobody has open to see."""
+    with open(place.log, "rb") as log:
+        log.seek(before)
+        words = log.read().decode(errors="replace").strip()
+    lines = words.removeprefix("Error: ").splitlines()[-_LAST_LINES:]
+    return "\n".join(lines) if lines else f"it did not start; see {place.log}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from datetime import datetime
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from kuota.api.base import Json, Key
 from kuota.api.workload import Workload
@@ -36,6 +37,9 @@ class Observer(Protocol):
 
     def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
         """A Workload is no longer as it was. Without `old` it is new, or new to us."""
+
+    def removed(self, kind: str, key: Key) -> None:
+        """A ClusterQueue or LocalQueue is gone."""
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """A Workload was made, so long after its job."""
@@ -74,6 +78,8 @@ def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) 
     """Tell the observer of everything from now on. What is there already is not news."""
     news = _News(observer, world, clock)
     world.workloads.observe(news.changed)
+    world.cluster_queues.observe(partial(news.kept, kinds.CLUSTER_QUEUES))
+    world.local_queues.observe(partial(news.kept, kinds.LOCAL_QUEUES))
     news.live = True
     driver.cycled = observer.cycle
 
@@ -100,6 +106,10 @@ class _News:
             ordered = self._job_creation(after)
             if ordered is not None:
                 self._observer.created(after, kinds.JOBS.kind, now - ordered.timestamp())
+
+    def kept(self, resource: Resource, old: Held[Any] | None, new: Held[Any] | None) -> None:
+        if old is not None and new is None:
+            self._observer.removed(resource.kind, old.key)
 
     def _job_creation(self, workload: Workload) -> datetime | None:
         """When the job was created whose first state the Workload was made from."""

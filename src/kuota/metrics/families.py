@@ -22,13 +22,11 @@ from .gauges_cohort import read_cohorts
 from .gauges_local import read_local_queues
 from .gauges_queue import read_cluster_queues
 from .gauges_unadmitted import read_unadmitted
-from .metric import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, Kind, Metric
+from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
 from .objects import Objects
 from .series import Distribution, Labels, Series
 from .setup import Setup, measured
 from .waiting import waiting
-
-_QUEUE_LABELS = ("cluster_queue", "preempting_cluster_queue")
 
 
 class Kept(Collector):
@@ -88,7 +86,7 @@ class Families(Collector):
 
     def _counted(self, metric: Metric, values: Labels) -> dict[str, str]:
         """The labels of a series that was counted; those of its queue are as they are now."""
-        owner = _owner(metric, values)
+        owner = owner_of(metric, values)
         if owner is None or owner[0] not in metric.custom:
             names = (*metric.labels, *self._custom.names(*metric.custom))
             return self._labels(metric, names, values)
@@ -103,7 +101,7 @@ class Families(Collector):
 
     def _exists(self, metric: Metric, values: Labels) -> bool:
         """Whether what a series is about is still there."""
-        owner = _owner(metric, values)
+        owner = owner_of(metric, values)
         if owner is None:
             return True
         kind, key = owner
@@ -113,17 +111,6 @@ class Families(Collector):
         if kind == COHORT:
             return key.name in state.tree.cohorts
         return key in state.local_queues and self._measured(key)
-
-
-def _owner(metric: Metric, values: Labels) -> tuple[str, Key] | None:
-    """The queue or cohort that a counted series is about, as its labels say."""
-    labels = dict(zip(metric.labels, values, strict=False))
-    if "namespace" in labels:
-        return LOCAL_QUEUE, Key(labels["namespace"], labels["name"])
-    for name in _QUEUE_LABELS:
-        if name in labels:
-            return CLUSTER_QUEUE, Key("", labels[name])
-    return (COHORT, Key("", labels["cohort"])) if "cohort" in labels else None
 
 
 def empty_family(metric: Metric) -> Family:

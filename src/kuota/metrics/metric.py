@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from kuota.api.base import Key
 from kuota.engine.model import Struct
 
 CLUSTER_QUEUE = "ClusterQueue"
 LOCAL_QUEUE = "LocalQueue"
 COHORT = "Cohort"
 WORKLOAD = "Workload"
+
+_QUEUE_LABELS = ("cluster_queue", "preempting_cluster_queue")
 
 
 class Kind(StrEnum):
@@ -97,3 +100,14 @@ def histogram(
         needs=needs,
         buckets=buckets,
     )
+
+
+def owner_of(metric: Metric, values: tuple[str, ...]) -> tuple[str, Key] | None:
+    """The queue or cohort that a counted series is about, as its labels say."""
+    labels = dict(zip(metric.labels, values, strict=False))
+    if "namespace" in labels:
+        return LOCAL_QUEUE, Key(labels["namespace"], labels["name"])
+    for name in _QUEUE_LABELS:
+        if name in labels:
+            return CLUSTER_QUEUE, Key("", labels[name])
+    return (COHORT, Key("", labels["cohort"])) if "cohort" in labels else None

@@ -19,7 +19,7 @@ from .catalog import METRICS
 from .changes import Changes
 from .custom import CustomLabels
 from .families import Families, Kept
-from .metric import LOCAL_QUEUE
+from .metric import LOCAL_QUEUE, owner_of
 from .objects import NoObjects, Objects
 from .series import Series
 from .setup import Setup, measured
@@ -85,6 +85,10 @@ class Metrics:
                 self._changes.gone(old.key)
         elif old is not None and self.role != FOLLOWER:
             self._changes.seen(old, new, now)
+
+    def removed(self, kind: str, key: Key) -> None:
+        """Forget a queue: one that gets its name begins anew, whether or not anybody asked."""
+        self._series.keep(lambda metric, labels: owner_of(metric, labels) != (kind, key))
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """Count the time from a job's creation to that of its Workload."""

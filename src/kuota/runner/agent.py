@@ -23,7 +23,7 @@ from .cgroups import Cgroups, delegated
 from .devices import Ledger
 from .logs import LogQuery, read_log
 from .mirror import Mirror
-from .nodes import NodeKeeper, NodePlan
+from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
 from .pod_runs import is_alive, last_run
 from .pod_worker import PodWorker
@@ -57,6 +57,8 @@ class Agent:
         self._nodes = Mirror(client, NODES, clock=self._clock)
         self._binder = Binder(client, self._clock)
         self._cgroups = delegated() if cgroups is None else cgroups
+        self._homes = set(self._plans)
+        """The nodes whose pods run here: those offered, and former ones with pods still left."""
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -69,6 +71,7 @@ class Agent:
                 self._group = group
                 group.create_task(self._nodes.run())
                 await asyncio.gather(self._nodes.synced.wait(), self._pods.synced.wait())
+                await self._retire_nodes()
                 self._nodes.observe(self._node_changed)
                 self._pods.observe(self._pod_changed)
                 self._end_orphans()
@@ -91,6 +94,14 @@ class Agent:
             allocatable={name: plan.allocatable for name, plan in self._plans.items()},
         )
 
+    async def _retire_nodes(self) -> None:
+        """Let go of nodes that an earlier start offered; what runs there is still ours."""
+        old = former(self._nodes.values(), self._plans)
+        running = [each for each in self._pods.values() if not _ended(each)]
+        busy = {str((each.get("spec") or {}).get("nodeName") or "") for each in running}
+        self._homes |= {key_of(each).name for each in old}
+        await self._keeper.retire(old, busy)
+
     def _node_changed(self, old: Json | None, new: Json | None) -> None:
         mine = [each for each in self._nodes.values() if key_of(each).name in self._plans]
         self._binder.set_offers([offer(each) for each in mine])
@@ -98,7 +109,7 @@ class Agent:
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
         self._binder.pod_changed(old, new)
         pod = new or old
-        if pod is None or (pod.get("spec") or {}).get("nodeName") not in self._plans:
+        if pod is None or (pod.get("spec") or {}).get("nodeName") not in self._homes:
             return
         uid = pod["metadata"]["uid"]
         worker = self._workers.get(uid)
@@ -106,7 +117,7 @@ class Agent:
             worker.update(new)
         elif new is None:
             PodHome(self._settings.pods_dir, uid).remove()
-        elif (new.get("status") or {}).get("phase") not in _ENDED:
+        elif not _ended(new):
             self._employ(PodWorker(new, self._shared))
 
     def _employ(self, worker: PodWorker) -> None:
@@ -156,3 +167,7 @@ class Agent:
             word = "previous terminated container" if previous else "container"
             raise LookupError(f"{word} {container!r} in pod {key.name!r} not found")
         return read_log(folder, query, lambda: is_alive(folder))
+
+
+def _ended(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in _ENDED

@@ -10,18 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import msgspec
 
 from kuota import __version__
 from kuota.api.base import Json, Key
+from kuota.api.core import Taint
 from kuota.api.manifest_yaml import load_all
-from kuota.api.quantity import units
+from kuota.api.quantity import QuantityError, parse, units
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import AlreadyExists, KubeError
-from kuota.kube.resources import NODES
+from kuota.kube.errors import ApiError, KubeError, NotFound
+from kuota.kube.requests import Patch
+from kuota.kube.resources import NODES, key_of
 
 from .instants import time_text
 from .inventory import GPU, Machine, pretended
@@ -29,6 +31,9 @@ from .inventory import GPU, Machine, pretended
 HEARTBEAT_S = 300
 PODS_PER_NODE = 1000
 _log = logging.getLogger(__name__)
+_MANAGER = "kuota-runner"
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_VERSION = "kuota-"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -49,6 +54,30 @@ class NodePlan(msgspec.Struct, frozen=True):
     @property
     def allocatable(self) -> dict[str, str]:
         return dict(self.node["status"]["allocatable"])
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct):
+    taints: list[Taint] | None = None
+    unschedulable: bool = False
+
+
+class _Status(msgspec.Struct):
+    capacity: dict[str, str | int | float] | None = None
+    allocatable: dict[str, str | int | float] | None = None
+
+
+class _Described(msgspec.Struct):
+    """What is read of a Node manifest. The server checks the rest when the Node is made."""
+
+    metadata: _Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
 
 
 def this_machine(name: str, machine: Machine, labels: Mapping[str, str] | None = None) -> NodePlan:
@@ -92,21 +121,49 @@ def _manifests(text: str) -> Iterable[Json]:
 
 
 def _pretend(manifest: Json) -> NodePlan:
-    name = (manifest.get("metadata") or {}).get("name")
+    try:
+        found = msgspec.convert(manifest, _Described)
+    except msgspec.ValidationError as error:
+        name = dict(manifest.get("metadata") or {}).get("name") or "without a name"
+        raise NodesError(f"node {name}: {error}") from None
+    name, status = found.metadata.name, found.status or _Status()
     if not name:
-        raise NodesError("a Node has no name")
-    status = manifest.get("status") or {}
-    capacity = dict(status.get("allocatable") or status.get("capacity") or {})
+        raise NodesError("a Node has no metadata.name")
+    capacity = dict(status.allocatable or status.capacity or {})
     if not capacity:
-        raise NodesError(f"node {name!r} has no status.capacity: say what it offers")
+        raise NodesError(f"node {name}: has no status.capacity; say what it offers")
+    _check_taints(name, (found.spec or _Spec()).taints or ())
     capacity.setdefault("pods", str(PODS_PER_NODE))
+    plain = {key: str(value) for key, value in capacity.items()}
+    return _planned(manifest, plain, _devices(name, plain))
+
+
+def _check_taints(name: str, taints: Iterable[Taint]) -> None:
+    for at, taint in enumerate(taints):
+        if not taint.key or taint.effect not in _EFFECTS:
+            raise NodesError(
+                f"node {name}: spec.taints[{at}] needs a key, and an effect out of "
+                f"{', '.join(_EFFECTS)}"
+            )
+
+
+def _devices(name: str, capacity: Mapping[str, str]) -> dict[str, list[str]]:
+    """The devices to pretend, by resource. Raises NodesError for what is no amount."""
     devices: dict[str, list[str]] = {}
     for resource, quantity in capacity.items():
+        try:
+            nano = parse(quantity)
+        except QuantityError as error:
+            raise NodesError(f"node {name}: status.capacity of {resource}: {error}") from None
+        if nano < 0 or ("/" in resource and nano % 10**9):
+            raise NodesError(
+                f"node {name}: status.capacity of {resource}: {quantity} is no whole number"
+            )
         if resource.startswith("nvidia.com/"):
             ids = pretended(units(quantity, resource), name).ids.get(GPU, [])
             kind = resource.removeprefix("nvidia.com/")
             devices[resource] = ids if resource == GPU else [f"{each}-{kind}" for each in ids]
-    return _planned(manifest, {key: str(value) for key, value in capacity.items()}, devices)
+    return devices
 
 
 def _planned(
@@ -162,13 +219,46 @@ def _node_info() -> Json:
         "operatingSystem": "linux",
         "osImage": platform.platform(terse=True),
         "kernelVersion": os.uname().release,
-        "kubeletVersion": f"kuota-{__version__}",
+        "kubeletVersion": f"{_VERSION}{__version__}",
         "kubeProxyVersion": "",
         "containerRuntimeVersion": f"kuota-processes://{__version__}",
         "machineID": "",
         "systemUUID": "",
         "bootID": "",
     }
+
+
+def former(nodes: Iterable[Json], plans: Container[str]) -> list[Json]:
+    """The Nodes that an earlier start of this runner offered, and this one does not."""
+    return [each for each in nodes if _is_ours(each) and key_of(each).name not in plans]
+
+
+def _is_ours(node: Json) -> bool:
+    made = (node.get("status") or {}).get("nodeInfo") or {}
+    return str(made.get("kubeletVersion") or "").startswith(_VERSION)
+
+
+async def check(client: Client, plans: Iterable[NodePlan]) -> None:
+    """Raises NodesError for a Node that the server would refuse; changes nothing."""
+    for plan in plans:
+        await _apply(client, plan, dry_run=True)
+
+
+async def _apply(client: Client, plan: NodePlan, *, dry_run: bool = False) -> None:
+    bare = {name: value for name, value in plan.node.items() if name != "status"}
+    try:
+        await client.patch(
+            NODES,
+            Key("", plan.name),
+            bare,
+            kind=Patch.APPLY,
+            manager=_MANAGER,
+            force=True,
+            validation="Strict",
+            dry_run=dry_run,
+        )
+    except ApiError as error:
+        raise NodesError(f"node {plan.name}: {error.message}") from error
 
 
 class NodeKeeper:
@@ -181,17 +271,40 @@ class NodeKeeper:
         self._clock = clock
 
     async def register(self) -> None:
-        """Make or bring up to date every Node."""
+        """Make or bring up to date every Node. Raises NodesError for one the server refuses.
+
+        What others wrote on a Node stays; what an earlier description said and this one does not
+        goes.
+        """
         for plan in self._plans:
-            bare = {name: value for name, value in plan.node.items() if name != "status"}
-            try:
-                await self._client.create(NODES, bare)
-            except AlreadyExists:
-                change = {"metadata": {"labels": plan.node["metadata"]["labels"]}}
-                if plan.node["spec"]:
-                    change["spec"] = plan.node["spec"]
-                await self._client.patch(NODES, Key("", plan.name), change)
+            await _apply(self._client, plan)
             await self._beat(plan)
+
+    async def retire(self, nodes: Iterable[Json], busy: Container[str]) -> None:
+        """Delete former Nodes; those with running pods stay until those have ended, not ready."""
+        for each in nodes:
+            key = key_of(each)
+            try:
+                if key.name not in busy:
+                    await self._client.delete(NODES, key)
+                    continue
+                status = {"conditions": [self._not_ready()]}
+                await self._client.patch(
+                    NODES, key, {"status": status}, kind=Patch.STRATEGIC, subresource="status"
+                )
+            except NotFound:
+                continue
+
+    def _not_ready(self) -> Json:
+        at = time_text(self._clock.now().timestamp())
+        return {
+            "type": "Ready",
+            "status": "False",
+            "reason": "NotOffered",
+            "message": "not offered any more; its pods run to their end, new ones go elsewhere",
+            "lastHeartbeatTime": at,
+            "lastTransitionTime": at,
+        }
 
     async def run(self) -> None:
         """Say from time to time that the Nodes are well."""

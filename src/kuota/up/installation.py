@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -23,7 +24,7 @@ from kuota.control.system import System
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
 from kuota.runner.logs import LogQuery
-from kuota.runner.nodes import NodePlan, this_machine
+from kuota.runner.nodes import NodePlan, check, this_machine
 from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
@@ -80,7 +81,10 @@ class Installation:
         self._runner: Runner | None = None
 
     async def run(self, ready: Callable[[int], None]) -> None:
-        """Serve; `ready` hears the port once everything answers."""
+        """Serve; `ready` hears the port once everything answers.
+
+        Raises StoreError, TokenError, NodesError or OSError when it cannot start.
+        """
         self._place.prepare()
         async with AsyncExitStack() as stack:
             # The server answers a write only once it is on disk, so each need not wait for itself.
@@ -91,11 +95,13 @@ class Installation:
             api = ApiServer(store, hooks=(hook,), logs=self._log, gates=gates)
             await api.start()
             stack.push_async_callback(api.close)
+            plans = self._plans()
+            await check(local_client(api), plans)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
                 group.create_task(keep_compacted(store))
                 group.create_task(keep_expiring(store))
-                for each in self._parts(api):
+                for each in self._parts(api, plans):
                     group.create_task(each)
                 calm_collector()
                 ready(port)
@@ -127,9 +133,11 @@ class Installation:
                 raise
             return await http.listen(tls=context)
 
-    def _parts(self, api: ApiServer) -> Sequence[Coroutine[None, None, None]]:
+    def _parts(
+        self, api: ApiServer, plans: Sequence[NodePlan]
+    ) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
-        self._runner = Runner(client, self._plans(), self._runner_settings())
+        self._runner = Runner(client, plans, self._runner_settings())
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
         if self._wishes.gates.on(Gate.VisibilityOnDemand):
             lines = VisibilityApi(system.engine, Stored(system.world))
@@ -140,7 +148,7 @@ class Installation:
         if self._wishes.nodes:
             return self._wishes.nodes
         found = machine(str(self._place.root), pretend_gpus=self._wishes.pretend_gpus)
-        return (this_machine(socket.gethostname().lower(), found),)
+        return (this_machine(node_name(socket.gethostname()), found),)
 
     def _runner_settings(self) -> RunnerSettings:
         wishes = self._wishes
@@ -160,6 +168,12 @@ class Installation:
         )
         key = Key(meta["namespace"], meta["name"])
         return self._runner.read_log(key, options.container, query, previous=options.previous)
+
+
+def node_name(host: str) -> str:
+    """A name for this machine's Node: hosts may have names that objects may not."""
+    parts = [re.sub(r"[^a-z0-9-]+", "-", part).strip("-") for part in host.lower().split(".")]
+    return ".".join(filter(None, parts))[:253].strip("-.") or "localhost"
 
 
 def _since(options: LogOptions) -> float | None:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota up` that cannot start says why in a line or two, and what to do."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kuota.cli.main import main
+from kuota.up.installation import node_name
+
+
+def refused(*arguments: str | Path) -> str:
+    result = CliRunner().invoke(main, ["up", "--allow-root", *map(str, arguments)])
+    assert 1 == result.exit_code, result.output
+    return result.output
+
+
+@pytest.fixture
+def taken() -> Iterator[socket.socket]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    yield listener
+    listener.close()
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path, taken: socket.socket) -> None:
+    port = taken.getsockname()[1]
+    said = refused("--state", tmp_path / "state", "--port", str(port))
+    assert f"cannot listen at --port {port}: Address already in use" in said
+
+
+def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("not a folder")
+    for more in ((), ("--detach",)):
+        said = refused("--state", place, *more)
+        assert f"cannot keep anything in {place}: File exists" in said
+        assert "--state" in said
+
+
+@pytest.mark.parametrize("option", ["--config", "--nodes"])
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, option: str) -> None:
+    file = tmp_path / "file.yaml"
+    for content in (b"a: b: c\n", b"\xff\xfe\x00"):
+        file.write_bytes(content)
+        assert str(file) in refused("--state", tmp_path / "state", option, file)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        ("metadata: {name: a, labels: [x]}", "metadata.labels"),
+        ("metadata: {name: a, labels: {x: y}}", "metadata.labels"),
+        ("metadata: {name: a}", "status.capacity"),
+        ("metadata: {name: a}\nstatus: {capacity: {cpu: abc}}", "status.capacity of cpu"),
+        ("metadata: {name: a}\nstatus: {capacity: {x/gpu: 1.5}}", "1.5 is no whole number"),
+        ("metadata: {name: A_b}\nstatus: {capacity: {cpu: 1}}", "DNS"),
+        (
+            "metadata: {name: a}\nspec: {taints: [{key: k, effct: NoSchedule}]}\n"
+            "status: {capacity: {cpu: 1}}",
+            "spec.taints[0] needs a key, and an effect",
+        ),
+        (
+            "metadata: {name: a}\nspec: {tants: []}\nstatus: {capacity: {cpu: 1}}",
+            'unknown field "spec.tants"',
+        ),
+    ],
+)
+def test_a_node_that_cannot_be_is_refused_before_anything_starts(
+    tmp_path: Path, manifest: str, reason: str
+) -> None:
+    file = tmp_path / "nodes.yaml"
+    file.write_text(f"kind: Node\n{manifest}\n")
+    said = refused("--state", tmp_path / "state", "--nodes", file)
+    assert reason in said
+    assert "node " in said
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("Box", "box"),
+        ("My_Laptop.local", "my-laptop.local"),
+        ("-x-.", "x"),
+        ("___", "localhost"),
+    ],
+)
+def test_hosts_of_any_name_become_nodes(host: str, name: str) -> None:
+    assert name == node_name(host)
