@@ -16,6 +16,8 @@ from kuota.api.base import Json
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 
+from . import process
+
 SLOTS = 64
 """How many Jobs may run at once: pretend GPUs, and the quota of the one queue."""
 _KUOTA = str(Path(sys.executable).with_name("kuota"))
@@ -41,14 +43,10 @@ class Installation:
         self._kuota("down", "--kill")
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return process.cpu_s(self._pid)
 
     def memory_mib(self) -> float:
-        for line in Path(f"/proc/{self._pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 1024
-        raise LookupError("the installation has ended")
+        return process.memory_mib(self._pid)
 
     def _kuota(self, *arguments: str) -> None:
         command = [_KUOTA, *arguments]

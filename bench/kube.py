@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import statistics
 import subprocess
@@ -26,6 +25,7 @@ from cluster.kube_server import KubeServer, free_port, programs
 from kuota.kube.http_client import HttpTransport, http_client
 from kuota.kube.requests import fetching
 
+from . import process
 from .kube_load import Load, furnish
 from .shapes import BASELINE, Kind, Shape
 
@@ -76,14 +76,10 @@ class Controller:
         raise RuntimeError(f"the controller ended:\n{self._log.read_text()[-3000:]}")
 
     def cpu_s(self) -> float:
-        stat = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+        return process.cpu_s(self._process.pid)
 
     def peak_mib(self) -> float:
-        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) / 1024
-        raise LookupError("the controller has ended")
+        return process.memory_mib(self._process.pid, peak=True)
 
     def stop(self) -> None:
         self._process.terminate()

@@ -294,4 +294,4 @@ def test_a_running_workload_with_nothing_to_do_is_left_alone() -> None:
 def test_an_admission_ends_with_its_reservation_whoever_ended_that() -> None:
     lost = condition("QuotaReserved", "False", reason="PendingEvaluation")
     left = _waiting(lost, status={"admission": admission(gpu="a100")})
-    assert passed(left).obj.status.admission is None
+    assert passed(left).after.status.admission is None

@@ -15,7 +15,8 @@ from kuota.api.base import Json
 from kuota.engine.engine import Engine
 from kuota.kube.errors import Unreachable
 from kuota.kube.resources import Resource
-from kuota.metrics.http import InsecureAddress, MetricsServer
+from kuota.loopback import InsecureAddress
+from kuota.metrics.http import MetricsServer
 from kuota.metrics.metrics import Metrics
 
 PEOPLE = {"good": "prometheus", "bad": "mallory"}

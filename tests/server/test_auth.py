@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kuota.loopback import is_loopback
 from kuota.server.auth import Access, Roles
-from kuota.server.http import is_loopback, unix_user
+from kuota.server.http import unix_user
 from kuota.server.requests import ADMINS, ANONYMOUS, User
 from kuota.server.tokens import TokenError, Tokens, admin_token
 from server.served import ADMIN, ANN, BOB, KUEUE, Local, job, namespace

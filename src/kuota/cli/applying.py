@@ -15,7 +15,7 @@ from kuota.kube.resources import Resource, key_of
 
 from . import output as printed
 from .connect import FAILED, refusal
-from .kinds import resource_for
+from .kinds import absence, resource_for
 from .manifests import Manifest
 from .session import MANAGER, Session
 from .shown import name_text, tidied
@@ -70,10 +70,7 @@ class Applying:
         obj = manifest.object
         resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
         if resource is None:
-            raise Refused(
-                f"the server has no {obj['kind']} in {obj['apiVersion']}; install its "
-                "CustomResourceDefinition first"
-            )
+            raise Refused(await absence(self._session, obj["apiVersion"], obj["kind"]))
         metadata = obj.get("metadata") or {}
         if not metadata.get("name"):
             raise Refused("metadata.name is missing; apply needs one, generateName is for create")

@@ -90,7 +90,7 @@ def connection_of(choice: Choice) -> Connection:
     """How to reach the server meant: named by the user, running here, or of ~/.kube/config."""
     from pathlib import Path
 
-    from kuota.kube.config import connection, from_kubeconfig
+    from kuota.kube.config import Connection, connection, from_kubeconfig
     from kuota.up.place import default_place
 
     if choice.kubeconfig and not Path(choice.kubeconfig).expanduser().exists():
@@ -100,6 +100,9 @@ def connection_of(choice: Choice) -> Connection:
     place = default_place()
     home = Path.home() / ".kube" / "config"
     if place.running() is not None and place.kubeconfig.exists():
+        if not choice.context and not os.access(place.kubeconfig, os.R_OK):
+            # Somebody else's server, which knows us by our uid.
+            return Connection(server=f"unix://{place.socket}")
         others = [home] if choice.context and home.exists() else []
         return from_kubeconfig([place.kubeconfig, *others], choice.context)
     if home.exists() or "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -114,6 +117,11 @@ def explained(error: KubeError) -> click.ClickException:
     """The failure as the user should read it: what, why, and what to do."""
     from kuota.kube.errors import ApiError, ConfigError, Unreachable
 
+    if isinstance(error, Unreachable) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return Unreached(
+            f"the server cannot prove who it is: {error}\n"
+            "The kubeconfig lacks its certificate-authority-data, or has that of another server."
+        )
     if isinstance(error, Unreachable):
         return Unreached(
             f"the server does not answer: {error}\n"

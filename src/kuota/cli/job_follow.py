@@ -15,7 +15,7 @@ from kuota.kube.errors import ApiError, NotFound, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, PODS, WORKLOADS, key_of
-from kuota.view.live import gets, holds, state, why
+from kuota.view.live import gets, holds, pod_why, state, why
 from kuota.view.plan import State
 
 from .log_lines import Copying, Writer, begun
@@ -63,8 +63,7 @@ class JobFollow:
         tasks = [asyncio.create_task(each.run()) for each in informers]
         try:
             job = await self._end()
-            if job is not None:
-                await self._last_words()
+            await self._last_words(job)
             return job
         finally:
             self._progress.clear()
@@ -108,8 +107,8 @@ class JobFollow:
         """Begin to write the log of every pod that has begun. One that ends is not begun again."""
         for pod in pods:
             uid = str(pod["metadata"].get("uid"))
-            mine = not self._uid or self._uid in owners(pod)
-            if mine and uid not in self._logs and begun(pod, self._options.container):
+            untold = uid not in self._logs and begun(pod, self._options.container)
+            if untold and self._is_mine(pod):
                 self._progress.show("")
                 self._logs[uid] = asyncio.create_task(self._log(key_of(pod)))
 
@@ -121,13 +120,25 @@ class JobFollow:
             if not isinstance(error, NotFound):
                 self._progress.say(f"the log of pod {key.name} broke off: {error}")
 
-    async def _last_words(self) -> None:
-        """Write what is left of the logs, also of pods that came and went between two looks."""
-        selector = f"{JOB_NAME}={self._key.name}"
-        listed = await self._session.client.list(PODS, self._key.namespace, label_selector=selector)
-        self._follow_pods(listed.items)
+    async def _last_words(self, job: Json | None) -> None:
+        """Write what is left of the logs, also of pods that came and went between two looks.
+
+        The processes of a deleted Job are still ending, and may have to say what they saved.
+        """
+        patience_s = _LAST_WORDS_S
+        if job is None:
+            graces = [_grace_s(each) for each in self._pods.values() if self._is_mine(each)]
+            patience_s += max(graces, default=0.0)
+        else:
+            selector = f"{JOB_NAME}={self._key.name}"
+            where = self._key.namespace
+            listed = await self._session.client.list(PODS, where, label_selector=selector)
+            self._follow_pods(listed.items)
         if self._logs:
-            await asyncio.wait(self._logs.values(), timeout=_LAST_WORDS_S)
+            await asyncio.wait(self._logs.values(), timeout=patience_s)
+
+    def _is_mine(self, pod: Json) -> bool:
+        return not self._uid or self._uid in owners(pod)
 
     def _tell(self, job: Json) -> None:
         """Say where the Job stands, if that is not what was said before."""
@@ -136,7 +147,9 @@ class JobFollow:
         )
         if workload is None:
             untaken = time.monotonic() - self._begun_at > _UNTAKEN_S
-            if untaken and (job.get("spec") or {}).get("suspend"):
+            if not (job.get("spec") or {}).get("suspend"):
+                self._tell_start("")
+            elif untaken:
                 self._progress.show("waiting for a controller to take the Job up")
             return
         now = state(workload)
@@ -147,12 +160,26 @@ class JobFollow:
                 self._progress.say(
                     f"admitted by ClusterQueue {queue}{f': {given}' if given else ''}"
                 )
-            if not self._logs:
-                self._progress.show("starting")
+            self._tell_start("starting")
         elif now in (State.PREEMPTED, State.DEACTIVATED, State.RESERVED, State.WAITING):
             word = "waiting" if now in (State.RESERVED, State.WAITING) else str(now)
             self._progress.show(f"{word}: {why(workload)}")
         self._state = now
+
+    def _tell_start(self, word: str) -> None:
+        """Say why pods do not start, or the word; nothing once one has begun."""
+        if self._logs:
+            return
+        mine = [pod_why(each) for each in self._pods.values() if self._is_mine(each)]
+        reason = next(filter(None, mine), "")
+        self._progress.show(f"starting: {reason}" if reason else word)
+
+
+def _grace_s(pod: Json) -> float:
+    given = pod["metadata"].get("deletionGracePeriodSeconds")
+    if given is None:
+        given = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return float(given or 0)
 
 
 def owners(obj: Json) -> list[str]:

@@ -99,6 +99,22 @@ async def resource_for(session: Session, api_version: str, kind: str) -> Resourc
     return None
 
 
+async def absence(session: Session, api_version: str, kind: str) -> str:
+    """Why there is nowhere for objects that say this of themselves, and what to do."""
+    said = f"the server has no {kind} in {api_version}"
+    group, _, _ = api_version.rpartition("/")
+    known = [resource for _, resource in await _discovered(session)]
+    elsewhere = [each for each in known if each.kind == kind]
+    if elsewhere:
+        versions = " or ".join(sorted({each.api_version for each in elsewhere}))
+        return f"{said}; {kind} is in {versions}"
+    near = [each.kind for each in known if each.group == group]
+    close = difflib.get_close_matches(kind, near, n=1)
+    if close:
+        return f"{said}; did you mean {close[0]}?"
+    return f"{said}; install its CustomResourceDefinition first"
+
+
 async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, list[str]]]:
     """What `KIND[,KIND] [NAME...]` or `KIND/NAME ...` means: kinds, each with names or none."""
     if any("/" in word for word in words):

@@ -26,7 +26,10 @@ def _list_options(function: Any) -> Any:
         click.option("-l", "--selector", "labels", default="", metavar="LABELS"),
         click.option("--field-selector", "fields", default="", metavar="FIELDS"),
         click.option(
-            "-o", "--output", type=click.Choice(["table", "json", "yaml", "name"]), default="table"
+            "-o",
+            "--output",
+            type=click.Choice(["table", "wide", "json", "yaml", "name"]),
+            default="table",
         ),
     ):
         function = made(function)

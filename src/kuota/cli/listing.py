@@ -21,7 +21,7 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
-from kuota.view.live import age, execution, holds, owner, state
+from kuota.view.live import age, condition, execution, gets, holds, owner, state, why
 from kuota.view.plan import State
 
 from . import columns, output
@@ -79,6 +79,10 @@ def show(listed: Listed, form: str) -> None:
     elif not listed.rows:
         inside = f" in namespace {listed.where}" if listed.where else ""
         click.echo(f"No {listed.resource.plural} found{inside}.", err=True)
+    elif form == "wide":
+        more, cells = _WIDE[listed.resource]
+        rows = [[*row, *cells(each)] for row, each in zip(listed.rows, listed.items, strict=True)]
+        columns.show((*listed.header, *more), rows)
     else:
         columns.show(listed.header, listed.rows)
 
@@ -251,3 +255,46 @@ def _listed(
         header = ("Namespace", *header)
         rows = [[key_of(each).namespace, *cells] for each, cells in zip(items, rows, strict=True)]
     return Listed(resource, items, header, rows, where)
+
+
+def _wide_cluster_queue(queue: Json) -> list[str]:
+    active = condition(queue, "Active") or {}
+    spec = queue.get("spec") or {}
+    return [str(spec.get("queueingStrategy") or ""), str(active.get("message") or "")]
+
+
+def _wide_local_queue(queue: Json) -> list[str]:
+    active = condition(queue, "Active") or {}
+    return [str(holds(queue, "Active")).lower(), str(active.get("message") or "")]
+
+
+def _wide_flavor(flavor: Json) -> list[str]:
+    taints = (flavor.get("spec") or {}).get("nodeTaints") or ()
+    words = [f"{each['key']}={each.get('value') or ''}:{each['effect']}" for each in taints]
+    return [", ".join(words)]
+
+
+def _wide_workload(workload: Json) -> list[str]:
+    spec = workload.get("spec") or {}
+    pods = sum(int(each.get("count") or 1) for each in spec.get("podSets") or ())
+    words = gets(workload) if holds(workload, "QuotaReserved") else why(workload)
+    return [str(spec.get("priority") or 0), str(pods), words]
+
+
+def _wide_pod(pod: Json) -> list[str]:
+    waits = condition(pod, "PodScheduled") or {}
+    status = pod.get("status") or {}
+    return [
+        str(status.get("podIP") or ""),
+        str(status.get("message") or waits.get("message") or ""),
+    ]
+
+
+_WIDE: dict[Resource, tuple[tuple[str, ...], Callable[[Json], list[str]]]] = {
+    CLUSTER_QUEUES: (("Strategy", "Message"), _wide_cluster_queue),
+    LOCAL_QUEUES: (("Active", "Message"), _wide_local_queue),
+    RESOURCE_FLAVORS: (("Node Taints",), _wide_flavor),
+    WORKLOADS: (("Priority", "Pods", "Gets, or why not"), _wide_workload),
+    PODS: (("IP", "Message"), _wide_pod),
+}
+"""What `-o wide` adds to each kind's columns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import termios
 import tty
@@ -72,6 +73,8 @@ class LiveView:
         for each in informers:
             each.observe(lambda old, new: changed.set())
         tasks = [asyncio.create_task(each.run()) for each in informers]
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, enough.set)
         try:
             with _keys(enough), Live(screen=True, auto_refresh=False) as live:
                 while not enough.is_set():
@@ -80,6 +83,7 @@ class LiveView:
                     await _first(changed, enough)
                     await asyncio.sleep(_CALM_S)
         finally:
+            loop.remove_signal_handler(signal.SIGINT)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -105,7 +109,8 @@ class LiveView:
             room = max(3, height - used - _FRAME_LINES)
         counts = {each: sum(row.state is each for row in rows) for each in State}
         words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        title = Text(f"{len(rows)} workloads: {words}" if rows else "no workloads", style="bold")
+        noun = "workload" if len(rows) == 1 else "workloads"
+        title = Text(f"{len(rows)} {noun}: {words}" if rows else "no workloads", style="bold")
         return Group(title, "", _queue_table(quota), "", _workload_table(shown, room))
 
 

@@ -90,6 +90,11 @@ class Copying:
             self._stamped = StampedLog(shown=options.timestamps)
             self._options = msgspec.structs.replace(options, timestamps=True)
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come yet."""
+        return not self._seen
+
     async def run(self) -> None:
         """Return at the end of the log.
 

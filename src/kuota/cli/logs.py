@@ -63,16 +63,54 @@ def command(
 
 
 async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
+    from kuota.kube.errors import BadRequest, NotFound
     from kuota.kube.resources import PODS
 
     from .log_lines import Copying, until_begun
 
     key = session.key(PODS, name)
-    pod = await session.client.get(PODS, key)
-    if options.follow:
-        await until_begun(session, pod, options.container)
-    await Copying(session, key, options).run()
+    try:
+        pod = await session.client.get(PODS, key)
+    except NotFound as error:
+        raise Failed(error.message + await _meant(session, name)) from None
+    copying = Copying(session, key, options)
+    try:
+        if options.follow:
+            pod = await until_begun(session, pod, options.container)
+        await copying.run()
+    except BadRequest as error:
+        raise Failed(_with_why(error.message, pod)) from None
+    if copying.silent:
+        _tell_silence(pod, options)
     return 0
+
+
+async def _meant(session: Session, name: str) -> str:
+    """A hint where the name is that of a Job."""
+    from kuota.kube.errors import ApiError
+    from kuota.kube.resources import JOBS
+
+    try:
+        await session.client.get(JOBS, session.key(JOBS, name))
+    except ApiError:
+        return ""
+    return f"; it is a Job: kuota logs job/{name}"
+
+
+def _with_why(message: str, pod: Json) -> str:
+    from kuota.view.live import pod_why
+
+    reason = pod_why(pod)
+    return f"{message}: {reason}" if reason and reason not in message else message
+
+
+def _tell_silence(pod: Json, options: LogOptions) -> None:
+    """Say of a pod that failed without a word why it did."""
+    from kuota.view.live import pod_why
+
+    reason = "" if options.container or options.previous else pod_why(pod)
+    if reason:
+        click.echo(f"pod {pod['metadata']['name']} wrote nothing: {reason}", err=True)
 
 
 async def _job(session: Session, kind: str, name: str) -> Json:
@@ -119,15 +157,31 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
     )
     pods = [each for each in listed.items if uid in owners(each)]
     if not pods:
-        raise Failed(f"Job {name} has no pods yet; wait for them with -f")
+        raise Failed(_without_pods(job))
     pods.sort(key=lambda each: str(each["metadata"].get("creationTimestamp")))
     status = 0
     for pod in pods:
         key = key_of(pod)
         writer = Writer(f"[{key.name}] " if len(pods) > 1 else "")
+        copying = Copying(session, key, options, writer)
         try:
-            await Copying(session, key, options, writer).run()
+            await copying.run()
         except ApiError as error:
-            click.echo(f"Error: pod {key.name}: {error.message}", err=True)
+            click.echo(f"Error: pod {key.name}: {_with_why(error.message, pod)}", err=True)
             status = FAILED
+        else:
+            if copying.silent:
+                _tell_silence(pod, options)
     return status
+
+
+def _without_pods(job: Json) -> str:
+    from kuota.view.live import condition, holds
+
+    name = job["metadata"]["name"]
+    failed = condition(job, "Failed")
+    if failed is not None and failed.get("status") == "True":
+        return f"Job {name} failed and its pods are gone: {failed.get('message')}"
+    if holds(job, "Complete"):
+        return f"Job {name} has completed, and its pods are gone"
+    return f"Job {name} has no pods yet; wait for them with -f"

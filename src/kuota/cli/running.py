@@ -98,7 +98,10 @@ class Running:
         return f"there are: {', '.join(names)}" if names else f"there are no {resource.plural} yet"
 
     async def _followed(self, job: Json) -> int:
-        """Follow to the end, or to an interrupt; "back" at the question goes on."""
+        """Follow to the end, or to an interrupt; "back" at the question goes on.
+
+        What a cancelled Job still writes is shown; another interrupt ends that too.
+        """
         follow = JobFollow(self._session, job, LogOptions(follow=True), self._progress)
         task = asyncio.create_task(follow.run())
         try:
@@ -109,6 +112,7 @@ class Running:
                 decision = self._decision(job, interrupt)
                 if decision == "cancel":
                     await self._cancel(job)
+                    await _interrupt(task)
                 if decision != "back":
                     return INTERRUPTED
         finally:

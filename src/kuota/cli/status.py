@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -32,6 +33,9 @@ def command(state: Path | None, output: str) -> None:
         click.echo(f"nothing runs from {place.root}; start it with `kuota up`")
     else:
         click.echo(f"Kuota {running.version} runs (pid {running.pid}) on {facts['server']}")
-        click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+        if os.access(place.kubeconfig, os.R_OK):
+            click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+        else:
+            click.echo("  it is not yours: it knows you by your uid, and kubectl needs a token")
     if running is None:
         raise SystemExit(3)

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> None:
     """Watch queues and workloads: who runs, who waits, and why. q or Ctrl-C ends it.
 
-    Workloads of all namespaces are shown unless -n names one.
+    Workloads of all namespaces are shown unless -n names one; those of your own where you may not
+    see the others.
     """
 
     async def work(session: Session) -> None:
         from .live_view import LiveView
 
-        inside = None if everywhere or not choice.namespace else session.namespace
+        inside = session.namespace if choice.namespace and not everywhere else None
+        if inside is None and not everywhere and not await _sees_all(session):
+            inside = session.namespace
         view = LiveView(session, inside, finished)
         if once or not sys.stdout.isatty():
             await view.print_once()
@@ -36,3 +39,15 @@ def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> Non
             await view.run()
 
     conduct(choice, work)
+
+
+async def _sees_all(session: Session) -> bool:
+    from kuota.kube.errors import Forbidden
+    from kuota.kube.requests import Selection, listing
+    from kuota.kube.resources import WORKLOADS
+
+    try:
+        await session.answer(listing(WORKLOADS, Selection(), limit=1))
+    except Forbidden:
+        return False
+    return True

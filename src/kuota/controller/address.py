@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 import msgspec
@@ -33,14 +32,6 @@ def address(text: str) -> Address | None:
     if ":" in inner and inner == host:
         raise ValueError(f"{text!r} is no address: an IPv6 address goes in brackets")
     return Address(inner, int(port))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can talk to that host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def listener(at: Address) -> socket.socket:

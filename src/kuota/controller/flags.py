@@ -20,8 +20,9 @@ from kuota.api.gates import Gates, resolved
 from kuota.control.parts import ALL, Parts, UnknownPart, parsed
 from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_cluster
 from kuota.kube.errors import ConfigError
+from kuota.loopback import is_loopback
 
-from .address import address, is_loopback
+from .address import address
 from .logs import LogError, LogStyle, style
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from aiohttp import web
 
 from kuota.api.config.shapes import Health
+from kuota.listening import Listeners
 
-from .serving import Listening
+from .address import Address, listener
 
 Check = Callable[[], str]
 """Why not; "" when all is well."""
@@ -27,18 +28,25 @@ def alive() -> str:
     return ""
 
 
-class Probes(Listening):
+class Probes:
     """Serves two groups of checks over plain HTTP, at the names that the configuration gives."""
 
     def __init__(self, health: Health, ready: Mapping[str, Check]) -> None:
-        super().__init__()
+        self._listeners = Listeners(self._answer)
         live: Mapping[str, Check] = {"ping": alive}
         self._groups = {
             _path(health.liveness_endpoint_name or LIVE): live,
             _path(health.readiness_endpoint_name or READY): ready,
         }
 
-    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def listen(self, at: Address) -> int:
+        """Answer there from now on; returns the port. Raises OSError."""
+        return await self._listeners.open_socket(listener(at))
+
+    async def close(self) -> None:
+        await self._listeners.close()
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path.rstrip("/")
         for root, checks in self._groups.items():
             if path == root:

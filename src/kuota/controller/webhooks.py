@@ -16,9 +16,9 @@ from kuota.api.base import Json, Key
 from kuota.api.config.shapes import InternalCertManagement
 from kuota.kube.clock import Clock
 from kuota.kube.resources import Resource
+from kuota.loopback import is_loopback
 
 from . import certificates
-from .address import is_loopback
 from .flags import Settings
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from kuota.api.base import Key
 from kuota.engine.engine import Engine
 
 from .board import Board

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import ipaddress
 import logging
 import ssl
 
@@ -20,23 +19,20 @@ from kuota.kube.access import Access, Reviews
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import KubeError
+from kuota.listening import Listeners
+from kuota.loopback import InsecureAddress, is_loopback
 
 from .families import Kept
 from .metrics import Metrics
 
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-PATIENCE_S = 0.2
 """How long requests under way get to finish when the server closes."""
 
 _SCRAPE = Access(verb="get", path=PATH)
 _BEARER = "bearer "
 
 _log = logging.getLogger(__name__)
-
-
-class InsecureAddress(ValueError):
-    """An address that others can listen in on, and no TLS."""
 
 
 class MetricsServer:
@@ -46,32 +42,22 @@ class MetricsServer:
         self._metrics = metrics
         self._reviews = Reviews(client, clock)
         self._turn = asyncio.Lock()
-        self._server = web.Server(self._answer, access_log=None)
-        self._listeners: list[asyncio.AbstractServer] = []
+        self._listeners = Listeners(self._answer)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
         """Answer there from now on; returns the port. Raises OSError, and InsecureAddress where
         neither TLS nor loopback keeps others out. Without TLS nobody is asked who they are.
         """
-        if tls is None and not _is_loopback(host):
+        if tls is None and not is_loopback(host):
             raise InsecureAddress(
                 f"metrics on {host or 'all addresses'} need TLS: "
                 "give a certificate, or listen on 127.0.0.1"
             )
-        loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._server, host or None, port, ssl=tls)
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        return await self._listeners.open(host, port, tls)
 
     async def close(self) -> None:
         """End all connections; requests under way get a moment to finish."""
-        for each in self._listeners:
-            each.close()
-        transports = [each.transport for each in self._server.connections]
-        await self._server.shutdown(PATIENCE_S)
-        for transport in transports:
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
+        await self._listeners.close()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path != PATH:
@@ -110,10 +96,3 @@ class MetricsServer:
 def _written(kept: Kept, zipped: bool) -> bytes:
     text = generate_latest(kept)
     return gzip.compress(text, compresslevel=1) if zipped else text
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -105,19 +105,20 @@ class Candidate:
         self._affinity = msgspec.convert(affinity or {}, NodeAffinity)
         self._tolerations = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
 
-    def refusal(self, node: Offer, used: Mapping[str, int]) -> str:
-        """Why the node cannot take the pod, "" if it can."""
+    def refusals(self, node: Offer, used: Mapping[str, int]) -> list[str]:
+        """Why the node cannot take the pod: all that it lacks room for, else the first reason."""
         if node.unschedulable and not self._tolerates_unschedulable():
-            return "node(s) were unschedulable"
+            return ["node(s) were unschedulable"]
         if not self._selected(node):
-            return "node(s) didn't match Pod's node affinity/selector"
+            return ["node(s) didn't match Pod's node affinity/selector"]
         taint = untolerated(node.taints, self._tolerations)
         if taint is not None:
-            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-        for name, amount in sorted(self.requests.items()):
-            if amount and amount > node.allocatable.get(name, 0) - used.get(name, 0):
-                return "Too many pods" if name == "pods" else f"Insufficient {name}"
-        return ""
+            return [f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"]
+        return [
+            "Too many pods" if name == "pods" else f"Insufficient {name}"
+            for name, amount in sorted(self.requests.items())
+            if amount and amount > node.allocatable.get(name, 0) - used.get(name, 0)
+        ]
 
     def rank(self, node: Offer, used: Mapping[str, int]) -> tuple[int, int, float]:
         """Less is better: the pod's own preferences, soft taints, then how full the node is."""
@@ -191,12 +192,12 @@ def _decision(
     reasons: Counter[str] = Counter()
     takers: list[Offer] = []
     for each in offers:
-        refusal = waiting.refusal(each, used[each.name])
-        if not refusal:
-            refusal = affinity_refusal(waiting.pod, each.labels, labels_of, around)
-        if refusal:
-            reasons[refusal] += 1
-        else:
+        refusals = waiting.refusals(each, used[each.name])
+        if not refusals:
+            apart = affinity_refusal(waiting.pod, each.labels, labels_of, around)
+            refusals = [apart] if apart else []
+        reasons.update(refusals)
+        if not refusals:
             takers.append(each)
     if takers:
         best = min(takers, key=lambda each: (*waiting.rank(each, used[each.name]), each.name))

@@ -32,7 +32,7 @@ class Schedule:
     def __init__(self, text: str, zone: str = "") -> None:
         self._zone = _zone(zone)
         self._period = _period(text)
-        self._text = _WORDS.get(text.strip(), text)
+        self._text = _WORDS.get(text.strip(), text).replace("?", "*")
         if self._period is None:
             self.after(0.0)
 

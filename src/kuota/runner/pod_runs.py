@@ -8,6 +8,7 @@ whose process never came to run (the runner died too early) is used for another 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -20,7 +21,7 @@ from .errors import LaunchError
 from .pod_home import PodHome
 from .pod_steps import History, Run
 from .processes import Launch, Process, ShimState, shim_state
-from .shim import BECOME, ENTER
+from .shim import BECOME, ENTER, EXECUTE
 from .spawn import ShimStarter
 
 _FAILED = "failed.json"
@@ -203,9 +204,18 @@ def _unstarted(folder: str) -> tuple[str, str]:
     return _NEVER_RAN, ""
 
 
-def _refusal(stage: int, errno: int) -> str:
-    what = {BECOME: "cannot become its user", ENTER: "cannot enter its workingDir"}
-    return f"{what.get(stage, 'cannot execute its command')}: {os.strerror(errno)}"
+def _refusal(stage: int, number: int) -> str:
+    what = {
+        BECOME: "cannot become its user",
+        ENTER: "cannot enter its workingDir",
+        EXECUTE: "cannot execute its command",
+    }
+    why = os.strerror(number)
+    if stage == EXECUTE and number == errno.ENOENT:
+        why = "no such program, neither as a path nor on the PATH of the user that it runs as"
+    elif number == errno.EACCES:
+        why = f"{why} for the user that it runs as"
+    return f"{what.get(stage, what[EXECUTE])}: {why}"
 
 
 def last_run(home: PodHome, container: str, *, previous: bool = False) -> str | None:

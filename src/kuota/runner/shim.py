@@ -20,6 +20,7 @@ with the log, and reports an end whose exit code nobody knows.
 
 from __future__ import annotations
 
+import errno
 import marshal
 import os
 import select
@@ -145,8 +146,8 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
     os.close(verdict)
     if refused:
         os.waitpid(pid, 0)
-        errno, _, stage = refused.partition(b" ")
-        state.write(finished=time.time(), errno=int(errno), stage=int(stage))
+        why, _, stage = refused.partition(b" ")
+        state.write(finished=time.time(), errno=int(why), stage=int(stage))
         return
     os.close(ready)
     _pump([pidfd], source, log)
@@ -201,8 +202,18 @@ def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
         os.umask(0o022)
         os.execvpe(plan["argv"][0], plan["argv"], plan["env"])
     except BaseException as fault:
-        os.write(verdict, b"%d %d" % (getattr(fault, "errno", None) or 5, stage))
+        why: int = getattr(fault, "errno", None) or errno.EIO
+        if stage == EXECUTE and why == errno.EACCES and not _on_path(plan):
+            why = errno.ENOENT
+        os.write(verdict, b"%d %d" % (why, stage))
     os._exit(127)
+
+
+def _on_path(plan: dict[str, Any]) -> bool:
+    """Whether the program is anywhere; folders that cannot be entered are EACCES to a search."""
+    name = plan["argv"][0]
+    folders = plan["env"].get("PATH", os.defpath).split(os.pathsep)
+    return "/" in name or any(os.path.exists(f"{each}/{name}") for each in folders)
 
 
 def _become(uid: int | None, gid: int, groups: list[int]) -> None:

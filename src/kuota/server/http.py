@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import grp
-import ipaddress
 import os
 import pwd
 import socket
@@ -23,6 +22,9 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from kuota.listening import Listeners
+from kuota.loopback import InsecureAddress, is_loopback
+
 from .api import LARGEST_BODY, ApiServer
 from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
 from .status import too_large, unauthorized
@@ -30,11 +32,6 @@ from .token_file import TokenFile
 from .tokens import EVERYBODY, Tokens
 
 _PEER = struct.Struct("3i")
-_PATIENCE_S = 0.5
-
-
-class InsecureAddress(ValueError):
-    """An address that others can listen in on, and no TLS."""
 
 
 class HttpServer:
@@ -44,10 +41,9 @@ class HttpServer:
         self._api = api
         self._tokens = tokens
         self._owner = os.getuid()
-        self._server = web.Server(
-            self._answer, request_factory=_request, handler_cancellation=True, access_log=None
+        self._listeners = Listeners(
+            self._answer, request_factory=_request, handler_cancellation=True
         )
-        self._listeners: list[asyncio.AbstractServer] = []
         self._socket: Path | None = None
 
     async def listen(
@@ -58,32 +54,20 @@ class HttpServer:
             raise InsecureAddress(
                 f"{host} can be reached by others: give a certificate, or listen on 127.0.0.1"
             )
-        loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._server, host, port, ssl=tls)
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        return await self._listeners.open(host, port, tls)
 
     async def listen_unix(self, path: str | os.PathLike[str]) -> None:
         """Listen on a Unix socket, in the place of one that nobody listens on any more."""
         place = Path(path)
         _clear(place)
-        listener = await asyncio.get_running_loop().create_unix_server(self._server, place)
+        await self._listeners.open_unix(place)
         # Everyone may connect: the uid at the other end decides what they may do.
         place.chmod(0o666)
-        self._listeners.append(listener)
         self._socket = place
 
     async def close(self) -> None:
         """End all connections; requests under way get a moment to finish."""
-        for listener in self._listeners:
-            listener.close()
-        transports = [each.transport for each in self._server.connections]
-        await self._server.shutdown(_PATIENCE_S)
-        for transport in transports:
-            # Peers that keep a connection open would be waited for, to say goodbye in TLS.
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
-        await asyncio.sleep(0)
+        await self._listeners.close()
         if self._socket is not None:
             self._socket.unlink(missing_ok=True)
 
@@ -113,15 +97,6 @@ class HttpServer:
             return self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
         uid = _peer_uid(incoming)
         return ANONYMOUS if uid is None else unix_user(uid, self._owner)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @lru_cache(256)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from zoneinfo import ZoneInfo
 
 from kuota.api.base import Json
 from kuota.api.faults import FieldError
@@ -35,6 +37,18 @@ _FIXED = (
     "successPolicy",
     "manualSelector",
 )
+_CRON = (
+    ("minute", 0, 59, ""),
+    ("hour", 0, 23, ""),
+    ("day of the month", 1, 31, ""),
+    ("month", 1, 12, "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC"),
+    ("day of the week", 0, 7, "SUNMONTUEWEDTHUFRISAT"),
+)
+_RANGE = re.compile(
+    r"(?:(?P<all>[*?])|(?P<first>\d{1,2}|[A-Z]{3})(?:-(?P<last>\d{1,2}|[A-Z]{3}))?)"
+    r"(?:/(?P<step>\d{1,2}))?"
+)
+_EVERY = re.compile(r"@every\s+(?=.*[1-9])(?:\d+h)?(?:\d+m)?(?:\d+s)?")
 _MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 
 
@@ -142,14 +156,58 @@ def cron_job_faults(cron_job: Json) -> Iterator[FieldError]:
     schedule = str(spec.get("schedule") or "")
     if not schedule:
         yield required("spec.schedule")
-    elif schedule.startswith("@"):
-        if schedule not in _MACROS and not schedule.startswith("@every "):
-            yield wrong("spec.schedule", schedule, "is no schedule")
-    elif len(schedule.split()) != 5:
-        yield wrong("spec.schedule", schedule, "must have five fields, such as */5 * * * *")
+    elif reason := _schedule_fault(schedule):
+        yield wrong("spec.schedule", schedule, reason)
+    zone = spec.get("timeZone")
+    if zone is not None and not _is_zone(str(zone)):
+        yield wrong("spec.timeZone", zone, "is no time zone; write for example Europe/Berlin")
     policies = ("Allow", "Forbid", "Replace")
     if spec.get("concurrencyPolicy") not in policies:
         yield unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)
     if len(str(cron_job["metadata"].get("name", ""))) > 52:
         yield forbidden("metadata.name", "must be no more than 52 characters")
     yield from job_spec_faults(mapped(dig(spec, "jobTemplate", "spec")), "spec.jobTemplate.spec")
+
+
+def _schedule_fault(schedule: str) -> str:
+    """Why nobody could follow the schedule, "" if one can."""
+    if schedule.startswith("@"):
+        known = schedule.strip() in _MACROS or _EVERY.fullmatch(schedule.strip())
+        return "" if known else f"is none of {', '.join(_MACROS)}, nor like @every 1h30m"
+    if "TZ=" in schedule:
+        return "must not name a time zone; spec.timeZone does"
+    parts = schedule.split()
+    if len(parts) != len(_CRON):
+        return "must have five fields, such as */5 * * * *"
+    for (what, low, high, names), part in zip(_CRON, parts, strict=True):
+        for each in part.split(","):
+            if not _is_range(each, low, high, names):
+                return f"{what} {each!r} is not within {low}-{high}, nor like */5 or 1-3"
+    return ""
+
+
+def _is_range(text: str, low: int, high: int, names: str) -> bool:
+    """Whether this is `*`, a value or `from-to`, each perhaps with `/step`."""
+    match = _RANGE.fullmatch(text.upper())
+    if match is None or match["step"] in ("0", "00"):
+        return False
+    if match["all"]:
+        return True
+    first = _value(match["first"], names)
+    last = _value(match["last"] or match["first"], names)
+    return first is not None and last is not None and low <= first <= last <= high
+
+
+def _value(text: str, names: str) -> int | None:
+    if text.isdigit():
+        return int(text)
+    found = names.find(text)
+    return None if found < 0 or found % 3 else found // 3 + names.startswith("JAN")
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return bool(name) and name.lower() != "local"

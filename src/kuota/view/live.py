@@ -124,6 +124,29 @@ def _checks(workload: Json) -> str:
     return f"quota is reserved; waiting for {', '.join(open_ones)}" if open_ones else ""
 
 
+def pod_why(pod: Json) -> str:
+    """Why the pod does not run, or how it failed, in the words of its status; "" if it does."""
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled is not None and scheduled.get("status") == "False":
+        return str(scheduled.get("message") or scheduled.get("reason") or "")
+    status = pod.get("status") or {}
+    for field, what in (("initContainerStatuses", "init container"), ("containerStatuses", "")):
+        for each in status.get(field) or ():
+            found = _container_why(each.get("state") or {})
+            if found:
+                return f"{what} {each.get('name')}: {found}".strip() if what else found
+    return str(status.get("message") or "")
+
+
+def _container_why(now: Json) -> str:
+    waiting, ended = now.get("waiting") or {}, now.get("terminated") or {}
+    if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+        return ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
+    if ended.get("exitCode"):
+        return str(ended.get("message") or f"failed with exit status {ended['exitCode']}")
+    return ""
+
+
 def owner(workload: Json) -> tuple[str, str]:
     """Kind and name of the job that the workload is for; both empty if it stands alone."""
     references = workload["metadata"].get("ownerReferences") or ()

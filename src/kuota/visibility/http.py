@@ -7,7 +7,6 @@ is decided by the API server. Without either the caller is nobody, and may do wh
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import ssl
 
@@ -19,6 +18,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import CONFIG_MAPS
+from kuota.listening import Listeners
 
 from .api import Answer, VisibilityApi, asked, failure
 from .documents import SUBRESOURCE
@@ -28,7 +28,6 @@ from .summary import GROUP
 ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
 MASTERS = "system:masters"
 ANONYMOUS = Person("system:anonymous", groups=(UNKNOWN,))
-PATIENCE_S = 0.2
 """How long requests under way get to finish when the server closes."""
 REREAD_S = 60.0
 """Between two looks at whom the API server shows itself as."""
@@ -49,8 +48,7 @@ class VisibilityServer:
         self._reviews = Reviews(client, self._clock)
         self._proxy: FrontProxy | None = None
         self._contexts: list[ssl.SSLContext] = []
-        self._server = web.Server(self._answer, access_log=None)
-        self._listeners: list[asyncio.AbstractServer] = []
+        self._listeners = Listeners(self._answer)
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Answer there from now on; returns the port. Raises OSError.
@@ -62,10 +60,7 @@ class VisibilityServer:
         await self._read_proxy()
         if self._proxy is not None:
             _trust(tls, self._proxy)
-        loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._server, host or None, port, ssl=tls)
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        return await self._listeners.open(host, port, tls)
 
     async def run(self) -> None:
         """Follow the API server's certificates until cancelled."""
@@ -79,13 +74,7 @@ class VisibilityServer:
 
     async def close(self) -> None:
         """End all connections; requests under way get a moment to finish."""
-        for each in self._listeners:
-            each.close()
-        transports = [each.transport for each in self._server.connections]
-        await self._server.shutdown(PATIENCE_S)
-        for transport in transports:
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
+        await self._listeners.close()
 
     async def _read_proxy(self) -> None:
         """Find out whom to believe; on failure go on as before."""

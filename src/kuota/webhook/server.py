@@ -15,6 +15,7 @@ from aiohttp.http import RawRequestMessage
 
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
+from kuota.listening import Listeners
 
 from .conversion import Conversion
 from .lookup import Lookup
@@ -26,7 +27,6 @@ MOST_BYTES = 16 << 20
 """The largest review: old and new object are 1.5 MB each at most, and a little more as JSON."""
 MOST_CONVERTED_BYTES = 128 << 20
 """The largest conversion: a whole list may come in one piece."""
-_PATIENCE_S = 0.5
 _AT_ONCE_S = 0.005
 
 
@@ -37,29 +37,17 @@ class Webhooks:
         self, lookup: Lookup, config: Configuration | None = None, gates: Gates | None = None
     ) -> None:
         self._reviews = Reviews(lookup, config, gates)
-        self._server = web.Server(
-            self._respond, request_factory=_request, handler_cancellation=True, access_log=None
+        self._listeners = Listeners(
+            self._respond, request_factory=_request, handler_cancellation=True
         )
-        self._listeners: list[asyncio.AbstractServer] = []
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext) -> int:
         """Listen until closed; returns the port. No host means every address."""
-        loop = asyncio.get_running_loop()
-        listener = await loop.create_server(self._server, host or None, port, ssl=tls)
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
+        return await self._listeners.open(host, port, tls)
 
     async def close(self) -> None:
         """Take no more questions; those under way get a moment to be answered."""
-        for listener in self._listeners:
-            listener.close()
-        transports = [each.transport for each in self._server.connections]
-        await self._server.shutdown(_PATIENCE_S)
-        for transport in transports:
-            # An API server keeps its connections open, and would be waited for.
-            if isinstance(transport, asyncio.WriteTransport):
-                transport.abort()
-        await asyncio.sleep(0)
+        await self._listeners.close()
 
     async def _respond(self, incoming: web.BaseRequest) -> web.StreamResponse:
         path = incoming.path
