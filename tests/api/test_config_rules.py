@@ -176,3 +176,8 @@ def test_cel_that_may_compile_is_left_alone(text: str) -> None:
 @pytest.mark.parametrize("text", ["device.driver == 'gpu", "(true", "true)", "[1, 2)", "'a\n'"])
 def test_cel_that_cannot_be_parsed_is_refused(text: str) -> None:
     assert len(cel_complaints(text)) == 1
+
+
+@pytest.mark.parametrize(("port", "expected"), [(9443, []), (65536, [("webhook.port", "Invalid")])])
+def test_a_port_is_one_that_exists(port: int, expected: Found) -> None:
+    assert expected == found(webhook={"port": port})

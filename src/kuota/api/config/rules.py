@@ -36,6 +36,8 @@ from .syntax import at_most_one, dns_1035_label
 
 STRATEGY_LISTS = ([FINAL_SHARE], [INITIAL_SHARE], [FINAL_SHARE, INITIAL_SHARE])
 
+_LAST_PORT = 65535
+
 
 def faults(cfg: Configuration, gates: Gates) -> list[FieldError]:
     """Every fault of the configuration under these gates. Defaults need not be filled in."""
@@ -54,6 +56,9 @@ def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
     yield from tls_faults(cfg.tls)
     yield from custom_label_faults(cfg)
     yield from _visibility_faults(cfg.visibility_server)
+    port = cfg.webhook.port if cfg.webhook is not None else None
+    if port is not None and not 0 <= port <= _LAST_PORT:
+        yield invalid("webhook.port", port, f"must be from 0 to {_LAST_PORT}")
 
 
 def _wait_faults(wait: WaitForPodsReady | None) -> Iterator[FieldError]:
@@ -123,8 +128,8 @@ def _visibility_faults(server: VisibilityServer | None) -> Iterator[FieldError]:
     address, port = server.bind_address, server.bind_port
     if address and not _is_ip(address):
         yield invalid("visibilityServer.bindAddress", address, f"{address!r} is not an IP address")
-    if port is not None and not 1 <= port <= 65535:
-        yield invalid("visibilityServer.bindPort", port, "must be from 1 to 65535")
+    if port is not None and not 1 <= port <= _LAST_PORT:
+        yield invalid("visibilityServer.bindPort", port, f"must be from 1 to {_LAST_PORT}")
 
 
 def _is_ip(text: str) -> bool:
