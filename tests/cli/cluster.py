@@ -143,8 +143,8 @@ class Cluster:
 
         self.do(put())
 
-    def start_pod(self, job: Json, name: str) -> None:
-        """A pod of the Job, running."""
+    def start_pod(self, job: Json, name: str, phase: str = "Running") -> None:
+        """A pod of the Job, running or in another phase."""
         metadata = job["metadata"]
         pod = {
             "apiVersion": "v1",
@@ -158,7 +158,8 @@ class Cluster:
             "spec": job["spec"]["template"]["spec"],
         }
         self.create(PODS, pod)
-        self.status(PODS, name, pod_status("Running", {"running": {}}))
+        if phase == "Running":
+            self.status(PODS, name, pod_status(phase, {"running": {}}))
 
     def end_pod(self, name: str, code: int) -> None:
         self.write(name, b"")

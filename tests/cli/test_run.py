@@ -100,20 +100,56 @@ def test_a_deleted_job_is_a_failure(cluster: Cluster) -> None:
         assert 1 == process.wait(30)
 
 
-def test_an_interrupt_leaves_the_job_or_cancels_it_as_told(cluster: Cluster) -> None:
-    for choice, word, left in (("leave", "goes on", ["x"]), ("cancel", "cancelled", [])):
-        cluster.kuota("delete", "job", "x", "--ignore-not-found")
-        with cluster.start("run", "--on-interrupt", choice, "--name", "x", "--", "true") as process:
-            assert process.stdout is not None
-            assert process.stderr is not None
-            assert "submitted" in process.stderr.readline()
-            cluster.start_pod(cluster.appeared(JOBS), f"x-{choice}")
-            cluster.write(f"x-{choice}", b"running\n")
-            assert "running\n" == process.stdout.readline()
-            process.send_signal(signal.SIGINT)
-            assert word in process.stderr.read()
-            assert 130 == process.wait(30)
-        assert left == cluster.names(JOBS)
+@contextmanager
+def interrupted(cluster: Cluster, choice: str) -> Iterator[subprocess.Popen[str]]:
+    """`kuota run` of Job x, interrupted after its pod x-0 has begun to write."""
+    with cluster.start("run", "--on-interrupt", choice, "--name", "x", "--", "true") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "submitted" in process.stderr.readline()
+        cluster.start_pod(cluster.appeared(JOBS), "x-0")
+        cluster.write("x-0", b"running\n")
+        assert "running\n" == process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        yield process
+
+
+def test_an_interrupt_leaves_the_job(cluster: Cluster) -> None:
+    with interrupted(cluster, "leave") as process:
+        _, said = process.communicate()
+        assert "goes on" in said
+        assert (130, ["x"]) == (process.returncode, cluster.names(JOBS))
+
+
+def test_an_interrupt_cancels_the_job_and_its_last_words_are_shown(cluster: Cluster) -> None:
+    with interrupted(cluster, "cancel") as process:
+        assert process.stderr is not None
+        assert "cancelled" in process.stderr.readline()
+        cluster.write("x-0", b"saved\n")
+        cluster.write("x-0", b"")
+        last, _ = process.communicate()
+        assert (130, "saved\n", []) == (process.returncode, last, cluster.names(JOBS))
+
+
+def test_who_interrupts_again_does_not_wait_for_last_words(cluster: Cluster) -> None:
+    with interrupted(cluster, "cancel") as process:
+        assert process.stderr is not None
+        assert "cancelled" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        assert (130, []) == (process.returncode, cluster.names(JOBS))
+
+
+def test_a_pod_that_cannot_start_is_told_why(cluster: Cluster) -> None:
+    with cluster.start("run", "--name", "x", "--", "true") as process:
+        assert process.stderr is not None
+        assert "submitted" in process.stderr.readline()
+        cluster.start_pod(cluster.appeared(JOBS), "x-0", "Pending")
+        full = condition("PodScheduled", holds=False, message="0/1 nodes are available")
+        cluster.status(PODS, "x-0", {"phase": "Pending", "conditions": [full]})
+        assert "starting: 0/1 nodes are available\n" == process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
 
 
 def test_a_queue_or_a_class_that_is_missing_is_refused_with_those_there_are(

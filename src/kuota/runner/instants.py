@@ -19,4 +19,4 @@ def instant(text: str | None) -> float | None:
 
 def time_text(moment: float) -> str:
     """The moment as `metav1.Time`: whole seconds, in UTC."""
-    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(moment), UTC).isoformat()[:19] + "Z"

@@ -40,7 +40,7 @@ NAMELESS = FieldError(
 
 def timestamp(now: datetime) -> str:
     """The time as objects carry it: whole seconds, in UTC."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return now.astimezone(UTC).isoformat()[:19] + "Z"
 
 
 def born(metadata: Json, kind: Kind, namespace: str, now: datetime) -> Json:
