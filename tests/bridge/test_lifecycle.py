@@ -67,6 +67,7 @@ def test_a_new_workload_may_be_made_to_say_that_it_waits() -> None:
         ),
         pytest.param({"cluster_queue": None}, "Misconfigured", id="no cluster queue"),
         pytest.param({"cluster_queue_active": False}, "Suspended", id="inactive"),
+        pytest.param({"cluster_queue": replace(QUEUE, deleting=True)}, "Suspended", id="going"),
         pytest.param(
             {"cluster_queue": replace(QUEUE, stop_policy="Hold")}, "Suspended", id="stopped"
         ),
@@ -189,6 +190,21 @@ def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
     assert 1 == over.writes
 
 
+def test_a_back_off_ends_at_its_time_also_for_one_that_still_holds_quota() -> None:
+    going = _running(
+        condition("Evicted", reason="PodsReadyTimeout"),
+        condition("Requeued", False, "PodsReadyTimeout"),
+        status={"requeueState": {"count": 2, "requeueAt": at(60)}},
+    )
+    early = passed(going, NOON + 20)
+    assert (0, 40) == (early.writes, early.result.again_s)
+    over = passed(going, NOON + 60)
+    assert "True/BackoffFinished" == over.conditions["Requeued"]
+    state = over.after.status.requeue_state
+    assert state is not None
+    assert (2, None) == (state.count, state.requeue_at)
+
+
 def test_a_queue_that_runs_again_brings_back_whom_it_drained() -> None:
     found = passed(_waiting(condition("Requeued", False, "LocalQueueStopped")))
     assert "True/LocalQueueRestarted" == found.conditions["Requeued"]
@@ -292,6 +308,6 @@ def test_a_running_workload_with_nothing_to_do_is_left_alone() -> None:
 
 
 def test_an_admission_ends_with_its_reservation_whoever_ended_that() -> None:
-    lost = condition("QuotaReserved", "False", reason="PendingEvaluation")
+    lost = condition("QuotaReserved", False, "PendingEvaluation")
     left = _waiting(lost, status={"admission": admission(gpu="a100")})
     assert passed(left).after.status.admission is None

@@ -13,7 +13,7 @@ from bridge.passes import Outcome, worked
 from kuota.api.base import Json
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.workload import Workload
-from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
+from kuota.bridge.effects import Create, Delete, Patch, StatusPatch, merged
 from kuota.bridge.jobs.batch_job import workload as made_from
 from kuota.bridge.lifecycle_view import Rules
 
@@ -88,6 +88,17 @@ def test_a_job_starts_with_one_write_when_its_workload_is_admitted() -> None:
     (patch,) = _job_patches(found)
     assert patch["spec"]["suspend"] is False
     assert (["Started"], 1) == (found.events, found.writes)
+
+
+def test_an_admission_that_names_no_pod_set_goes_by_its_place() -> None:
+    """Whoever wrote it, the Job starts, and is not stopped for it afterwards."""
+    record = msgspec.to_builtins(_admitted())
+    record["status"]["admission"]["podSetAssignments"][0]["name"] = "c"
+    obj = msgspec.convert(record, Workload)
+    (patch,) = _job_patches(worked(_job(), obj, rules=UNHURRIED, flavors=FLAVORS))
+    assert patch["spec"]["suspend"] is False
+    running = merged(_job(), patch)
+    assert [] == _job_patches(worked(running, obj, rules=UNHURRIED, flavors=FLAVORS))
 
 
 def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:

@@ -314,7 +314,7 @@ def test_shown_requests_are_compared_by_value() -> None:
 
 
 def test_an_admission_that_outlived_its_reservation_is_unset_before_it_is_set_anew() -> None:
-    lost = condition("QuotaReserved", "False", reason="PendingEvaluation")
+    lost = condition("QuotaReserved", False, "PendingEvaluation")
     left = workload("w", pod_set(gpu="4"), conditions=[lost], status={"admission": admission()})
     effects = Outbound(Gates(), {left.key: left}.get).effects(admit(left), NOON)
     found = [each.status.get("admission") for each in effects if isinstance(each, StatusPatch)]

@@ -87,12 +87,31 @@ def test_a_local_queue_follows_its_cluster_queue() -> None:
     assert [("Active", "False", "Stopped")] == _claims(status)
 
 
+def test_a_local_queue_whose_cluster_queue_is_gone_uses_nothing() -> None:
+    local = _local()
+    here = _engine(None, FLAVOR, _queue(), local)
+    stored = merged(
+        local_queue_patch(here, local, {}, NOON), {"reservingWorkloads": 2, "admittedWorkloads": 1}
+    )
+    gone = _engine(None, FLAVOR, local)
+    found = merged(stored, local_queue_patch(gone, local, stored, NOON))
+    counts = {name: found.get(name) for name in stored if name != "conditions"}
+    assert {
+        "pendingWorkloads": 0,
+        "reservingWorkloads": 0,
+        "admittedWorkloads": 0,
+        "flavorsReservation": None,
+        "flavorsUsage": None,
+    } == counts
+    assert {} == local_queue_patch(gone, _local(found), found, NOON)
+
+
 def test_use_is_written_when_it_changes_and_only_then() -> None:
     local = _local()
     engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local)
     status = merged({}, local_queue_patch(engine, local, {}, NOON))
     history = status["fairSharing"]["admissionFairSharingStatus"]
-    assert {"consumedResources": {}, "lastUpdate": at(0)} == history
+    assert {"consumedResources": {"gpu": "0"}, "lastUpdate": at(0)} == history
     engine.sample(NOON + 300)
     assert {} == local_queue_patch(engine, _local(status), status, NOON + 300)
     ledger = engine.history.ledger

@@ -34,6 +34,8 @@ from kuota.up.local import local_client
 
 T = TypeVar("T")
 TOKEN = "admin-token"
+MEMBER_TOKEN = "member-token"
+"""That of somebody in the team vision."""
 PATIENCE_S = 30
 
 
@@ -83,7 +85,8 @@ class Cluster:
         await api.start()
         self.client = local_client(api)
         admin = User("admin", (ADMINS, "system:authenticated"))
-        server = HttpServer(api, Tokens([(TOKEN, admin)]))
+        member = User("ann", ("vision", "system:authenticated"))
+        server = HttpServer(api, Tokens([(TOKEN, admin), (MEMBER_TOKEN, member)]))
         self._ready.set_result(await server.listen())
         await self._stop.wait()
         await server.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cli.cluster import Cluster, job, workload
 from kuota.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, JOBS, NAMESPACES, WORKLOADS
 
@@ -101,6 +103,19 @@ def test_a_kind_that_is_not_served_is_named(cluster: Cluster) -> None:
     other = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r}\n"
     said = cluster.kuota("apply", "-f", _written(cluster, other), code=1)
     assert "no RayJob in ray.io/v1; install its CustomResourceDefinition" in said
+
+
+@pytest.mark.parametrize(
+    ("said_to_be", "hint"),
+    [
+        ("batch/v1\nkind: Jobb", "no Jobb in batch/v1; did you mean Job?"),
+        ("batch/v2\nkind: Job", "no Job in batch/v2; Job is in batch/v1"),
+        ("bach/v1\nkind: Job", "no Job in bach/v1; Job is in batch/v1"),
+    ],
+)
+def test_a_kind_that_is_misspelt_is_guessed(cluster: Cluster, said_to_be: str, hint: str) -> None:
+    other = f"apiVersion: {said_to_be}\nmetadata: {{name: r}}\n"
+    assert hint in cluster.kuota("apply", "-f", _written(cluster, other), code=1)
 
 
 def test_objects_are_deleted_by_name_and_by_manifest(cluster: Cluster) -> None:

@@ -5,12 +5,26 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import yaml
 
 from cli.cluster import Cluster, condition, job, local_queue, workload
-from kuota.kube.resources import CRDS, JOBS, LOCAL_QUEUES, NAMESPACES, WORKLOADS
+from kuota.cli.connect import explained
+from kuota.kube.errors import Unreachable
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    CRDS,
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    WORKLOADS,
+)
 from kuota.up.place import Place, Running
 
 
@@ -134,6 +148,59 @@ def test_a_job_is_described_with_the_reason_why_it_waits(cluster: Cluster) -> No
     assert "QuotaReserved   False" in cluster.kuota("describe", "wl/job-train")
 
 
+def test_a_node_is_described_with_what_is_free(cluster: Cluster) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}}
+    cluster.create(NODES, node)
+    offered = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    cluster.status(NODES, "here", {"allocatable": offered})
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "500m"}}}
+    for name in ("a", "b"):
+        metadata = {"name": name, "namespace": "default"}
+        spec = {"nodeName": "here", "containers": [container]}
+        cluster.create(PODS, {"kind": "Pod", "metadata": metadata, "spec": spec})
+    cluster.status(PODS, "b", {"phase": "Succeeded"})
+    said = [line.split() for line in cluster.kuota("describe", "node", "here").splitlines()]
+    for row in (["cpu", "4", "500m", "3500m"], ["memory", "8.0Gi", "0", "8.0Gi"]):
+        assert row in said
+    assert ["Pods:", "default/a"] in said
+
+
+def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
+    cluster.kuota("create", "cq", "gpus")
+    cluster.create(LOCAL_QUEUES, local_queue("research", "gpus"))
+    stopped = condition("Active", holds=False, message="it is stopped")
+    cluster.status(CLUSTER_QUEUES, "gpus", {"conditions": [stopped]})
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    message = "pod set main got no flavor: 9 is more than the 8 it could ever get"
+    waits = condition("QuotaReserved", holds=False, reason="ExceedsMaxQuota", message=message)
+    asked = [{"name": "main", "resources": {"nvidia.com/gpu": "9"}}]
+    cluster.status(WORKLOADS, "w", {"conditions": [waits], "resourceRequests": asked})
+    said = cluster.kuota("describe", "job/train")
+    assert "Queue:       research, of ClusterQueue gpus\n" in said
+    assert "Asks for:    9 nvidia.com/gpu\n" in said
+    why = "9 is more than the 8 it could ever get. ClusterQueue gpus: it is stopped"
+    assert f"Why:         {why}\n" in said
+    assert "Way out:     ask for less, or have the quota raised" in said
+
+
+def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
+    taker = cluster.create(WORKLOADS, workload("w2", cluster.create(JOBS, job("urgent"))))
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    message = (
+        f"preempted to make room for a workload (UID: {taker['metadata']['uid']}, job UID: 1) "
+        "due to priority; preemptor path: /a; preempted path: /a"
+    )
+    evicted = condition("Evicted", reason="Preempted", message=message)
+    cluster.status(WORKLOADS, "w", {"conditions": [evicted]})
+    plain = "preempted to make room for Job urgent in namespace default due to priority"
+    assert f"Why:         {plain}\n" in cluster.kuota("describe", "job/train")
+
+
+def test_a_certificate_that_proves_nothing_is_told_apart_from_silence() -> None:
+    error = Unreachable("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
+    assert "the server cannot prove who it is" in explained(error).message
+
+
 def test_without_a_server_the_status_is_three(cluster: Cluster) -> None:
     said = cluster.kuota("get", "jobs", code=3, KUBECONFIG="")
     assert "Start one with `kuota up`" in said
@@ -154,3 +221,27 @@ def test_the_running_installation_is_found(cluster: Cluster) -> None:
     Place(cluster.folder).announce(running)
     said = cluster.kuota("get", "ns", "-o", "name", KUBECONFIG="", KUOTA_STATE=str(cluster.folder))
     assert "namespace/default" in said
+
+
+OTHER_USER = """
+import os, sys
+import kuota.kube.config, kuota.up.place
+from kuota.cli.connect import Choice, connection_of
+if os.geteuid() == 0:
+    os.setuid(65534)
+print(connection_of(Choice()).server)
+"""
+
+
+def test_somebody_elses_installation_is_reached_by_its_socket() -> None:
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    with TemporaryDirectory() as folder:
+        place = Place(Path(folder))
+        place.root.chmod(0o711)
+        place.announce(Running(pid=os.getpid(), started=started, port=1, version="test"))
+        place.kubeconfig.touch(mode=0)
+        env = os.environ | {"KUOTA_STATE": folder, "KUBECONFIG": "", "HOME": "/"}
+        done = subprocess.run(
+            [sys.executable, "-c", OTHER_USER], env=env, check=True, capture_output=True, text=True
+        )
+        assert f"unix://{place.socket}\n" == done.stdout

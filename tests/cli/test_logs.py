@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from cli.cluster import Cluster, job, workload
-from kuota.kube.resources import JOBS, WORKLOADS
+from cli.cluster import Cluster, condition, job, pod_status, workload
+from kuota.kube.resources import JOBS, PODS, WORKLOADS
 
 
 def test_the_log_of_a_pod_is_printed(cluster: Cluster) -> None:
@@ -63,3 +63,65 @@ def test_a_workload_leads_to_its_job(cluster: Cluster) -> None:
 
 def test_a_pod_that_is_missing_fails(cluster: Cluster) -> None:
     assert 'pods "none" not found' in cluster.kuota("logs", "none", code=1)
+
+
+def test_the_name_of_a_job_is_recognised(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    assert "it is a Job: kuota logs job/train" in cluster.kuota("logs", "train", code=1)
+
+
+def test_a_pod_that_failed_without_a_word_is_told_why(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.start_pod(made, "train-1")
+    refusal = {"exitCode": 128, "message": "cannot execute its command"}
+    cluster.status(PODS, "train-1", pod_status("Failed", {"terminated": refusal}))
+    for what in ("train-1", "job/train"):
+        with cluster.start("logs", what) as process:
+            said, told = process.communicate()
+        assert ("", "pod train-1 wrote nothing: cannot execute its command\n") == (said, told)
+
+
+def test_a_pod_that_has_not_begun_is_told_why(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.start_pod(made, "train-1", "Pending")
+    full = condition("PodScheduled", holds=False, message="1 Insufficient cpu")
+    cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
+    for what in ("train-1", "job/train"):
+        assert "1 Insufficient cpu" in cluster.kuota("logs", what, code=1)
+
+
+def test_a_job_whose_pods_are_gone_is_told_how_it_ended(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    cluster.end_job("train", "Failed", "it took too long")
+    said = cluster.kuota("logs", "job/train", code=1)
+    assert "failed and its pods are gone: it took too long" in said
+
+
+def test_the_last_words_of_a_deleted_job_are_shown(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    with cluster.start("logs", "-f", "job/train") as process:
+        assert process.stdout is not None
+        cluster.start_pod(made, "train-1")
+        cluster.write("train-1", b"first\n")
+        assert "first\n" == process.stdout.readline()
+        cluster.kuota("delete", "job", "train", "--no-wait")
+        cluster.write("train-1", b"saved\n")
+        cluster.write("train-1", b"")
+        said, told = process.communicate()
+        assert ("saved\n", "Error: Job train was deleted\n") == (said, told)
+
+
+def test_who_follows_a_pod_that_waits_is_told_why(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.start_pod(made, "train-1", "Pending")
+    full = condition("PodScheduled", holds=False, message="1 Insufficient cpu")
+    cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
+    with cluster.start("logs", "-f", "train-1") as process:
+        assert process.stderr is not None
+        waits = "waiting for pod train-1 to start: 1 Insufficient cpu\n"
+        assert waits == process.stderr.readline()
+        cluster.status(PODS, "train-1", pod_status("Running", {"running": {}}))
+        cluster.write("train-1", b"hello\n")
+        cluster.end_pod("train-1", 0)
+        said, _ = process.communicate()
+        assert "hello\n" == said

@@ -11,6 +11,7 @@ from kuota.kube.resources import (
     COHORTS,
     JOBS,
     LOCAL_QUEUES,
+    PODS,
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
@@ -139,6 +140,30 @@ def test_queues_are_listed_with_what_waits_in_them(cluster: Cluster) -> None:
     assert ["a", "lab", "2", "1", "true"] == row.split()[:5]
     assert ["q", "a", "2", "0"] == cluster.kuota("list", "lq").splitlines()[1].split()[:4]
     assert "" == cluster.kuota("list", "cq", "--active", "false", "-o", "name")
+
+
+def test_wide_lists_say_why(cluster: Cluster) -> None:
+    cluster.kuota("create", "cq", "a", "--cohort", "lab")
+    cluster.kuota("create", "rf", "l4", "--node-taints", "gpu=l4:NoSchedule")
+    stopped = condition("Active", holds=False, message="it is stopped")
+    cluster.status(CLUSTER_QUEUES, "a", {"conditions": [stopped]})
+    cluster.create(LOCAL_QUEUES, local_queue("research", "a"))
+    cluster.status(LOCAL_QUEUES, "research", {"conditions": [stopped]})
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("w", made))
+    waits = condition("QuotaReserved", holds=False, message="2 more needed")
+    cluster.status(WORKLOADS, "w", {"conditions": [waits]})
+    cluster.start_pod(made, "p", "Pending")
+    full = condition("PodScheduled", holds=False, message="Insufficient cpu")
+    cluster.status(PODS, "p", {"phase": "Pending", "conditions": [full]})
+    for what, words in (
+        ("cq", "it is stopped"),
+        ("lq", "it is stopped"),
+        ("rf", "gpu=l4:NoSchedule"),
+        ("wl", "2 more needed"),
+        ("pods --for job/train", "Insufficient cpu"),
+    ):
+        assert words in cluster.kuota("list", *what.split(), "-o", "wide")
 
 
 def test_what_cannot_be_listed_is_refused(cluster: Cluster) -> None:

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import yaml
 
 from cli.cluster import Cluster, condition, local_queue, workload
 from kuota.api.base import Json
 from kuota.cli.run_job import Asked, job_of
-from kuota.kube.resources import JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"

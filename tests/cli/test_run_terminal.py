@@ -37,6 +37,7 @@ def test_the_user_is_asked_and_cancels(cluster: Cluster) -> None:
         terminal.expect("[l]eave it running, [c]ancel it, or go [b]ack?")
         terminal.press(b"c\n")
         terminal.expect("job.batch/x cancelled")
+        cluster.write("x-1", b"")
         assert INTERRUPTED == terminal.ended()
     assert [] == cluster.names(JOBS)
 
@@ -80,6 +81,7 @@ def test_who_said_to_cancel_is_not_asked_either(cluster: Cluster) -> None:
     with run(cluster, "--on-interrupt", "cancel") as terminal:
         terminal.press(CTRL_C)
         terminal.expect("job.batch/x cancelled")
+        cluster.write("x-1", b"")
         assert INTERRUPTED == terminal.ended()
     assert [] == cluster.names(JOBS)
     assert "go [b]ack?" not in terminal.shown

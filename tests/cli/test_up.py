@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from click.testing import CliRunner
 
 from kuota.cli.main import main
+from kuota.server.store import Store
 from kuota.up.installation import node_name
+from kuota.up.place import Place, Running
 
 
 def refused(*arguments: str | Path) -> str:
@@ -78,6 +84,46 @@ def test_a_node_that_cannot_be_is_refused_before_anything_starts(
     said = refused("--state", tmp_path / "state", "--nodes", file)
     assert reason in said
     assert "node " in said
+
+
+OTHER_USER = """
+import os, shutil, signal, sys, time
+import kuota.up.place
+from kuota.cli.down import command
+os.setuid(65534)
+command(sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_somebody_elses_control_plane_cannot_be_ended() -> None:
+    started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    with TemporaryDirectory() as folder:
+        place = Place(Path(folder))
+        place.root.chmod(0o711)
+        place.announce(Running(pid=os.getpid(), started=started, port=1, version="test"))
+        command = [sys.executable, "-c", OTHER_USER, "--state", folder]
+        done = subprocess.run(command, capture_output=True, text=True)
+    said = f"Error: pid {os.getpid()} is not yours to end: ask whoever runs it\n"
+    assert (1, said) == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("command", [("token", "list"), ("restore", __file__)])
+def test_a_state_folder_that_cannot_be_made_is_no_crash(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    done = CliRunner().invoke(main, [*command, "--state", str(tmp_path / "file" / "state")])
+    assert 1 == done.exit_code
+    assert "Not a directory" in done.output
+
+
+def test_a_backup_that_has_no_place_is_told_so(tmp_path: Path) -> None:
+    Store.open(tmp_path / "kuota.db").close()
+    target = tmp_path / "none" / "copy"
+    done = CliRunner().invoke(main, ["backup", str(target), "--state", str(tmp_path)])
+    said = f"Error: no backup was made: {target}: No such file or directory\n"
+    assert (1, said) == (done.exit_code, done.output)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import pty
 import select
+import signal
 import subprocess
 
-from cli.cluster import PATIENCE_S, Cluster, condition, job, workload
-from kuota.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from cli.cluster import MEMBER_TOKEN, PATIENCE_S, TOKEN, Cluster, condition, job, workload
+from kuota.api.base import Key
+from kuota.kube.resources import CLUSTER_QUEUES, JOBS, NAMESPACES, WORKLOADS
 
 
 def _populated(cluster: Cluster) -> None:
@@ -49,6 +51,30 @@ def test_on_a_terminal_changes_are_drawn_until_q(cluster: Cluster) -> None:
         _until(leader, b"\x1b[?1049l")
         assert 0 == process.wait(PATIENCE_S)
     os.close(leader)
+
+
+def test_ctrl_c_is_a_way_to_end_it(cluster: Cluster) -> None:
+    _populated(cluster)
+    leader, follower = pty.openpty()
+    env = cluster.environment() | {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    command = [cluster.program, "watch"]
+    with subprocess.Popen(command, stdin=follower, stdout=follower, env=env) as process:
+        os.close(follower)
+        _until(leader, b"2 more needed")
+        process.send_signal(signal.SIGINT)
+        _until(leader, b"\x1b[?1049l")
+        assert 0 == process.wait(PATIENCE_S)
+    os.close(leader)
+
+
+def test_a_member_sees_the_workloads_of_the_own_namespace(cluster: Cluster) -> None:
+    _populated(cluster)
+    team = {"metadata": {"labels": {"kuota.dev/team": "vision"}}}
+    cluster.do(cluster.client.patch(NAMESPACES, Key("", "default"), team))
+    member = cluster.folder / "member"
+    member.write_text(cluster.kubeconfig.read_text().replace(TOKEN, MEMBER_TOKEN))
+    assert "default/waits" in cluster.kuota("watch", KUBECONFIG=str(member))
+    assert "forbidden" in cluster.kuota("watch", "-A", KUBECONFIG=str(member), code=1)
 
 
 def _until(terminal: int, wanted: bytes) -> None:

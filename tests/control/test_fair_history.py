@@ -29,7 +29,7 @@ def _history(stage: Stage, name: str = "main") -> Json:
 def test_what_a_queue_used_is_in_its_status_and_fades() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
-        assert {} == _history(stage)
+        assert {"cpu": "0"} == _history(stage)
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         first = _history(stage)
@@ -38,7 +38,7 @@ def test_what_a_queue_used_is_in_its_status_and_fades() -> None:
         await stage.kubelet.succeed("a")
         await stage.rest(310)
         assert as_float(first["cpu"]) > as_float(_history(stage)["cpu"])
-        assert {} == _history(stage, "other")
+        assert {"cpu": "0"} == _history(stage, "other")
 
     told(scene, CONFIG)
 

@@ -74,6 +74,13 @@ def test_what_is_taken_is_not_free() -> None:
     assert {"p": "a"} == where([pod("p", 2)], [node("a")], there)
 
 
+def test_all_that_is_too_little_is_told() -> None:
+    resources = {"requests": {"cpu": "9"}, "limits": {GPU: "9"}}
+    big = pod("p", containers=[{"name": "c", "resources": resources}])
+    message = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu."
+    assert {"p": message} == where([big], [node("a")])
+
+
 def test_the_urgent_go_first_and_a_big_one_does_not_hold_up_a_small_one() -> None:
     pods = [pod("low", 8), pod("high", 6, priority=10), pod("small", 2)]
     found = where(pods, [node("a")])

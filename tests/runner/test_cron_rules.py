@@ -113,6 +113,10 @@ def test_nonsense_is_no_schedule(text: str) -> None:
         Schedule(text)
 
 
+def test_a_question_mark_is_any() -> None:
+    assert Schedule("0 9 ? * *").after(START) == Schedule("0 9 * * *").after(START)
+
+
 def test_words_stand_for_schedules() -> None:
     assert START + 60 * MINUTE == Schedule("@hourly").after(START)
     assert START + 90 == Schedule("@every 1m30s").after(START, START)

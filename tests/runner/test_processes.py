@@ -104,6 +104,25 @@ def test_a_command_that_is_not_there_is_a_failed_start(tmp_path: Path) -> None:
     story(work)
 
 
+def test_a_folder_on_the_path_that_cannot_be_entered_does_not_hide_what_is_missing(
+    tmp_path: Path,
+) -> None:
+    async def work() -> None:
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=0)
+        as_other = {"uid": 65534, "gid": 65534} if os.geteuid() == 0 else {}
+        path = {"PATH": f"{closed}:{PATH['PATH']}"}
+        watched = Watched(tmp_path / "0")
+        watched.process.start(
+            Launch(argv=("no-such-command",), env=path, cwd="/tmp", **as_other)  # type: ignore[arg-type]
+        )
+        ended = await watched.ended()
+        assert ended.state is not None
+        assert (2, 3) == (ended.state.errno, ended.state.stage)
+
+    story(work)
+
+
 def test_stopping_sends_term_to_the_whole_group_and_waits_for_it(tmp_path: Path) -> None:
     """The shell dies at once; the Python it started saves its work first."""
 

@@ -12,9 +12,11 @@ from kuota.server.builtin_kinds import builtin_kinds
 from kuota.server.columns import by_path, human
 from kuota.server.constraints import constraint_faults, filled
 from kuota.server.crd import kind_of
+from kuota.server.job_faults import cron_job_faults, job_spec_faults
 from kuota.server.jsonpath import PathError, first, values
 from kuota.server.kinds import preference
 from kuota.server.pod_columns import restarts, word
+from kuota.server.pod_faults import spec_faults
 from kuota.server.structure import Cleaning, node
 from server.full_objects import DEFINITION
 from server.served import NOW
@@ -207,3 +209,85 @@ def test_restarts_tell_how_long_ago_the_last_was() -> None:
     ended = {"terminated": {"finishedAt": "2026-11-15T11:59:00Z"}}
     status = {"restartCount": 2, "lastState": ended}
     assert "2 (60s ago)" == restarts({"status": {"containerStatuses": [status]}}, NOW)
+
+
+def cron(schedule: str, **spec: str) -> list[str]:
+    """The fields of a CronJob with that schedule that are wrong."""
+    container = {"name": "c", "image": "x"}
+    job = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    whole = {"schedule": schedule, "concurrencyPolicy": "Allow", "jobTemplate": {"spec": job}}
+    faults = cron_job_faults({"metadata": {"name": "c"}, "spec": whole | spec})
+    return [each.path for each in faults if each.path in ("spec.schedule", "spec.timeZone")]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *("* * * * *", "*/5 * * * *", "0 0 ? * MON-FRI", "1,3-5/2 */6 1 jan,DEC 7", "5/10 * * * *"),
+        *("@daily", "@every 1h30m", "@every 90s"),
+    ],
+)
+def test_schedules_are_taken(schedule: str) -> None:
+    assert [] == cron(schedule)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *("61 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "*/0 * * * *"),
+        *("5-1 * * * *", "a * * * *", "1, * * * *", "* * * * XXX", "* * * *", "* * * * * *"),
+        *("every day", "@dayly", "@every", "@every 0s", "@every x", "TZ=UTC 0 0 * * *"),
+    ],
+)
+def test_nonsense_is_no_schedule(schedule: str) -> None:
+    assert ["spec.schedule"] == cron(schedule)
+
+
+def test_a_time_zone_must_be_one() -> None:
+    assert [] == cron("0 9 * * *", timeZone="Europe/Berlin")
+    for zone in ("Mars/Olympus", "", "../etc/passwd"):
+        assert ["spec.timeZone"] == cron("0 9 * * *", timeZone=zone)
+
+
+def affinity(strength: str, content: Any) -> Json:
+    field = f"{strength}DuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {"nodeAffinity": {field: content}}}
+
+
+def test_operators_of_node_affinity_must_be_known() -> None:
+    for operator, faults in (("In", 0), ("Inn", 1)):
+        term = {"matchExpressions": [{"key": "a", "operator": operator, "values": ["b"]}]}
+        hard = affinity("required", {"nodeSelectorTerms": [term]})
+        soft = affinity("preferred", [{"weight": 1, "preference": term}])
+        for each in (hard, soft):
+            spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}], **each}
+            assert faults == len(list(spec_faults(spec)))
+
+
+@pytest.mark.parametrize(
+    ("field", "faults"),
+    [
+        *(("metadata.name", 0), ("metadata.labels['a']", 0), ("status.podIPs", 0)),
+        *(("spec.foo", 1), ("metadata.labels", 1), ("", 1)),
+    ],
+)
+def test_variables_come_from_fields_that_there_are(field: str, faults: int) -> None:
+    variable = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": field}}}
+    container = {"name": "c", "image": "x", "env": [variable]}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    assert faults == len(list(spec_faults(spec)))
+
+
+def test_a_rule_of_a_pod_failure_policy_needs_one_reason() -> None:
+    codes, conditions = {"operator": "In", "values": [1]}, [{"type": "DisruptionTarget"}]
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
+    for rule, faults in (
+        ({"onExitCodes": codes}, 0),
+        ({"onPodConditions": conditions}, 0),
+        ({}, 1),
+        ({"onExitCodes": codes, "onPodConditions": conditions}, 1),
+    ):
+        policy = {"rules": [{"action": "FailJob", **rule}]}
+        spec = {"completionMode": "NonIndexed", "template": template, "podFailurePolicy": policy}
+        found = [each.path for each in job_spec_faults(spec, "spec")]
+        assert faults == found.count("spec.podFailurePolicy.rules[0]")

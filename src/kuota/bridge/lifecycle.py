@@ -137,8 +137,23 @@ def requeued(draft: Draft, view: WorkloadView) -> bool:
     if found.reason.startswith(EvictionReason.DEACTIVATED):
         conditions.put("Requeued", True, "Reactivated", "The workload was reactivated")
     elif found.reason in _BACKED_OFF:
+        if not _backoff_over(draft):
+            return True
         conditions.put("Requeued", True, "BackoffFinished", "The back-off is over")
     return draft.put(conditions)
+
+
+def _backoff_over(draft: Draft) -> bool:
+    """Whether no delay is left, which also holds of one that still has its quota."""
+    state = draft.obj.status.requeue_state
+    if state is None or state.requeue_at is None:
+        return True
+    left_s = state.requeue_at.timestamp() - draft.now
+    if left_s > 0:
+        draft.look_again(left_s)
+        return False
+    draft.write({"requeueState": {"requeueAt": None}})
+    return True
 
 
 def deactivated(draft: Draft, view: WorkloadView) -> bool:

@@ -72,9 +72,12 @@ def _running(seen: Seen, flavors: Mapping[str, ResourceFlavor], gates: Gates) ->
     """The pod sets as the job runs them; None when that cannot be told."""
     stored = child(seen.json, "spec").get("podSets") or []
     try:
-        given = {each.name: each for each in injections(seen.obj, flavors, gates)}
-        return [_with(each, given[each.get("name")]) for each in stored]
-    except (FlavorMissing, MergeConflict, KeyError):
+        given = injections(seen.obj, flavors, gates)
+        named = {each.name: each for each in given}
+        return [
+            _with(each, named.get(each.get("name")) or given[at]) for at, each in enumerate(stored)
+        ]
+    except (FlavorMissing, MergeConflict, IndexError):
         return None
 
 

@@ -85,11 +85,12 @@ def local_obstacle(view: WorkloadView) -> Why | None:
 
 
 def cluster_obstacle(view: WorkloadView) -> Why | None:
+    """A queue that is being deleted still exists: it is inactive."""
     queue, local = view.cluster_queue, view.local_queue
-    if queue is None or queue.deleting:
-        name = queue.name if queue is not None else (local.cluster_queue if local else "")
+    if queue is None:
+        name = local.cluster_queue if local is not None else ""
         return WaitReason.MISCONFIGURED, f"ClusterQueue {name} does not exist"
-    if queue.stop_policy != "None" or not view.cluster_queue_active:
+    if queue.deleting or queue.stop_policy != "None" or not view.cluster_queue_active:
         return WaitReason.SUSPENDED, f"ClusterQueue {queue.name} is inactive"
     return None
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kuota.api.base import condition
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
-from kuota.engine.reasons import EvictionReason
+from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import TIME_UP, withdrawn_status
 from .conditions import Conditions, stamp
@@ -63,7 +63,10 @@ def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
         return False
     drained = queue is not None and queue.stop_policy == _DRAIN
     reason = EvictionReason.CLUSTER_QUEUE_STOPPED
-    return _stopped(draft, view, cluster_obstacle(view), reason if drained else None)
+    why = cluster_obstacle(view)
+    if queue is not None and queue.deleting and queue.stop_policy == "None":
+        why = WaitReason.MISCONFIGURED, f"ClusterQueue {queue.name} is being deleted"
+    return _stopped(draft, view, why, reason if drained else None)
 
 
 def pods_late(draft: Draft, view: WorkloadView) -> bool:

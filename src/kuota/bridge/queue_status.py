@@ -18,6 +18,7 @@ from .status import active_condition, flavors_json
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
+_FLAVORS = ("flavorsReservation", "flavorsUsage")
 
 Active = tuple[bool, str, str]
 """Status, reason and message of condition Active."""
@@ -60,7 +61,11 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
     spec = engine.state.local_queues.get(key)
     if spec is None:
         return {}
-    wanted: Json = {"pendingWorkloads": engine.queues.pending_local(key) or 0}
+    wanted: Json = {
+        "pendingWorkloads": engine.queues.pending_local(key) or 0,
+        "reservingWorkloads": 0,
+        "admittedWorkloads": 0,
+    }
     queue = engine.state.queues.get(spec.cluster_queue)
     if queue is not None:
         holding, running = reserved(queue, key), admitted(queue, key)
@@ -71,17 +76,28 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
             "admittedWorkloads": running.workloads,
         }
     if engine.history.ledger is not None:
-        wanted["fairSharing"] = _history(engine.history.ledger, key, obj, stored, now)
+        covered = queue.spec.groups if queue is not None else ()
+        unused = {name: 0 for group in covered for name in group.resources}
+        wanted["fairSharing"] = _history(engine.history.ledger, unused, obj, stored, now)
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     conditions.put("Active", *active_condition(engine.state.local_obstacles(key)))
-    return _changed(stored, wanted, conditions)
+    # Without a ClusterQueue there are no flavors to use, and what was said of them goes.
+    return _changed(stored, wanted, conditions, _FLAVORS)
 
 
-def _history(ledger: Ledger, key: Key, obj: kueue.LocalQueue, stored: Json, now: float) -> Json:
-    """What the queue has used, to be found again after a restart. While that stays as it is, so
-    does the time of it: nobody needs to read that nothing happened.
+def _history(
+    ledger: Ledger,
+    unused: dict[str, int],
+    obj: kueue.LocalQueue,
+    stored: Json,
+    now: float,
+) -> Json:
+    """What the queue has used, to be found again after a restart; `unused` is nothing of every
+    resource that it may use. While that stays as it is, so does the time of it: nobody needs to
+    read that nothing happened.
     """
-    consumed = ledger.consumed(key)
+    key = obj.key
+    consumed = unused | ledger.consumed(key)
     told = obj.status.fair_sharing
     if told is not None and told.admission_fair_sharing_status is not None:
         known = told.admission_fair_sharing_status.consumed_resources or {}
@@ -121,9 +137,13 @@ def _share(node: Node) -> Json:
     return {"weightedShare": share(node).published}
 
 
-def _changed(stored: Json, wanted: Json, conditions: Conditions) -> Json:
-    """Counters that nobody wrote yet count as zero, but a new queue gets all of them at once."""
-    patch = difference(_known(stored, tuple(wanted)), wanted)
+def _changed(
+    stored: Json, wanted: Json, conditions: Conditions, others: tuple[str, ...] = ()
+) -> Json:
+    """Counters that nobody wrote yet count as zero, but a new queue gets all of them at once.
+    Of `others`, what is stored and not wanted goes.
+    """
+    patch = difference(_known(stored, (*wanted, *others)), wanted)
     return patch | {"conditions": conditions.json()} if conditions.changed else patch
 
 

@@ -24,6 +24,7 @@ _FIRST = ("Namespace", "CustomResourceDefinition")
 """Kinds that others need to be there before they can be."""
 
 
+_NO_SUCH_KIND = "could not find the requested resource"
 _BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
 
 
@@ -50,13 +51,18 @@ class Applying:
                 obj, outcome = await self._apply(resource, manifest.object)
             except (ApiError, Refused) as error:
                 failures += 1
-                why = refusal(error) if isinstance(error, ApiError) else str(error)
+                why = await self._reason(error, manifest.object)
                 click.echo(f"Error: {_where(manifest)}: {why}", err=True)
                 continue
             done.append(obj)
             self._tell(resource, obj, outcome, output)
         _dump([tidied(each) for each in done], output)
         return FAILED if failures else 0
+
+    async def _reason(self, error: ApiError | Refused, obj: Json) -> str:
+        if isinstance(error, NotFound) and _NO_SUCH_KIND in error.message:
+            return await absence(self._session, obj["apiVersion"], obj["kind"])
+        return refusal(error) if isinstance(error, ApiError) else str(error)
 
     def _tell(self, resource: Resource, obj: Json, outcome: str, output: str) -> None:
         if output == "name":

@@ -10,7 +10,11 @@ import click
 
 @click.command("backup")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, readable=False),
+    help="Where `kuota up` keeps everything.",
+)
 def command(file: Path, state: Path | None) -> None:
     """Copy all objects of this machine's control plane to FILE, for `kuota restore`.
 
@@ -25,6 +29,8 @@ def command(file: Path, state: Path | None) -> None:
     place = Place(state) if state is not None else default_place()
     try:
         back_up(str(place.store), str(file))
-    except (StoreError, OSError) as error:
+    except StoreError as error:
         raise click.ClickException(f"no backup was made: {error}") from error
+    except OSError as error:
+        raise click.ClickException(f"no backup was made: {file}: {error.strerror}") from error
     click.echo(f"{file}: {file.stat().st_size / 1024:,.0f} KiB")

@@ -3,27 +3,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import click
 import yaml
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     CORE_EVENTS,
     JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
     WORKLOADS,
     Resource,
     key_of,
 )
-from kuota.view.live import age, gets, owner, queue_rows, state, why
+from kuota.view.live import (
+    age,
+    asks,
+    condition,
+    gets,
+    owner,
+    plain,
+    queue_rows,
+    state,
+    way_out,
+    why,
+)
+from kuota.view.plan import State
 
 from . import columns
 from .job_follow import owners
 from .kinds import named
+from .listing import positions
 from .session import Session
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -56,9 +74,11 @@ async def printed(session: Session, resource: Resource, obj: Json) -> None:
         click.echo(f"{name + ':':<13}{value}")
     workload = await _workload(session, resource, obj)
     if workload is not None:
-        _standing(workload, resource != WORKLOADS)
+        await _standing(session, workload, resource != WORKLOADS)
     if resource == CLUSTER_QUEUES:
         _quotas(obj)
+    if resource == NODES:
+        await _room(session, obj)
     for field in obj:
         if field not in ("apiVersion", "kind", "metadata", "status"):
             _section(field.capitalize(), obj[field])
@@ -108,17 +128,79 @@ async def _workload(session: Session, resource: Resource, obj: Json) -> Json | N
     return mine[-1] if mine else None
 
 
-def _standing(workload: Json, of_job: bool) -> None:
-    """Where a workload stands, and why it does not run."""
-    if of_job:
-        click.echo(f"{'Workload:':<13}{workload['metadata']['name']}")
-    click.echo(f"{'Queue:':<13}{(workload.get('spec') or {}).get('queueName') or '(none)'}")
-    click.echo(f"{'State:':<13}{state(workload)}")
-    given, reason = gets(workload), why(workload)
-    if given:
-        click.echo(f"{'Gets:':<13}{given}")
-    if reason:
-        click.echo(f"{'Why:':<13}{reason}")
+async def _standing(session: Session, workload: Json, of_job: bool) -> None:
+    """Where a workload stands, why it does not run, and what would help."""
+    queue = await _cluster_queue(session, workload)
+    spec = workload.get("spec") or {}
+    waits = state(workload) in (State.WAITING, State.PREEMPTED)
+    lines = [
+        ("Workload", workload["metadata"]["name"] if of_job else ""),
+        ("Queue", _queue_words(spec, queue)),
+        ("Priority", _priority(spec)),
+        ("Asks for", "" if gets(workload) else asks(workload)),
+        ("State", _state_words(workload)),
+        ("Position", await _position(session, workload, queue) if waits else ""),
+        ("Gets", gets(workload)),
+        ("Why", await _why(session, workload, queue)),
+        ("Way out", way_out(workload)),
+    ]
+    for name, value in lines:
+        if value:
+            click.echo(f"{name + ':':<13}{value}")
+
+
+async def _cluster_queue(session: Session, workload: Json) -> Json | None:
+    """The ClusterQueue that decides on the workload, None if there is none or it cannot be seen."""
+    admission = (workload.get("status") or {}).get("admission") or {}
+    name = str(admission.get("clusterQueue") or "")
+    local = str((workload.get("spec") or {}).get("queueName") or "")
+    try:
+        if not name and local:
+            key = Key(key_of(workload).namespace, local)
+            found = await session.client.get(LOCAL_QUEUES, key)
+            name = str(found["spec"].get("clusterQueue") or "")
+        return await session.client.get(CLUSTER_QUEUES, Key("", name)) if name else None
+    except ApiError:
+        return None
+
+
+def _queue_words(spec: Json, queue: Json | None) -> str:
+    local = str(spec.get("queueName") or "(none)")
+    return f"{local}, of ClusterQueue {queue['metadata']['name']}" if queue else local
+
+
+def _priority(spec: Json) -> str:
+    named = (spec.get("priorityClassRef") or {}).get("name")
+    amount = str(spec.get("priority") or 0)
+    return f"{amount} ({named})" if named else amount
+
+
+def _state_words(workload: Json) -> str:
+    failed = (condition(workload, "Finished") or {}).get("reason") == "Failed"
+    now = state(workload)
+    return f"{now}, failed" if failed and now is State.FINISHED else str(now)
+
+
+async def _position(session: Session, workload: Json, queue: Json | None) -> str:
+    if queue is None:
+        return ""
+    places = await positions(session, [queue["metadata"]["name"]])
+    key = key_of(workload)
+    place = places.get((key.namespace, key.name), "")
+    return f"{place} of {len(places)} that wait" if place else ""
+
+
+async def _why(session: Session, workload: Json, queue: Json | None) -> str:
+    """The workload's own words, and its queue's where that admits nothing."""
+    words = why(workload)
+    if "UID" in words:
+        with suppress(ApiError):
+            listed = await session.client.list(WORKLOADS, key_of(workload).namespace)
+            words = plain(words, listed.items)
+    inactive = queue_rows([queue])[0].inactive if queue is not None else ""
+    if queue is None or not inactive or state(workload) not in (State.WAITING, State.PREEMPTED):
+        return words
+    return f"{words}. ClusterQueue {queue['metadata']['name']}: {inactive}"
 
 
 def _quotas(queue: Json) -> None:
@@ -133,6 +215,39 @@ def _quotas(queue: Json) -> None:
             for each in row.quotas
         ]
         columns.show(header, cells)
+
+
+async def _room(session: Session, node: Json) -> None:
+    """What the node offers, what its pods have taken of that, and what is free."""
+    from kuota.api.resources import nanos
+    from kuota.runner.binding import placed
+
+    try:
+        here = f"spec.nodeName={node['metadata']['name']}"
+        listed = await session.client.list(PODS, field_selector=here)
+    except ApiError:
+        return
+    ended = ("Succeeded", "Failed")
+    pods = [each for each in listed.items if (each.get("status") or {}).get("phase") not in ended]
+    offered = nanos((node.get("status") or {}).get("allocatable") or {})
+    taken: Counter[str] = Counter()
+    for each in pods:
+        taken.update(placed(each).requests)
+    click.echo("Room:")
+    rows = [
+        [f"  {name}", *(_amount(each, name) for each in (all_, taken[name], all_ - taken[name]))]
+        for name, all_ in sorted(offered.items())
+    ]
+    columns.show(("  RESOURCE", "OFFERED", "TAKEN", "FREE"), rows)
+    if pods:
+        names = [f"{key_of(each).namespace}/{key_of(each).name}" for each in pods]
+        click.echo(f"{'Pods:':<13}{', '.join(names)}")
+
+
+def _amount(nano: int, resource: str) -> str:
+    from kuota.api.quantity import canonical, is_size
+
+    return f"{nano / 10**9 / 2**30:.1f}Gi" if nano and is_size(resource) else canonical(nano)
 
 
 def _section(title: str, value: object) -> None:

@@ -15,7 +15,11 @@ PATIENCE_S = 30.0
 
 
 @click.command("down")
-@click.option("--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, readable=False),
+    help="Where `kuota up` keeps everything.",
+)
 @click.option("--kill", is_flag=True, help="End running work too.")
 def command(state: Path | None, kill: bool) -> None:
     """End the control plane of this machine.
@@ -32,6 +36,8 @@ def command(state: Path | None, kill: bool) -> None:
     else:
         _stop(place, running)
     if kill:
+        if running is not None:
+            click.echo("Kuota has stopped.")
         import asyncio
 
         from kuota.runner.ending import end_all

@@ -21,7 +21,7 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
-from kuota.view.live import age, condition, execution, gets, holds, owner, state, why
+from kuota.view.live import age, condition, execution, gets, holds, owner, plain, state, why
 from kuota.view.plan import State
 
 from . import columns, output
@@ -81,7 +81,8 @@ def show(listed: Listed, form: str) -> None:
         click.echo(f"No {listed.resource.plural} found{inside}.", err=True)
     elif form == "wide":
         more, cells = _WIDE[listed.resource]
-        rows = [[*row, *cells(each)] for row, each in zip(listed.rows, listed.items, strict=True)]
+        pairs = zip(listed.rows, listed.items, strict=True)
+        rows = [[*row, *(plain(cell, listed.items) for cell in cells(each))] for row, each in pairs]
         columns.show((*listed.header, *more), rows)
     else:
         columns.show(listed.header, listed.rows)
@@ -163,7 +164,7 @@ async def workloads(
 
     items = [each for each in found.items if only.wants(each, queue_of(each), status(each))]
     waiting = {queue_of(each) for each in items if status(each) == _PENDING} - {""}
-    places = await _positions(session, sorted(waiting))
+    places = await positions(session, sorted(waiting))
 
     def row(workload: Json, now: datetime) -> list[str]:
         kind, name = owner(workload)
@@ -200,7 +201,7 @@ def status(workload: Json) -> str:
             return _PENDING
 
 
-async def _positions(session: Session, queues: Sequence[str]) -> dict[tuple[str, str], str]:
+async def positions(session: Session, queues: Sequence[str]) -> dict[tuple[str, str], str]:
     """Places in the ClusterQueues, from 1; none where the server does not tell."""
     places: dict[tuple[str, str], str] = {}
     for queue in queues:

@@ -36,7 +36,8 @@ STYLES = {
     State.DEACTIVATED: "dim",
     State.FINISHED: "dim",
 }
-_WIDTH = 120
+_BOUNDLESS = 10_000
+_NARROW = 100
 _TICK_S = 1.0
 _CALM_S = 0.1
 """Changes come in bursts; drawing them one by one would only flicker."""
@@ -56,13 +57,15 @@ class LiveView:
     async def print_once(self) -> None:
         queues = await self._session.client.list(CLUSTER_QUEUES)
         workloads = await self._session.client.list(WORKLOADS, self._where)
+        seen = sys.stdout.isatty()
         console = Console(
-            width=None if sys.stdout.isatty() else _WIDTH,
-            color_system="auto" if sys.stdout.isatty() else None,
+            width=None if seen else _BOUNDLESS,
+            color_system="auto" if seen else None,
             highlight=False,
         )
         with console.capture() as captured:
-            console.print(self._drawn(queues.items, workloads.items, None))
+            width = console.width if seen else None
+            console.print(self._drawn(queues.items, workloads.items, None, width))
         for line in captured.get().splitlines():
             click.echo(line.rstrip())
 
@@ -92,13 +95,19 @@ class LiveView:
         error = self._queues.error or self._workloads.error
         if error is None and not self._workloads.synced.is_set():
             return Text("asking the server ...", style="dim")
-        body = self._drawn(self._queues.values(), self._workloads.values(), console.height)
+        queues, workloads = self._queues.values(), self._workloads.values()
+        body = self._drawn(queues, workloads, console.height, console.width)
         last = f"the server does not answer: {error}" if error else "q: quit"
         return Group(body, "", Text(last, style="red" if error else "dim"))
 
     def _drawn(
-        self, queues: Iterable[Json], workloads: Iterable[Json], height: int | None
+        self,
+        queues: Iterable[Json],
+        workloads: Iterable[Json],
+        height: int | None,
+        width: int | None,
     ) -> RenderableType:
+        """The picture; without a height or a width there is room for everything."""
         now = datetime.now(UTC)
         quota = queue_rows(queues)
         rows = workload_rows(workloads, now)
@@ -111,16 +120,18 @@ class LiveView:
         words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
         noun = "workload" if len(rows) == 1 else "workloads"
         title = Text(f"{len(rows)} {noun}: {words}" if rows else "no workloads", style="bold")
-        return Group(title, "", _queue_table(quota), "", _workload_table(shown, room))
+        return Group(title, "", _queue_table(quota, width), "", _workload_table(shown, room, width))
 
 
-def _table(*header: str, right: tuple[str, ...] = ()) -> Table:
+def _table(*header: str, width: int | None, right: tuple[str, ...] = ()) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
         header_style="dim",
         show_edge=False,
+        # Else the last column, which may be long, would take the room of the others.
+        expand=width is not None,
     )
     for each in header:
         last = each == header[-1]
@@ -134,9 +145,10 @@ def _table(*header: str, right: tuple[str, ...] = ()) -> Table:
     return table
 
 
-def _queue_table(rows: Iterable[LiveQueue]) -> Table:
+def _queue_table(rows: Iterable[LiveQueue], width: int | None) -> Table:
     numbers = ("NOMINAL", "USED", "BORROWED", "WAITING", "RUNNING")
-    table = _table("COHORT", "QUEUE", "FLAVOR", "RESOURCE", *numbers, "", right=numbers)
+    words = ("COHORT", "QUEUE", "FLAVOR", "RESOURCE")
+    table = _table(*words, *numbers, "", width=width, right=numbers)
     cohort: str | None = None
     for row in rows:
         for index, quota in enumerate(row.quotas or [None]):
@@ -158,19 +170,18 @@ def _queue_table(rows: Iterable[LiveQueue]) -> Table:
     return table
 
 
-def _workload_table(rows: list[LiveWorkload], room: int | None) -> Table:
-    table = _table(
-        *("WORKLOAD", "STATE", "QUEUE", "PRIORITY", "PODS", "AGE", "GETS, OR WHY NOT"),
-        right=("PRIORITY", "PODS", "AGE"),
-    )
+def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | None) -> Table:
+    """A line for each that there is room for. A narrow screen has none for lesser numbers."""
+    numbers = () if width is not None and width < _NARROW else ("PRIORITY", "PODS")
+    words = ("WORKLOAD", "STATE", "QUEUE", *numbers, "AGE", "GETS, OR WHY NOT")
+    table = _table(*words, width=width, right=(*numbers, "AGE"))
     for row in rows[:room]:
         waiting = row.state is not State.ADMITTED
         table.add_row(
             row.name,
             Text(str(row.state), style=STYLES.get(row.state, "")),
             row.cluster_queue or f"({row.queue})",
-            str(row.priority),
-            str(row.pods),
+            *((str(row.priority), str(row.pods)) if numbers else ()),
             row.age,
             " ".join((row.why if waiting else row.gets or row.why).split()),
         )

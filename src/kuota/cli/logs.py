@@ -66,7 +66,7 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
     from kuota.kube.errors import BadRequest, NotFound
     from kuota.kube.resources import PODS
 
-    from .log_lines import Copying, until_begun
+    from .log_lines import Copying, begun, until_begun
 
     key = session.key(PODS, name)
     try:
@@ -75,7 +75,8 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
         raise Failed(error.message + await _meant(session, name)) from None
     copying = Copying(session, key, options)
     try:
-        if options.follow:
+        if options.follow and not begun(pod, options.container):
+            click.echo(f"waiting for pod {name} to start{_because(pod)}", err=True)
             pod = await until_begun(session, pod, options.container)
         await copying.run()
     except BadRequest as error:
@@ -97,11 +98,16 @@ async def _meant(session: Session, name: str) -> str:
     return f"; it is a Job: kuota logs job/{name}"
 
 
-def _with_why(message: str, pod: Json) -> str:
+def _because(pod: Json) -> str:
     from kuota.view.live import pod_why
 
     reason = pod_why(pod)
-    return f"{message}: {reason}" if reason and reason not in message else message
+    return f": {reason}" if reason else ""
+
+
+def _with_why(message: str, pod: Json) -> str:
+    reason = _because(pod)
+    return message if reason.removeprefix(": ") in message else f"{message}{reason}"
 
 
 def _tell_silence(pod: Json, options: LogOptions) -> None:

@@ -10,7 +10,11 @@ import click
 
 @click.command("restore")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, readable=False),
+    help="Where `kuota up` keeps everything.",
+)
 def command(file: Path, state: Path | None) -> None:
     """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
 
@@ -30,9 +34,9 @@ def command(file: Path, state: Path | None) -> None:
         raise click.ClickException(
             f"it runs from {place.root} (pid {running.pid}): end it with `kuota down` first"
         )
-    place.prepare()
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     try:
+        place.prepare()
         old = restore(str(file), str(place.store), stamp)
     except (StoreError, OSError) as error:
         raise click.ClickException(f"nothing was restored: {error}") from error

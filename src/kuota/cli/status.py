@@ -10,7 +10,11 @@ import click
 
 
 @click.command("status")
-@click.option("--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything.")
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, readable=False),
+    help="Where `kuota up` keeps everything.",
+)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
 def command(state: Path | None, output: str) -> None:
     """Whether the control plane of this machine runs, and where. Exit status 3 if it does not."""

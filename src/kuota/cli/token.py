@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from kuota.up.place import Place
 
 _STATE = click.option(
-    "--state", type=click.Path(path_type=Path), help="Where `kuota up` keeps everything."
+    "--state",
+    type=click.Path(path_type=Path, readable=False),
+    help="Where `kuota up` keeps everything.",
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -121,8 +123,8 @@ def _tokens(place: Place) -> TokenFile:
     from kuota.server.token_file import TokenFile
     from kuota.server.tokens import TokenError, admin_token
 
-    place.prepare()
     try:
+        place.prepare()
         admin_token(place.tokens)
         return TokenFile(place.tokens)
     except PermissionError:

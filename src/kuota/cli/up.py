@@ -26,7 +26,9 @@ _LAST_LINES = 20
 
 
 @click.command("up")
-@click.option("--state", type=click.Path(path_type=Path), help="Where to keep everything.")
+@click.option(
+    "--state", type=click.Path(path_type=Path, readable=False), help="Where to keep everything."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -39,7 +39,7 @@ class Observer(Protocol):
         """A Workload is no longer as it was. Without `old` it is new, or new to us."""
 
     def removed(self, kind: str, key: Key) -> None:
-        """A ClusterQueue or LocalQueue is gone."""
+        """The object of a queue or cohort is gone."""
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """A Workload was made, so long after its job."""
@@ -80,6 +80,7 @@ def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) 
     world.workloads.observe(news.changed)
     world.cluster_queues.observe(partial(news.kept, kinds.CLUSTER_QUEUES))
     world.local_queues.observe(partial(news.kept, kinds.LOCAL_QUEUES))
+    world.cohorts.observe(partial(news.kept, kinds.COHORTS))
     news.live = True
     driver.cycled = observer.cycle
 

@@ -87,7 +87,7 @@ class Metrics:
             self._changes.seen(old, new, now)
 
     def removed(self, kind: str, key: Key) -> None:
-        """Forget a queue: one that gets its name begins anew, whether or not anybody asked."""
+        """Forget a queue or cohort: what gets its name begins anew, asked or not in between."""
         self._series.keep(lambda metric, labels: owner_of(metric, labels) != (kind, key))
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:

@@ -43,7 +43,10 @@ def run_as(pod: Json, container: Json, policy: RunAsPolicy) -> RunAs:
         uid = policy.fallback_uid
     if uid is None and not policy.allow_root:
         raise LaunchError(
-            _FAULT, f"the pod names no user in {RUN_AS}, and may not run as root", permanent=True
+            _FAULT,
+            f"the pod names no user in {RUN_AS}, and may not run as root; "
+            "start `kuota up` with --run-as USER, or with --allow-root",
+            permanent=True,
         )
     if uid in (None, 0) and policy.allow_root and isinstance(asked, int):
         uid = asked  # root may become anyone

@@ -104,6 +104,9 @@ def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
             yield unsupported(
                 f"{path}.podFailurePolicy.rules[{at}].action", rule.get("action"), actions
             )
+        if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
+            message = "needs either onExitCodes or onPodConditions"
+            yield wrong(f"{path}.podFailurePolicy.rules[{at}]", rule, message)
 
 
 def job_update_faults(new: Json, old: Json) -> Iterator[FieldError]:

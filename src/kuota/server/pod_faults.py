@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,17 @@ from .columns import dig, listed, mapped
 _RESTART = ("Always", "OnFailure", "Never")
 _OPERATORS = ("", "Equal", "Exists", "Gt", "Lt")
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_STRENGTHS = ("required", "preferred")
+_SELECTION = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD = re.compile(
+    r"metadata\.(name|namespace|uid|(labels|annotations)\['[^']+'\])"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|podIP)s?"
+)
+_NO_FIELD = (
+    "is no field that a variable can have; there are metadata.name, .namespace, .uid, "
+    ".labels['KEY'] and .annotations['KEY'], spec.nodeName and .serviceAccountName, "
+    "status.hostIP and .podIP"
+)
 _FREE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations")
 _FREE_WHILE_GATED = ("schedulingGates", "nodeSelector", "affinity")
 
@@ -60,6 +72,7 @@ def spec_faults(
     for at, toleration in enumerate(listed(spec.get("tolerations"))):
         yield from _toleration_faults(toleration, f"{path}.tolerations[{at}]")
     yield from label_faults(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    yield from _node_affinity_faults(spec, path)
     if (dig(spec, "terminationGracePeriodSeconds") or 0) < 0:
         value = spec["terminationGracePeriodSeconds"]
         yield wrong(f"{path}.terminationGracePeriodSeconds", value, "must be 0 or more")
@@ -81,6 +94,9 @@ def _container_faults(container: Json, path: str, seen: set[str]) -> Iterator[Fi
     for at, variable in enumerate(listed(container.get("env"))):
         if not variable.get("name"):
             yield required(f"{path}.env[{at}].name")
+        field = dig(variable, "valueFrom", "fieldRef", "fieldPath")
+        if field is not None and not _FIELD.fullmatch(str(field)):
+            yield wrong(f"{path}.env[{at}].valueFrom.fieldRef.fieldPath", field, _NO_FIELD)
     yield from _resource_faults(mapped(container.get("resources")), f"{path}.resources")
 
 
@@ -115,6 +131,27 @@ def _volume_faults(spec: Json, path: str) -> Iterator[FieldError]:
                         message="no volume of that name",
                         value=mount.get("name"),
                     )
+
+
+def _node_affinity_faults(spec: Json, path: str) -> Iterator[FieldError]:
+    """Operators that nobody knows would match no node, and the pod would wait for ever."""
+    affinity = mapped(dig(spec, "affinity", "nodeAffinity"))
+    hard, soft = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in _STRENGTHS)
+    under = f"{path}.affinity.nodeAffinity"
+    terms = [
+        (f"{under}.{hard}.nodeSelectorTerms[{at}]", each)
+        for at, each in enumerate(listed(dig(affinity, hard, "nodeSelectorTerms")))
+    ]
+    terms += [
+        (f"{under}.{soft}[{at}].preference", mapped(each.get("preference")))
+        for at, each in enumerate(listed(affinity.get(soft)))
+    ]
+    for where, term in terms:
+        for field in ("matchExpressions", "matchFields"):
+            for at, each in enumerate(listed(term.get(field))):
+                if each.get("operator") not in _SELECTION:
+                    place = f"{where}.{field}[{at}].operator"
+                    yield unsupported(place, each.get("operator"), _SELECTION)
 
 
 def _toleration_faults(toleration: Json, path: str) -> Iterator[FieldError]:

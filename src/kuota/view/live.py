@@ -7,6 +7,7 @@ guessed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -15,6 +16,15 @@ from kuota.api.quantity import QuantityError, text, units
 
 from .plan import Row, State
 
+_PREEMPTOR = re.compile(
+    r"a workload \(UID: (?P<uid>[^,)]*)[^)]*\)(?P<why>[^;]*)(?:; preemptor path: .*)?"
+)
+_POD_SET = re.compile(r"^pod set \S+ got no flavor: ")
+"""Says nothing of a workload that has one pod set."""
+_WAYS_OUT = {
+    "ExceedsMaxQuota": "ask for less, or have the quota raised: as it is, this never starts",
+    "NoMatchingFlavor": "ask for what `kuota describe cq` shows, or have it offered there",
+}
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -102,7 +112,40 @@ def why(workload: Json) -> str:
         case State.PREEMPTED:
             return _message(workload, "Evicted")
         case _:
-            return _message(workload, "QuotaReserved") or "its turn has not come yet"
+            words = _message(workload, "QuotaReserved") or "its turn has not come yet"
+            only = len((workload.get("spec") or {}).get("podSets") or ()) == 1
+            return _POD_SET.sub("", words) if only else words
+
+
+def plain(words: str, workloads: Iterable[Json]) -> str:
+    """The words with the job's name for the uid of whoever took the room, where it is known."""
+    found = _PREEMPTOR.search(words)
+    if found is None:
+        return words
+    for each in workloads:
+        if each["metadata"].get("uid") == found["uid"]:
+            kind, name = owner(each)
+            who = f"{kind} {name}" if name else f"Workload {each['metadata']['name']}"
+            there = f"{who} in namespace {each['metadata'].get('namespace')}"
+            return f"{words[: found.start()]}{there}{found['why']}"
+    return words
+
+
+def way_out(workload: Json) -> str:
+    """What would help a workload that waits in vain; "" where waiting does."""
+    found = condition(workload, "QuotaReserved") or {}
+    if state(workload) is State.DEACTIVATED:
+        return f"let it queue again: kuota resume workload {workload['metadata']['name']}"
+    return _WAYS_OUT.get(str(found.get("reason")), "") if found.get("status") == "False" else ""
+
+
+def asks(workload: Json) -> str:
+    """What all its pods together ask for: "4 cpu and 2 nvidia.com/gpu"."""
+    total: dict[str, int] = {}
+    for pods in (workload.get("status") or {}).get("resourceRequests") or ():
+        for name, quantity in (pods.get("resources") or {}).items():
+            total[name] = total.get(name, 0) + _units(quantity, name)
+    return " and ".join(f"{text(amount, name)} {name}" for name, amount in sorted(total.items()))
 
 
 def _message(obj: Json, kind: str) -> str:
@@ -181,8 +224,9 @@ def _units(quantity: object, resource: str) -> int:
 def workload_rows(workloads: Iterable[Json], now: datetime) -> list[LiveWorkload]:
     """Those that run, those that wait by priority and age, then the rest."""
     rank = {State.ADMITTED: 0, State.RESERVED: 1, State.FINISHED: 4, State.DEACTIVATED: 3}
+    known = list(workloads)
     ordered = sorted(
-        workloads,
+        known,
         key=lambda each: (
             rank.get(state(each), 2),
             -int((each.get("spec") or {}).get("priority") or 0),
@@ -190,10 +234,10 @@ def workload_rows(workloads: Iterable[Json], now: datetime) -> list[LiveWorkload
             str(each["metadata"].get("name")),
         ),
     )
-    return [_workload_row(each, now) for each in ordered]
+    return [_workload_row(each, now, known) for each in ordered]
 
 
-def _workload_row(workload: Json, now: datetime) -> LiveWorkload:
+def _workload_row(workload: Json, now: datetime, known: Iterable[Json]) -> LiveWorkload:
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     kind, name = owner(workload)
     admission = (workload.get("status") or {}).get("admission") or {}
@@ -207,7 +251,7 @@ def _workload_row(workload: Json, now: datetime) -> LiveWorkload:
         priority=int(spec.get("priority") or 0),
         pods=sum(int(each.get("count") or 0) for each in spec.get("podSets") or ()),
         gets=gets(workload),
-        why=why(workload),
+        why=plain(why(workload), known),
         age=age(metadata.get("creationTimestamp"), now),
     )
 

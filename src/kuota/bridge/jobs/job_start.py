@@ -29,7 +29,7 @@ from kuota.api.rules.job import EQUAL_COMPLETIONS, MIN_PARALLELISM
 from kuota.api.rules.job_common import STOPPING
 from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX, annotation
 from kuota.api.rules.report import child, elements, integer, mapping, truth
-from kuota.api.workload import Workload
+from kuota.api.workload import PodSet, Workload
 
 POD_SET_LABEL = f"{PREFIX}podset"
 LOCAL_QUEUE_LABEL = f"{PREFIX}local-queue-name"
@@ -50,16 +50,27 @@ def injections(
     Raises FlavorMissing, and MergeConflict where two checks disagree.
     """
     admission = obj.status.admission
-    sets = {each.name: each for each in obj.spec.pod_sets or ()}
     topology = gates.on(Gate.TopologyAwareScheduling)
     found = []
-    for each in (admission.pod_set_assignments if admission is not None else None) or ():
-        added = injection(each, sets[each.name], flavors, topology=topology)
+    assigned = (admission.pod_set_assignments if admission is not None else None) or ()
+    for at, each in enumerate(assigned):
+        added = injection(each, _pod_set(obj, each.name, at), flavors, topology=topology)
         if topology:
             named = {**(added.annotations or {}), WORKLOAD_ANNOTATION: obj.metadata.name}
             added = msgspec.structs.replace(added, annotations=named)
         found.append(_updated(_labelled(added, obj, gates), obj))
     return found
+
+
+def _pod_set(obj: Workload, name: str, at: int) -> PodSet:
+    """The pod set that an assignment is for: by its name or, where others wrote one that no pod set
+    has, by its place. Raises MergeConflict.
+    """
+    sets = obj.spec.pod_sets or []
+    named = next((each for each in sets if each.name == name), None)
+    if named is None and at >= len(sets):
+        raise MergeConflict(f"the admission is for a pod set {name!r}, which there is not")
+    return named or sets[at]
 
 
 def _labelled(added: Injection, obj: Workload, gates: Gates) -> Injection:
