@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kuota.api import kueue
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.api.quantity import canonical, parse
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share

@@ -67,21 +67,31 @@ def serve() -> None:
     """Fork a shim for each request at standard input, a socket, until it is closed.
 
     A request is one byte and four descriptors: plan, errors, ready, lock; the answer is one byte
-    and the shim's pidfd. Forking costs a tenth of starting another interpreter.
+    and the shim's pidfd. Forking costs a tenth of starting another interpreter. A runner that was
+    killed leaves an answer unread, and its end then shows as an error.
     """
     line = socket.socket(fileno=0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for shims here
-    while True:
-        request, fds, _, _ = socket.recv_fds(line, 1, 4)
-        if not request:
-            return
-        pid = os.fork()
-        if pid == 0:
-            _become_shim(*fds)
-        pidfd = os.pidfd_open(pid)
-        socket.send_fds(line, [b"p"], [pidfd])
-        for fd in (*fds, pidfd):
-            os.close(fd)
+    try:
+        while _served(line):
+            pass
+    except ConnectionError:
+        return
+
+
+def _served(line: socket.socket) -> bool:
+    """Answer the next request; false when there will be none."""
+    request, fds, _, _ = socket.recv_fds(line, 1, 4)
+    if not request:
+        return False
+    pid = os.fork()
+    if pid == 0:
+        _become_shim(*fds)
+    pidfd = os.pidfd_open(pid)
+    socket.send_fds(line, [b"p"], [pidfd])
+    for fd in (*fds, pidfd):
+        os.close(fd)
+    return True
 
 
 def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
