@@ -182,6 +182,7 @@ def _serve(place: Place, wishes: Wishes) -> None:
     import asyncio
     import signal
 
+    from kuota import loop
     from kuota.runner.nodes import NodesError
     from kuota.server.store_errors import StoreError
     from kuota.server.tokens import TokenError
@@ -193,16 +194,15 @@ def _serve(place: Place, wishes: Wishes) -> None:
 
     async def serve() -> None:
         task = asyncio.ensure_future(Installation(place, wishes).run(ready))
-        loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, task.cancel)
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         try:
             await task
         except asyncio.CancelledError:
             click.echo("Kuota has stopped. Running work goes on.")
 
     try:
-        asyncio.run(serve())
+        loop.run(serve())
     except (OSError, StoreError, TokenError, NodesError) as error:
         raise click.ClickException(_failure(error, place, wishes)) from error
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def instant(text: str | None) -> float | None:
@@ -19,4 +20,9 @@ def instant(text: str | None) -> float | None:
 
 def time_text(moment: float) -> str:
     """The moment as `metav1.Time`: whole seconds, in UTC."""
-    return datetime.fromtimestamp(int(moment), UTC).isoformat()[:19] + "Z"
+    return _text(int(moment))
+
+
+@lru_cache(256)
+def _text(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19] + "Z"
