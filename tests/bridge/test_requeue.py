@@ -134,8 +134,3 @@ def test_an_eviction_is_counted_for_the_queue_that_had_it() -> None:
     found = eviction_end(reserved(), new, NOON + 10)
     assert found is not None
     assert (found.cluster_queue, found.took_s) == ("gpus", 0)
-
-
-def test_a_short_wait_does_not_end_with_the_second_that_it_began_in() -> None:
-    found = backed_off(None, Backoff(base=1, cap=3600), NOON + 0.95)
-    assert after(2) == found.requeue_at

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from math import ceil
 
 from kuota.api.backoff import Backoff
 from kuota.api.workload import AdmissionCheckState, RequeueState
@@ -43,9 +42,8 @@ def backed_off(
 ) -> RequeueState:
     """The state after one more failed start: the wait doubles with each.
 
-    `jitter` is a part of the wait that is added to it, for the caller to draw. An instant has whole
-    seconds, and a short wait must not end at once for that: it is the next one.
+    `jitter` is a part of the wait that is added to it, for the caller to draw.
     """
     tries = ((state.count if state is not None else None) or 0) + 1
-    until = stamp(ceil(now + backoff_s.wait(tries) * (1 + jitter)))
+    until = stamp(now + backoff_s.wait(tries) * (1 + jitter))
     return delayed(state, until, counted=True)
