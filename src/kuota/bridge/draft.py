@@ -17,13 +17,15 @@ class Pass(Struct):
     """What a pass wants written, in this order, and when to look again without being asked.
 
     `fault` says why the pass came to nothing; it is tried again later. `courtesy` is true of
-    effects that only say once more why a Workload waits: they may come late, or never.
+    effects that only say once more why a Workload waits: they may come late, or never. `unsaid` is
+    a Workload about which a brief pass left something out.
     """
 
     effects: tuple[Effect, ...] = ()
     again_s: float | None = None
     fault: str = ""
     courtesy: bool = False
+    unsaid: Key | None = None
 
 
 class Seen(Struct):

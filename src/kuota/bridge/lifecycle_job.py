@@ -157,6 +157,10 @@ def readiness_told(turn: Turn) -> bool:
     said = (before.status == "True", before.reason) if before is not None else None
     if said == (status, reason):
         return False
+    if turn.view.brief and said is None and not status:
+        # Without the condition all goes as with this one, so it can wait for a quiet moment.
+        turn.unsaid = seen.key
+        return False
     conditions.put("PodsReady", status, reason, message)
     draft.put(conditions)
     turn.take(draft)

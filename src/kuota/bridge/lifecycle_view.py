@@ -152,11 +152,12 @@ class JobView(Struct):
 
     `workloads` are those it controls, by name; `prebuilt` is the one it names itself, if any, and
     `namespace` the labels of its namespace, None if there is no such namespace. `nesting` says why
-    the owners above it cannot be told.
+    the owners above it cannot be told. A `brief` pass leaves out what is only a courtesy.
     """
 
     key: Key
     job: Json | None = None
+    brief: bool = False
     workloads: tuple[Seen, ...] = ()
     prebuilt: Seen | None = None
     namespace: Mapping[str, str] | None = None

@@ -28,6 +28,10 @@ STALE_S = 60.0
 """After this long the same reason may be told again in newer words."""
 MOST_REMEMBERED = 16_384
 
+WAITING = "waiting"
+READINESS = "readiness"
+"""What is told: of each topic only the newest."""
+
 Tell = Callable[[Key], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
@@ -39,7 +43,7 @@ class Notices:
     def __init__(self, clock: Clock, busy: Callable[[], bool]) -> None:
         self._clock = clock
         self._busy = busy
-        self._wanted: OrderedDict[Key, Tell] = OrderedDict()
+        self._wanted: OrderedDict[tuple[Key, str], Tell] = OrderedDict()
         self._wake = asyncio.Event()
         self._closed = False
 
@@ -48,10 +52,10 @@ class Notices:
         """Whether there are so many to be told that it must be done in few words."""
         return len(self._wanted) > CROWD
 
-    def want(self, key: Key, tell: Tell) -> None:
+    def want(self, key: Key, tell: Tell, topic: str = WAITING) -> None:
         """Have the Workload told, some time. `tell` looks up then what there is to say."""
         if not self._closed:
-            self._wanted[key] = tell
+            self._wanted[key, topic] = tell
             self._wake.set()
 
     def close(self) -> None:
@@ -59,9 +63,9 @@ class Notices:
         self._closed = True
         self._wanted.clear()
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: Key, topic: str = WAITING) -> None:
         """There is nothing to tell any more."""
-        self._wanted.pop(key, None)
+        self._wanted.pop((key, topic), None)
 
     async def run(self) -> None:
         """Tell until cancelled."""
@@ -70,7 +74,8 @@ class Notices:
             while self._wanted:
                 await self._moment()
                 if self._wanted:
-                    await self._one(*self._wanted.popitem(last=False))
+                    (key, _), tell = self._wanted.popitem(last=False)
+                    await self._one(key, tell)
             await self._wake.wait()
 
     async def _moment(self) -> None:

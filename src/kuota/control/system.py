@@ -148,7 +148,9 @@ class System:
         world, sender, clock, watched = self.world, self.sender, self.clock, self.watched
         found: list[Coroutine[Any, Any, None]] = []
         if Part.JOBS in self.parts:
-            found.append(self._serve_jobs(JobReconciler(world, sender, clock, self.rules)))
+            notices = self.driver.notices if Part.SCHEDULER in self.parts else None
+            jobs = JobReconciler(world, sender, clock, self.rules, notices)
+            found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
             notices, words = self.driver.notices, self.driver.words
             workloads = WorkloadReconciler(

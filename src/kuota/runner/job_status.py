@@ -30,6 +30,13 @@ def running_status(
     return status
 
 
+def suspended_status(now: float) -> Json:
+    """The status of a Job that is new, and suspended."""
+    status: Json = {"ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
+    _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
+    return status
+
+
 def final_status(
     job: JobView, count: Tally, pods: Sequence[PodView], target: Target, now: float
 ) -> Json:

@@ -30,7 +30,14 @@ def field(name: str) -> str:
 
 def keyed(keys: dict[str, Any]) -> str:
     """The path element of the list item with these keys."""
+    if all(type(value) is str for value in keys.values()):
+        return _keyed(tuple(keys.items()))
     return f"k:{_json(keys)}"
+
+
+@lru_cache(1024)
+def _keyed(keys: tuple[tuple[str, str], ...]) -> str:
+    return f"k:{_json(dict(keys))}"
 
 
 def valued(value: Any) -> str:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from time import time
+
 from kuota.api.base import Json, Key
 from kuota.api.faults import Invalid
 from kuota.api.rules.job import job_faults
 from kuota.bridge.jobs.job_arrival import Arrival, arrived
 from kuota.bridge.lifecycle_view import Rules
+from kuota.runner.job_status import suspended_status
 from kuota.server.admission import Hook, Review
 from kuota.server.store import Store
 
@@ -28,6 +31,9 @@ def job_hook(store: Store, rules: Rules) -> Hook:
         job = review.object
         if review.old is None:
             job = arrived(job, _arrival(store, job, namespace, queue, rules))
+            if job["spec"].get("suspend"):
+                # What the Job controller would write first of all, and is spared.
+                job = job | {"status": suspended_status(time())}
         faults = job_faults(job, review.old, rules.gates, default_queue=queue)
         if faults:
             raise Invalid(faults)
