@@ -84,12 +84,17 @@ def _served(line: socket.socket) -> bool:
     request, fds, _, _ = socket.recv_fds(line, 1, 4)
     if not request:
         return False
+    gate_read, gate = os.pipe()
     pid = os.fork()
     if pid == 0:
+        os.close(gate)
+        os.read(gate_read, 1)  # nobody waits for a shim: one that ended now would leave no pidfd
+        os.close(gate_read)
         _become_shim(*fds)
     pidfd = os.pidfd_open(pid)
+    os.close(gate)
     socket.send_fds(line, [b"p"], [pidfd])
-    for fd in (*fds, pidfd):
+    for fd in (*fds, pidfd, gate_read):
         os.close(fd)
     return True
 
