@@ -42,7 +42,7 @@ def test_the_user_is_asked_and_cancels(cluster: Cluster) -> None:
     assert [] == cluster.names(JOBS)
 
 
-@pytest.mark.parametrize("keys", [b"\n", b"l\n"], ids=["enter", "l"])
+@pytest.mark.parametrize("keys", [b"\n", b"l\n", CTRL_C], ids=["enter", "l", "ctrl-c"])
 def test_the_user_is_asked_and_leaves(cluster: Cluster, keys: bytes) -> None:
     with run(cluster) as terminal:
         terminal.press(CTRL_C)

@@ -37,8 +37,9 @@ def _line() -> str:
     bell, ringer = socket.socketpair()
     with bell, ringer:
         ringer.setblocking(False)
-        before = signal.signal(signal.SIGINT, lambda number, frame: None)
+        # In this order: whoever is interrupted before the bell hangs is interrupted as ever.
         old = signal.set_wakeup_fd(ringer.fileno())
+        before = signal.signal(signal.SIGINT, lambda number, frame: None)
         try:
             ready, _, _ = select.select([0, bell.fileno()], [], [])
         finally:
