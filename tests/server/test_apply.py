@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kuota.server import fieldsets
+from kuota.api import fieldsets
+from kuota.api.managed_fields import manager_name
 from kuota.server.apply import ApplyConflict, ApplyError
-from kuota.server.managed_fields import manager_name
 from kuota.server.ownership_schema import Schema, custom_schema
 from server.applying import LATER, NOW, Json, apply, config_map, owned, schema, track
 

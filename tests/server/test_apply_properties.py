@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kuota.server import fieldsets
+from kuota.api import fieldsets
 from kuota.server.apply import ApplyConflict
 from kuota.server.fieldwalk import compared, fields_of
 from server.applying import CONFIG_MAP, LATER, Json, apply, config_map, owned, track

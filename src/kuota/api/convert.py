@@ -127,15 +127,15 @@ def _from_cluster_source(spec: Json) -> Json:
 _ASSIGNMENT = "status.admission.podSetAssignments[].topologyAssignment"
 _REQUEST = "spec.podSets[].topologyRequest"
 _FUNGIBILITY = "spec.flavorFungibility"
-_SECONDS = "accumulatedPastExecutionTimeSeconds"
-_SECONDS_MISSPELT = "accumulatedPastExexcutionTimeSeconds"
+SECONDS = "accumulatedPastExecutionTimeSeconds"
+SECONDS_MISSPELT = "accumulatedPastExexcutionTimeSeconds"
 
 Edits = Mapping[str, Sequence[tuple[str, Edit]]]
 
 _UP: Edits = {
     "Workload": (
         ("spec", _class_to_ref),
-        ("status", renamed(_SECONDS_MISSPELT, _SECONDS)),
+        ("status", renamed(SECONDS_MISSPELT, SECONDS)),
         (_ASSIGNMENT, _domains_to_slices),
     ),
     "ClusterQueue": (
@@ -160,7 +160,7 @@ _DOWN: Edits = {
         ("spec", _ref_to_class),
         ("spec", without("preemptionGates")),
         (_REQUEST, without("podsetSliceRequiredTopologyConstraints")),
-        ("status", renamed(_SECONDS, _SECONDS_MISSPELT)),
+        ("status", renamed(SECONDS, SECONDS_MISSPELT)),
         ("status", without("preemptionGates")),
         (_ASSIGNMENT, _slices_to_domains),
     ),

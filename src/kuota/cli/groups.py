@@ -26,6 +26,8 @@ ALIASES = {
     "pod": "pods",
 }
 
+_JOBS = ("job", "jobs")
+
 
 class KindGroup(click.Group):
     """A group whose commands are kinds, under all their names."""
@@ -36,5 +38,16 @@ class KindGroup(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            ctx.fail(f"'{args[0]}' is none of: {', '.join(self.list_commands(ctx))}")
+            known = ", ".join(self.list_commands(ctx))
+            ctx.fail(f"'{args[0]}' is none of: {known}{self._meant(ctx, args[0])}")
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, word: str) -> str:
+        import difflib
+
+        names = self.list_commands(ctx)
+        if word.lower() in _JOBS and "workload" in names:
+            return "; for a Job, name its workload"
+        close = difflib.get_close_matches(word.lower(), [*names, *ALIASES], n=1)
+        meant = ALIASES.get(close[0], close[0]) if close else ""
+        return f"; did you mean {meant}?" if meant in names else ""

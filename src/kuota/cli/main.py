@@ -24,6 +24,7 @@ _COMMANDS = {
     "demo": "See three teams share eight pretend GPUs, live.",
     "describe": "Tell all about an object, and why a workload waits.",
     "get": "Show objects.",
+    "handover": "Let Kueue go on in Kuota's place.",
     "install": "Put the controller into a cluster.",
     "list": "List queues, workloads, flavors or pods, and how they are doing.",
     "logs": "Show what a pod or a Job has written.",
@@ -35,6 +36,18 @@ _COMMANDS = {
     "uninstall": "Take the controller out of a cluster.",
     "watch": "See queues and workloads live.",
 }
+_SYNONYMS = {
+    "explain": "describe",
+    "kill": "delete",
+    "log": "logs",
+    "ls": "list",
+    "ps": "list",
+    "rm": "delete",
+    "start": "up",
+    "submit": "run",
+    "top": "watch",
+}
+"""What other programs call it."""
 _MODULES = {"list": "list_queues"}
 """Where a command is that cannot be in a module of its own name."""
 
@@ -64,7 +77,8 @@ class _Lazy(click.Group):
         if name and name not in _COMMANDS and not name.startswith("-"):
             import difflib
 
-            close = difflib.get_close_matches(name, _COMMANDS, n=1)
+            meant = _SYNONYMS.get(name)
+            close = [meant] if meant else difflib.get_close_matches(name, _COMMANDS, n=1)
             hint = f"did you mean {close[0]}?" if close else f"there are: {', '.join(_COMMANDS)}"
             ctx.fail(f"No such command '{name}'; {hint}")
         return super().resolve_command(ctx, args)

@@ -166,7 +166,7 @@ def cleaned(
     cleaning = Cleaning(stored=old)
     result = cleaning.clean(obj, target.version.structure)
     said = [f'duplicate field "{path}"' for path in write.duplicates]
-    said += [f'unknown field "{path}"' for path in cleaning.unknown]
+    said += [f'unknown field "{each.path}"' for each in cleaning.unknown]
     kind = target.kind
     if said and write.validation == "Strict":
         raise bad_request(

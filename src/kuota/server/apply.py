@@ -14,10 +14,11 @@ from typing import Any, Protocol
 
 import msgspec
 
+from kuota.api import fieldsets, managed_fields
 from kuota.api.base import Json
+from kuota.api.fieldsets import FieldSet
+from kuota.api.managed_fields import APPLY, UPDATE, Entries, Entry, Owner
 
-from . import fieldsets, managed_fields
-from .fieldsets import FieldSet
 from .fieldwalk import (
     ABSENT,
     ApplyError,
@@ -28,7 +29,6 @@ from .fieldwalk import (
     merged,
     pruned,
 )
-from .managed_fields import APPLY, UPDATE, Entries, Entry, Owner
 from .ownership_schema import Schema
 
 __all__ = ["ApplyConflict", "ApplyError", "Cause", "Versions", "applied", "tracked"]

@@ -18,7 +18,7 @@ from . import protobuf
 from .status import bad_request, unsupported_media
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
-_MAX_DEPTH = 100
+MAX_DEPTH = 100
 
 
 def media_type(headers: dict[str, str]) -> str:
@@ -48,8 +48,8 @@ def read_json(body: bytes) -> Any:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is not JSON: {error}") from None
     # Counting brackets settles nearly every body, and costs next to nothing.
-    if body.count(b"{") + body.count(b"[") > _MAX_DEPTH and _deep(value):
-        raise bad_request(f"the body is nested more than {_MAX_DEPTH} deep")
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and is_deep(value):
+        raise bad_request(f"the body is nested more than {MAX_DEPTH} deep")
     return value
 
 
@@ -75,13 +75,13 @@ def _protobuf(body: bytes) -> Json:
         raise bad_request(str(error)) from None
 
 
-def _deep(value: Any, depth: int = 0) -> bool:
+def is_deep(value: Any, depth: int = 0) -> bool:
     """Whether walking the value could exhaust the stack."""
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         return True
     if isinstance(value, dict):
-        return any(_deep(each, depth + 1) for each in value.values())
-    return isinstance(value, list) and any(_deep(each, depth + 1) for each in value)
+        return any(is_deep(each, depth + 1) for each in value.values())
+    return isinstance(value, list) and any(is_deep(each, depth + 1) for each in value)
 
 
 class _Twice(dict[str, Any]):

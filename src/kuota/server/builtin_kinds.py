@@ -21,7 +21,12 @@ KUEUE_GROUP = crds.GROUP
 
 def builtin_kinds() -> Kinds:
     """A registry with every kind that needs no definition. Each call makes a new one."""
-    return Kinds([*_CORE, *_OTHERS, *_REVIEWS, *_kueue_kinds()])
+    return Kinds([*native_kinds(), *_REVIEWS, *_kueue_kinds()])
+
+
+def native_kinds() -> tuple[Kind, ...]:
+    """The kinds of Kubernetes whose objects are stored."""
+    return (*_CORE, *_OTHERS)
 
 
 def _native(

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from . import fieldsets
-from .fieldsets import SELF, FieldSet
+from kuota.api import fieldsets
+from kuota.api.fieldsets import SELF, FieldSet
+
 from .ownership_schema import Schema
 
 Path = tuple[str, ...]

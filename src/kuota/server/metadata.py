@@ -12,7 +12,7 @@ from typing import Any
 from kuota.api import names
 from kuota.api.base import Json
 from kuota.api.faults import ErrorType, FieldError
-from kuota.api.rules.metadata import annotation_faults, label_faults
+from kuota.api.rules.metadata import annotation_faults, label_faults, name_faults
 
 from .columns import listed, mapped
 from .kinds import Kind
@@ -93,16 +93,11 @@ def metadata_faults(obj: Json, kind: Kind, old: Json | None = None) -> Iterator[
     metadata = mapped(obj.get("metadata"))
     before = {} if old is None else mapped(old.get("metadata"))
     if old is None:
-        yield from _name_faults(metadata.get("name"), kind)
+        form = names.dns_label if kind.resource == "namespaces" else names.dns_subdomain
+        yield from name_faults(obj, form)
     for field, check in _CHECKS.items():
         if field in metadata and metadata[field] != before.get(field):
             yield from check(metadata[field], f"metadata.{field}")
-
-
-def _name_faults(name: Any, kind: Kind) -> Iterator[FieldError]:
-    form = names.dns_label if kind.resource == "namespaces" else names.dns_subdomain
-    for complaint in form(str(name)):
-        yield _wrong("metadata.name", name, complaint)
 
 
 def _finalizer_faults(finalizers: Any, path: str) -> Iterator[FieldError]:

@@ -8,13 +8,17 @@ unknown or of the wrong type. Defaults and bounds are in `constraints`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from kuota.api import quantity
 from kuota.api.base import Json
-from kuota.api.faults import ErrorType, FieldError
+from kuota.api.faults import FieldError
+from kuota.api.rules.report import type_invalid
+from kuota.api.rules.types import Type, type_fault
 
 from .columns import parsed_time
 from .shapes import PREFIX, definitions, reference
@@ -127,8 +131,16 @@ def _type(schema: Json) -> str:
     return str(schema.get("type") or "any")
 
 
+class Unknown(msgspec.Struct, frozen=True):
+    """A field that the schema does not have, and the names of those it has in that place."""
+
+    path: str
+    name: str
+    known: Collection[str]
+
+
 class Cleaning:
-    """One pass over one object: `unknown` has the paths that were dropped, `mistyped` faults.
+    """One pass over one object: `unknown` has the fields that were dropped, `mistyped` faults.
 
     With `spelling_only` nothing is dropped: a configuration that is applied says something with
     its nulls. Whatever the value shares with `stored` has been cleaned before.
@@ -137,7 +149,7 @@ class Cleaning:
     def __init__(self, *, spelling_only: bool = False, stored: Json | None = None) -> None:
         self._keeps = spelling_only
         self._trusted = frozenset(_parts(stored)) if stored else frozenset()
-        self.unknown: list[str] = []
+        self.unknown: list[Unknown] = []
         self.mistyped: list[FieldError] = []
 
     def clean(self, value: Any, found: Any, path: Path = ()) -> Any:
@@ -162,16 +174,17 @@ class Cleaning:
         for name, each in value.items():
             if id(each) in self._trusted:
                 continue
-            below = here.fields.get(name) or here.values
+            field = here.fields.get(name)
+            below = field or here.values
             if below is None:
                 if not here.open and not self._keeps:
-                    self.unknown.append(spelt((path, name)))
+                    self.unknown.append(Unknown(spelt((path, name)), name, here.fields))
                     result = _without(result, value, name)
             elif each is None:
                 if not self._keeps and not followed(below).nullable:
                     result = _without(result, value, name)
             else:
-                cleaned = self.clean(each, below, (path, name))
+                cleaned = self.clean(each, below, (path, name if field else (name,)))
                 if not cleaned and followed(below).omits and not self._keeps:
                     result = _without(result, value, name)
                 elif cleaned is not each:
@@ -189,11 +202,7 @@ class Cleaning:
         return value if same else cleaned
 
     def _wrong(self, value: Any, wanted: str, path: Path) -> Any:
-        message = f"must be of type {_NOUNS.get(wanted, wanted)}, not {_noun(value)}"
-        at = spelt(path)
-        self.mistyped.append(
-            FieldError(path=at, type=ErrorType.TYPE_INVALID, message=message, value=value)
-        )
+        self.mistyped.append(_type_fault(spelt(path), value, wanted))
         return value
 
 
@@ -206,7 +215,10 @@ def _parts(obj: Json) -> Iterator[int]:
 
 
 Path = tuple[Any, ...]
-"""Where a value is: () for the whole, else the path of its parent and a field or an index."""
+"""Where a value is: () for the whole, else the path of its parent and a step from there.
+
+A step is a field's name, an index of a list, or a map's key in a tuple of its own.
+"""
 
 
 def spelt(path: Path) -> str:
@@ -218,7 +230,8 @@ def _steps(path: Path) -> Iterator[str]:
     if path:
         parent, step = path
         yield from _steps(parent)
-        yield f"[{step}]" if isinstance(step, int) else f".{step}"
+        key = step[0] if isinstance(step, tuple) else step
+        yield f".{key}" if isinstance(step, str) else f"[{key}]"
 
 
 def _without(result: Json, value: Json, name: str) -> Json:
@@ -274,12 +287,23 @@ _SCALARS = {
     "date-time": _time,
     "quantity": _quantity,
 }
-_NOUNS = {"date-time": "time (RFC 3339)", "int-or-string": "integer or string", "array": "list"}
+_WORDS = {
+    "object": Type.OBJECT,
+    "array": Type.LIST,
+    "string": Type.STRING,
+    "integer": Type.INTEGER,
+    "number": Type.NUMBER,
+    "boolean": Type.BOOLEAN,
+    "int-or-string": Type.INT_OR_STRING,
+    "date-time": Type.TIME,
+    "quantity": Type.QUANTITY,
+}
 
 
-def _noun(value: Any) -> str:
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    return "null" if value is None else f"{type(value).__name__} {str(value)[:60]!r}"
+def _type_fault(path: str, value: Any, wanted: str) -> FieldError:
+    if wanted == "quantity" and isinstance(value, str):
+        try:
+            quantity.parse(value)
+        except quantity.QuantityError as error:
+            return type_invalid(path, value, str(error))
+    return type_fault(path, value, _WORDS[wanted])

@@ -9,13 +9,13 @@ from datetime import datetime
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.managed_fields import manager_name
 
 from . import deletion, pods, scale
 from .admission import Write
 from .auth import Roles
 from .bodies import duplicates, media_type, read_object
 from .kinds import Kinds
-from .managed_fields import manager_name
 from .pods import LogSource
 from .reading import Reading
 from .requests import TEXT, Request, Response, Target, answered

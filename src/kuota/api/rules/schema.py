@@ -31,9 +31,9 @@ from .report import (
     text,
     too_long,
     too_many,
-    type_invalid,
 )
-from .shape import Shape, Type, shape
+from .shape import Shape, shape
+from .types import Type, type_fault
 
 _BITS = {"int32": 31, "int64": 63}
 _JSON_TYPES: dict[Type, tuple[type, ...]] = {
@@ -58,7 +58,6 @@ _SYNTAX = {
     IDENTIFIER: "is not a kind: use letters, digits and '-', with a letter first",
     REASON: "is not one word: use letters, digits, '_', ',' and ':', with a letter first",
 }
-_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number"}
 
 
 def field_faults(obj: Json, old: Json | None = None) -> Iterator[FieldError]:
@@ -99,8 +98,8 @@ def _type_fault(value: Any, known: Shape, path: str) -> FieldError | None:
     allowed = _JSON_TYPES[known.type]
     is_bool = isinstance(value, bool) and known.type not in (Type.BOOLEAN, Type.ANY)
     if value is None or is_bool or not isinstance(value, allowed):
-        message = f"must be {known.type}, is {_found(value)}"
-        return type_invalid(path, value, message, _retyped(value, known))
+        options = f"use one of: {', '.join(known.rule.enum)}" if known.rule.enum else ""
+        return type_fault(path, value, known.type, options)
     if known.type is Type.QUANTITY:
         return _quantity_fault(value, path)
     return None
@@ -112,29 +111,6 @@ def _quantity_fault(value: Any, path: str) -> FieldError | None:
     except QuantityError as error:
         return invalid(path, value, str(error))
     return None
-
-
-def _found(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    for kind, name in _NAMES.items():
-        if isinstance(value, kind):
-            return name if kind in (dict, list) else f"{name}, {quoted(value)}"
-    return quoted(value)
-
-
-def _retyped(value: Any, known: Shape) -> str:
-    """How to write the value so that it has the right type, where that can be guessed."""
-    if known.rule.enum:
-        return f"use one of: {', '.join(known.rule.enum)}"
-    if known.type is Type.STRING and isinstance(value, bool):
-        words = "y, yes and on as true" if value else "n, no and off as false"
-        return f"put the word in quotes: YAML reads {words}"
-    if known.type in (Type.STRING, Type.QUANTITY) and isinstance(value, int | float):
-        return f'put it in quotes: "{value}"'
-    if isinstance(value, str) and known.type in (Type.INTEGER, Type.NUMBER, Type.BOOLEAN):
-        return "write it without quotes"
-    return ""
 
 
 def _object_faults(value: Json, known: Shape, path: str) -> Iterator[FieldError]:

@@ -8,7 +8,6 @@ fields it reads, so others there are not unknown, merely unread.
 
 from __future__ import annotations
 
-from enum import StrEnum
 from functools import cache, lru_cache
 from typing import Any
 
@@ -17,26 +16,12 @@ from msgspec import inspect
 
 from .. import base, core, kueue, v1beta1
 from ..constraints import FieldRule, constraints
+from .types import Type
 
 VERSIONS = {kueue.V1BETA2: kueue.KINDS, v1beta1.V1BETA1: v1beta1.KINDS}
 _NO_RULE = FieldRule()
 _COMPLETE_CORE = frozenset({core.Taint, core.Toleration})
 _MORE_METADATA = ("managedFields", "selfLink", "deletionGracePeriodSeconds")
-
-
-class Type(StrEnum):
-    """What JSON a field holds. The value is how it is called in a fault."""
-
-    OBJECT = "an object"
-    MAP = "a map"
-    LIST = "a list"
-    STRING = "a string"
-    INTEGER = "a whole number"
-    NUMBER = "a number"
-    BOOLEAN = "true or false"
-    QUANTITY = 'a quantity such as 4, "500m" or "2Gi"'
-    TIME = "a time such as 2026-01-02T03:04:05Z"
-    ANY = "anything"
 
 
 class Shape(msgspec.Struct, frozen=True):

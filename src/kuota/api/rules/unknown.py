@@ -10,7 +10,10 @@ from typing import Any
 from ..base import Json
 from ..faults import FieldError
 from .report import invalid, mapping, quoted, text
-from .shape import Shape, Type, shape
+from .shape import Shape, shape
+from .types import Type
+
+_DROPPED = "it would be dropped, and so have no effect"
 
 
 def unknown_faults(obj: Json) -> list[FieldError]:
@@ -27,15 +30,17 @@ def _faults(value: Any, known: Shape, path: str) -> Iterator[FieldError]:
             if name in known.fields:
                 yield from _faults(each, known.fields[name], at)
             elif not known.open:
-                yield _unknown(at, name, known.fields, path)
+                yield unknown_fault(at, name, known.fields)
     elif known.type is Type.LIST and isinstance(value, list) and known.item is not None:
         for index, each in enumerate(value):
             yield from _faults(each, known.item, f"{path}[{index}]")
 
 
-def _unknown(path: str, name: Any, known: Iterable[str], parent: str) -> FieldError:
-    message = f"unknown field {quoted(name)}: it would be dropped, and so have no effect"
-    return invalid(path, name, message, suggestion(str(name), known) or _siblings(known, parent))
+def unknown_fault(path: str, name: str, known: Iterable[str], why: str = _DROPPED) -> FieldError:
+    """The fault of a field called `name` that is none of those `known` there."""
+    message = f"unknown field {quoted(name)}: {why}"
+    around = path.removesuffix(str(name)).removesuffix(".")
+    return invalid(path, name, message, suggestion(str(name), known) or _siblings(known, around))
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

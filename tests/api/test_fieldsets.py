@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kuota.server import fieldsets
+from kuota.api import fieldsets
 
 Json = dict[str, Any]
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json
-
 from . import fieldsets
+from .base import Json
 from .fieldsets import FieldSet, FieldSetError
 
 APPLY, UPDATE = "Apply", "Update"

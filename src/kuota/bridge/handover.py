@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose the fields of a Workload's status are, and how they pass from Kuota to Kueue.
+
+Kueue takes a field away by applying a status without it. That leaves what anyone else owns, and
+Kuota owns what it wrote by merge patch. So for Kueue to go on, ownership moves to the names that
+Kueue applies under, each of which has an area of the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kuota.api import fieldsets, managed_fields
+from kuota.api.base import Json
+from kuota.api.convert import SECONDS, SECONDS_MISSPELT
+from kuota.api.edits import edited, renamed
+from kuota.api.fieldsets import SELF, FieldSet
+from kuota.api.managed_fields import APPLY, UPDATE, Entries, Entry, Owner
+
+KUOTA = "kuota"
+"""The field manager of all that Kuota writes."""
+APPLIED = "kueue.x-k8s.io/v1beta2"
+"""The version that Kueue applies in."""
+_OURS = Owner(KUOTA, UPDATE, "status", APPLIED)
+_ADMISSION = "kueue-admission"
+_OLDER = "kueue.x-k8s.io/v1beta1"
+_RESPELT = renamed(fieldsets.field(SECONDS_MISSPELT), fieldsets.field(SECONDS))
+_STATUS, _CONDITIONS = fieldsets.field("status"), fieldsets.field("conditions")
+_CONTAINERS: FieldSet = {_STATUS: {SELF: {}, _CONDITIONS: {SELF: {}}}}
+"""What holds all areas. Nobody takes it away; it goes with the first of them."""
+
+
+def _area(fields: str = "", conditions: str = "") -> FieldSet:
+    """Each named field of the status and each condition, with all below."""
+    types: FieldSet = {fieldsets.keyed({"type": each}): {SELF: {}} for each in conditions.split()}
+    area: FieldSet = {fieldsets.field(each): {SELF: {}} for each in fields.split()}
+    return {_STATUS: area | ({_CONDITIONS: types} if types else {})}
+
+
+_AREAS: dict[str, FieldSet] = {
+    _ADMISSION: _area(
+        "admission requeueState resourceRequests schedulingStats clusterName"
+        " nominatedClusterNames unhealthyNodes preemptionGates admissionChecks"
+        f" {SECONDS}",
+        "QuotaReserved Admitted Evicted Preempted Requeued Finished DeactivationTarget"
+        " BlockedOnPreemptionGates",
+    ),
+    "kueue-job-controller-PodsReady": _area(conditions="PodsReady"),
+    "kueue-reclaimable-pods": _area("reclaimablePods"),
+    "kueue-pod-controller": _area(conditions="WaitingForReplacementPods"),
+}
+
+
+def handed_over(managed: Sequence[Json]) -> list[Json]:
+    """The managedFields of a Workload with Kueue in the place of Kuota, area by area.
+
+    What no area covers stays as it is. Equal to the argument where there is nothing to hand over.
+    Raises FieldSetError for entries that cannot be read.
+    """
+    entries = managed_fields.read(managed)
+    ours = entries.get(_OURS)
+    rest = _given(entries, ours) if ours is not None else {}
+    if ours is None or rest == ours.fields:
+        return list(managed)
+    entries[_OURS] = Entry(APPLIED, rest, ours.time)
+    return managed_fields.write(entries)
+
+
+def stranded(workload: Json) -> bool:
+    """Whether Kueue gave the quota back, and could not take the admission away."""
+    status = workload.get("status") or {}
+    return "admission" in status and not _holds(status, "QuotaReserved")
+
+
+def is_finished(workload: Json) -> bool:
+    """Whether nothing will be written on its status any more."""
+    return _holds(workload.get("status") or {}, "Finished")
+
+
+def _given(entries: Entries, entry: Entry) -> FieldSet:
+    """What is left of the entry when each applier got its area, which is noted in `entries`."""
+    rest = entry.fields
+    for manager, area in _AREAS.items():
+        part = fieldsets.difference(rest, fieldsets.without(rest, area))
+        if manager == _ADMISSION:
+            part = fieldsets.union(part, fieldsets.intersection(rest, _CONTAINERS))
+        if part:
+            target = Owner(manager, APPLY, "status")
+            entries[target] = _joined(entries.get(target), part, entry.time)
+            rest = fieldsets.difference(rest, part)
+    return rest
+
+
+def _joined(mine: Entry | None, part: FieldSet, time: str) -> Entry:
+    """What an applier owns once it owns the part too."""
+    if mine is None:
+        return Entry(APPLIED, part, time)
+    fields = mine.fields
+    if mine.api_version == _OLDER:
+        fields = edited(fields, _STATUS, _RESPELT)
+    return Entry(APPLIED, fieldsets.union(fields, part), max(mine.time, time))
+
+
+def _holds(status: Json, type_: str) -> bool:
+    conditions = status.get("conditions") or ()
+    return any(each["type"] == type_ and each["status"] == "True" for each in conditions)

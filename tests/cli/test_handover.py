@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota handover`, as far as it goes without a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.cluster import Cluster
+
+CONFIG = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+
+
+def test_the_embedded_server_has_nobody_to_hand_over_to(cluster: Cluster) -> None:
+    assert "Kuota's own" in cluster.kuota("handover", code=1)
+
+
+def test_a_bad_configuration_is_told_of_before_any_server_is_asked(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"{CONFIG}leaderElection: {{leaseDuration: soon}}\n")
+    said = cluster.kuota("handover", "--config", str(config), "--kubeconfig", "/nowhere", code=1)
+    assert "leaderElection.leaseDuration" in said
+    assert "Nothing was handed over" in said
+
+
+def test_it_says_which_server_is_meant(cluster: Cluster) -> None:
+    assert "no such file" in cluster.kuota("handover", "--kubeconfig", "/nowhere", code=3)
