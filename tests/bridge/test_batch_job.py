@@ -12,7 +12,7 @@ from kuota.api.core import PriorityClass
 from kuota.api.gates import Gates
 from kuota.api.kueue import WorkloadPriorityClass
 from kuota.bridge.jobs.batch_job import Classes, ClassMissing, pod_sets, queue_of, workload
-from kuota.bridge.jobs.names import workload_name
+from kuota.bridge.jobs.names import variant_name, workload_name
 
 PREFIX = "kueue.x-k8s.io/"
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
@@ -63,6 +63,15 @@ def test_long_names_are_cut_but_stay_apart() -> None:
     assert [253, 253] == [len(name) for name in names]
     assert names[0] != names[1]
     assert 63 == len(workload_name("Job", "batch", "x" * 300, "", short=True))
+
+
+def test_variants_are_named_after_their_parent_and_their_flavor() -> None:
+    parent = workload_name("Job", "batch", "train", "u")
+    spot = variant_name(parent, "p", "spot")
+    assert spot.startswith("job-train-variant-spot-")
+    assert spot != variant_name(parent, "q", "spot")
+    assert "plain-variant-spot-" == variant_name("plain", "p", "spot")[:-5]
+    assert 63 == len(variant_name("x" * 300, "p", "spot", short=True))
 
 
 def test_an_extra_part_makes_another_name() -> None:

@@ -16,7 +16,7 @@ from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge.lifecycle_view import Rules
-from kuota.engine.model import CheckRule
+from kuota.engine.model import CheckRule, ConcurrentAdmission
 from kuota.engine.reasons import WaitReason
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -311,3 +311,50 @@ def test_an_admission_ends_with_its_reservation_whoever_ended_that() -> None:
     lost = condition("QuotaReserved", False, "PendingEvaluation")
     left = _waiting(lost, status={"admission": admission(gpu="a100")})
     assert passed(left).after.status.admission is None
+
+
+VARIANTS = Rules(gates=Gates.of({"ConcurrentAdmission": True}), timeout_s=60)
+PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
+ABOVE = {"kind": "Workload", "name": "w", "uid": "u", "controller": True}
+CONCURRENT = replace(QUEUE, concurrent_admission=ConcurrentAdmission())
+
+
+class TestConcurrentAdmission:
+    def test_a_workload_stands_aside_for_variants_where_there_are_any(self) -> None:
+        found = passed(_waiting(), rules=VARIANTS, cluster_queue=CONCURRENT)
+        assert {"metadata": {"labels": {PARENT: "true"}}} == found.body
+        assert passed(_waiting(), cluster_queue=CONCURRENT).idle
+        over = _waiting(condition("Finished"))
+        assert passed(over, rules=VARIANTS, cluster_queue=CONCURRENT).idle
+        variant = _owned(_waiting(), ownerReferences=[ABOVE])
+        assert passed(variant, rules=VARIANTS, cluster_queue=CONCURRENT).idle
+        assert {} == passed(_running(), rules=VARIANTS, cluster_queue=CONCURRENT).body
+
+    def test_a_parent_says_who_waits_in_its_place(self) -> None:
+        parent = _owned(_waiting(), labels={PARENT: "true"})
+        found = passed(parent, rules=VARIANTS, cluster_queue=CONCURRENT)
+        assert "False/PendingEvaluation" == found.conditions["QuotaReserved"]
+        assert passed(found.after, rules=VARIANTS, cluster_queue=CONCURRENT).idle
+
+    def test_elsewhere_it_queues_itself_again(self) -> None:
+        parent = _owned(_waiting(), labels={PARENT: "true"})
+        found = passed(parent, rules=VARIANTS)
+        assert {"metadata": {"labels": {PARENT: None}}} == found.body
+        assert passed(_owned(_running(), labels={PARENT: "true"}), rules=VARIANTS).body == {}
+
+    def test_checks_are_for_variants(self) -> None:
+        queue = replace(CONCURRENT, checks=(CheckRule(name="slow"),))
+        listed = {"admissionChecks": [check("slow", "Pending")]}
+        parent = _owned(_waiting(status=listed), labels={PARENT: "true"})
+        found = passed(parent, rules=VARIANTS, cluster_queue=queue)
+        assert found.after.status.admission_checks is None
+        variant = _owned(_waiting(), ownerReferences=[ABOVE])
+        found = passed(variant, rules=VARIANTS, cluster_queue=queue)
+        assert ["slow"] == [each.name for each in found.after.status.admission_checks or ()]
+
+    def test_time_is_for_parents(self) -> None:
+        limited = _running(maximumExecutionTimeSeconds=30)
+        for owner, waits in ((OWNER, True), (ABOVE, False)):
+            obj = _owned(limited, ownerReferences=[owner], labels={PARENT: str(waits).lower()})
+            found = passed(obj, now=NOON + 90, rules=VARIANTS, cluster_queue=CONCURRENT)
+            assert waits is not found.idle

@@ -257,6 +257,20 @@ def test_a_migration_moves_the_sibling_away_first() -> None:
     ]
 
 
+def test_a_sibling_that_is_on_its_way_is_not_moved_again() -> None:
+    old = reserved("old", condition("Evicted", reason="FlavorMigration"))
+    decision = Migrate(
+        workload=believed(NEW),
+        cluster_queue="gpus",
+        assignment=refused(SHORT),
+        sibling=believed(old),
+        leaving=True,
+    )
+    cluster = Cluster(NEW, old)
+    cluster.carry_out(decision)
+    assert list(patches(cluster.effects)) == [NEW.key]
+
+
 def test_nodes_without_replacement_evict_the_workload_on_them() -> None:
     old = reserved("old", status={"unhealthyNodes": [{"name": "n1"}]})
     reason = EvictionReason.NODE_FAILURES

@@ -16,7 +16,7 @@ from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.control.system import System
-from kuota.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
+from kuota.kube.resources import ADMISSION_CHECKS, EVENTS, JOBS, WORKLOADS, Resource
 
 CONFIG = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
@@ -44,9 +44,11 @@ class Stage:
             await _ended(kubelet)
             await _ended(self._running)
 
-    async def restart(self) -> None:
-        """Stop the system, and start another on the same objects."""
+    async def restart(self, gates: dict[str, bool] | None = None) -> None:
+        """Stop the system, and start another on the same objects, maybe with other gates."""
         await _ended(self._running)
+        if gates is not None:
+            self._gates = Gates.of(gates, check=False)
         self._start()
 
     def _start(self) -> None:
@@ -110,6 +112,19 @@ class Stage:
     async def status(self, resource: Resource, name: str, body: Json) -> None:
         space = "team" if resource.namespaced else ""
         await self.api.patch(resource, Key(space, name), {"status": body}, subresource="status")
+
+    async def activate(self, check: str) -> None:
+        """Let an AdmissionCheck take part, as its controller does."""
+        active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
+        active["lastTransitionTime"] = "2026-01-02T03:04:05Z"
+        await self.status(ADMISSION_CHECKS, check, {"conditions": [active]})
+
+    async def answer(self, workload: Json, check: str, state: str, **more: object) -> None:
+        """What the controller of a check writes: its own entry, and the others as they are."""
+        now = self.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
+        said = {"name": check, "state": state, "message": "", "lastTransitionTime": now, **more}
+        listed = [said if e["name"] == check else e for e in workload["status"]["admissionChecks"]]
+        await self.status(WORKLOADS, workload["metadata"]["name"], {"admissionChecks": listed})
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

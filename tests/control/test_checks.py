@@ -6,7 +6,7 @@ from __future__ import annotations
 from control.objects import check, flavor, job, local_queue, queue
 from control.stage import Stage, told
 from kuota.api.base import Json, Key
-from kuota.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
 
 
 async def _setting(stage: Stage, *checks: Json) -> None:
@@ -16,22 +16,11 @@ async def _setting(stage: Stage, *checks: Json) -> None:
     await stage.api.apply(flavor(), local_queue(), *(check(each["name"]) for each in checks))
     await stage.api.apply(queue("cq", 4, **strategy))
     for each in checks:
-        await _activate(stage, each["name"])
-
-
-async def _activate(stage: Stage, name: str) -> None:
-    active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
-    active["lastTransitionTime"] = "2026-01-02T03:04:05Z"
-    await stage.status(ADMISSION_CHECKS, name, {"conditions": [active]})
+        await stage.activate(each["name"])
 
 
 async def _answer(stage: Stage, job_name: str, name: str, state: str, **more: object) -> None:
-    """What the controller of a check writes: its own entry, and the others as they are."""
-    now = stage.clock.now().replace(microsecond=0).isoformat().replace("+00:00", "Z")
-    said = {"name": name, "state": state, "message": "", "lastTransitionTime": now, **more}
-    stored = stage.workload(job_name)
-    listed = [said if e["name"] == name else e for e in stored["status"]["admissionChecks"]]
-    await stage.status(WORKLOADS, stored["metadata"]["name"], {"admissionChecks": listed})
+    await stage.answer(stage.workload(job_name), name, state, **more)
 
 
 def _states(stage: Stage, job_name: str) -> dict[str, str]:
@@ -63,7 +52,7 @@ def test_a_check_of_some_flavors_is_only_for_who_uses_them() -> None:
         strategy = {"admissionChecks": [{"name": "a", "onFlavors": ["spot"]}]}
         flavors = {"reserved": 4, "spot": 4}
         await stage.api.apply(queue("cq", flavors=flavors, admissionChecksStrategy=strategy))
-        await _activate(stage, "a")
+        await stage.activate("a")
         await stage.api.apply(job("first", "4"))
         await stage.rest()
         assert {} == _states(stage, "first")
@@ -81,7 +70,7 @@ def test_a_check_that_is_added_later_stops_nobody_unless_it_says_no() -> None:
         await _setting(stage)
         await stage.api.apply(job("j", "4"), check("late"))
         await stage.rest()
-        await _activate(stage, "late")
+        await stage.activate("late")
         strategy = {"admissionChecks": [{"name": "late"}]}
         await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"admissionChecksStrategy": strategy}})
         await stage.rest()

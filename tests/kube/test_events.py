@@ -80,6 +80,24 @@ def test_an_event_has_all_that_the_api_demands() -> None:
     assert len(second["note"].encode()) <= 1024
 
 
+def test_it_can_be_told_for_another_and_later_than_it_happened() -> None:
+    told = Told()
+
+    async def story() -> None:
+        began = told.clock.now()
+        await told.clock.sleep(5)
+        told.recorder.record(JOB, "Started", "It runs", controller="job-controller", when=began)
+        told.recorder.record(JOB, "Started", "It runs")
+        await settled()
+
+    first, second = told.during(story)
+    assert ("job-controller", "2026-01-01T12:00:00.000000Z") == (
+        first["reportingController"],
+        first["eventTime"],
+    )
+    assert "kueue-admission" == second["reportingController"]
+
+
 def test_repeats_become_a_count_written_once_in_a_while() -> None:
     told = Told()
 
@@ -121,15 +139,21 @@ def test_after_a_quiet_time_it_is_news_again() -> None:
     assert first["metadata"]["name"] != second["metadata"]["name"]
 
 
-def test_another_note_is_another_event() -> None:
+def test_another_note_is_the_same_event_and_another_reason_action_or_type_is_not() -> None:
     told = Told()
 
     async def story() -> None:
         told.recorder.record(JOB, "Pending", "no quota")
         told.recorder.record(JOB, "Pending", "no flavor")
+        told.recorder.record(JOB, "Waiting", "no quota")
+        told.recorder.record(JOB, "Pending", "no quota", action="Wait")
+        told.recorder.record(JOB, "Pending", "no quota", warning=True)
+        told.recorder.record(JOB, "Pending", "no quota", related=NODE)
         await settled()
 
-    assert 2 == len(told.during(story))
+    first, *others = told.during(story)
+    assert ("no quota", 2) == (first["note"], first["series"]["count"])
+    assert [None] * 4 == [each.get("series") for each in others]
 
 
 def test_nobody_is_flooded_with_news_of_one_object() -> None:
@@ -137,7 +161,7 @@ def test_nobody_is_flooded_with_news_of_one_object() -> None:
 
     async def story() -> None:
         for number in range(100):
-            told.recorder.record(JOB, "Pending", f"try {number}")
+            told.recorder.record(JOB, f"Try{number}", "no quota")
         told.recorder.record(NODE, "Fine", "another object")
         await told.clock.sleep(2 * event_quota.REFILL_S)
         told.recorder.record(JOB, "Pending", "much later")

@@ -160,6 +160,35 @@ def test_series_of_a_queue_that_is_deleted_are_gone() -> None:
     told(scene)
 
 
+def test_what_was_counted_keeps_the_custom_labels_that_its_queue_had_then() -> None:
+    labels = [{"name": "team"}]
+    config = {"metrics": {"customLabels": labels}}
+
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage, config, {"CustomMetricLabels": True})
+        red = queue("cq", 4)
+        red["metadata"]["labels"] = {"team": "red"}
+        await stage.api.apply(flavor(), red, local_queue(), job("a"))
+        await stage.rest()
+        red["metadata"]["labels"] = {"team": "blue"}
+        await stage.api.apply(red, job("b"))
+        await stage.rest()
+        shown = Shown(metrics)
+        for team in ("red", "blue"):
+            assert 1 == shown("admitted_workloads_total", custom_team=team, **QUEUE)
+            assert 1 == shown("admission_wait_time_seconds_count", custom_team=team, **QUEUE)
+        stands = {"cluster_queue": "cq", "custom_team": "blue"}
+        assert [(stands, 2)] == shown.all("reserving_active_workloads")
+        assert [(stands, 0)] == shown.all("admission_cycle_preemption_skips")
+        await stage.api.delete(JOBS, Key("team", "a"))
+        await stage.api.delete(JOBS, Key("team", "b"))
+        await stage.api.delete(CLUSTER_QUEUES, Key("", "cq"))
+        await stage.rest(60)
+        assert [] == Shown(metrics).all("admitted_workloads_total")
+
+    told(scene, config)
+
+
 def test_the_time_from_a_job_to_its_workload_is_counted_where_that_is_asked_for() -> None:
     async def scene(stage: Stage) -> None:
         metrics = along(stage, gates={"MetricForWorkloadCreationLatency": True})

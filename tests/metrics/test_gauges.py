@@ -136,6 +136,20 @@ def test_cohorts_show_their_place_and_all_that_is_below_them() -> None:
     assert 1 == seen("cohort_subtree_admitted_active_workloads", cohort="top")
 
 
+def test_cohorts_show_no_amounts_of_nothing_and_what_is_held_beyond_their_quota() -> None:
+    made = engine(
+        flavor("spot"),
+        queue("a", {"default/gpu": 2, "spot/gpu": 0}, cohort="top"),
+        local_queue("a"),
+        running(job("j", queue="a", gpu=1), "a", 1.0, flavor="spot"),
+    )
+    seen = shown(made)
+    at = {"cohort": "top", "resource": "gpu"}
+    assert [(at | {"flavor": "default"}, 2)] == seen.all("cohort_subtree_quota")
+    held = [(at | {"flavor": "spot"}, 1)]
+    assert held == seen.all("cohort_subtree_resource_reservations")
+
+
 def test_cohorts_that_close_a_loop_are_shown_without_numbers() -> None:
     made = engine(queue("a", gpu=1, cohort="x"), cohort("x", parent="y"), cohort("y", parent="x"))
     seen = shown(made)

@@ -52,6 +52,17 @@ def ran(name: str, end: str = "", at: float = START) -> Json:
     }
 
 
+def test_a_job_that_has_ended_is_told_once() -> None:
+    jobs = [ran("good", "Complete"), ran("bad", "Failed"), ran("on")]
+    before = cron() | {"status": {"active": [{"uid": each} for each in ("good", "bad", "on")]}}
+    step = cron_step(before, jobs, START + MINUTE)
+    assert [
+        "Saw completed job: good, condition: Complete",
+        "Saw completed job: bad, condition: Failed",
+    ] == [each.message for each in step.events if each.reason == "SawCompletedJob"]
+    assert [] == cron_step(cron() | {"status": step.status}, jobs, START + MINUTE).events
+
+
 def test_nothing_is_due_before_the_first_moment() -> None:
     step = cron_step(cron(), [], START + MINUTE)
     assert (None, START + 10 * MINUTE) == (step.create, step.again_at)

@@ -14,7 +14,7 @@ from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
 from kuota.runner.job_trim import trimmed_job, trimmed_pod
 from kuota.runner.mirror import Mirror
-from runner.embedded import Cluster, cluster
+from runner.embedded import LIMIT_S, Cluster, cluster
 
 AT_ONCE = Pace(first_s=0.05)
 
@@ -31,12 +31,23 @@ def job(name: str, **spec: Any) -> Json:
     }
 
 
+class Told(list[str]):
+    """A recorder that remembers what was said, and nothing else."""
+
+    def __init__(self) -> None:
+        self.heard = asyncio.Event()
+
+    def record(self, regarding: Json, reason: str, note: str, **more: Any) -> None:
+        self.heard.set()
+        self.append(f"{'!' * more['warning']}{reason}: {note}")
+
+
 @asynccontextmanager
-async def controlled() -> AsyncIterator[Cluster]:
+async def controlled(recorder: Told | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
         jobs = Mirror(world.client, JOBS, trim=trimmed_job)
         pods = Mirror(world.client, PODS, trim=trimmed_pod)
-        controller = JobController(world.client, jobs, pods, pace=AT_ONCE)
+        controller = JobController(world.client, jobs, pods, pace=AT_ONCE, recorder=recorder)
         tasks = [group.create_task(each.run()) for each in (jobs, pods, controller)]
         try:
             yield world
@@ -45,9 +56,11 @@ async def controlled() -> AsyncIterator[Cluster]:
                 task.cancel()
 
 
-def story(work: Callable[[Cluster], Coroutine[Any, Any, None]]) -> None:
+def story(
+    work: Callable[[Cluster], Coroutine[Any, Any, None]], recorder: Told | None = None
+) -> None:
     async def played() -> None:
-        async with controlled() as world:
+        async with controlled(recorder) as world:
             await work(world)
 
     asyncio.run(played())
@@ -134,3 +147,35 @@ def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
         )
 
     story(work)
+
+
+def test_what_becomes_of_a_job_is_told_in_few_words() -> None:
+    async def work(world: Cluster) -> None:
+        await world.client.create(JOBS, job("sum", parallelism=5, completions=5, suspend=True))
+        await world.until(JOBS, "sum", has("Suspended"))
+        await world.client.patch(JOBS, Key("team", "sum"), {"spec": {"suspend": False}})
+        for pod in await world.some(PODS, lambda some: len(some) == 5):
+            await end(world, pod, "Succeeded")
+        await world.until(JOBS, "sum", has("Complete"))
+
+    told = Told()
+    story(work, told)
+    reasons = [each.partition(":")[0] for each in told]
+    assert ["Suspended", "SuccessfulCreate", "Resumed", "Completed"] == reasons
+    assert told[1].startswith("SuccessfulCreate: Created pods: sum-")
+    assert told[1].endswith(" and 2 more")
+
+
+def test_pods_that_cannot_be_made_are_told() -> None:
+    told = Told()
+
+    async def work(world: Cluster) -> None:
+        refused = job("bad")
+        refused["spec"]["template"]["metadata"] = {"finalizers": ["not a name"]}
+        await world.client.create(JOBS, refused)
+        async with asyncio.timeout(LIMIT_S):
+            await told.heard.wait()
+
+    story(work, told)
+    assert told[0].startswith("!FailedCreate: Error creating: ")
+    assert "metadata.finalizers[0]" in told[0]

@@ -71,6 +71,12 @@ def _selector(text: str) -> LabelSelector | None:
     return LabelSelector(match_labels={name: value})
 
 
+def _concurrent(text: str) -> ConcurrentAdmission:
+    """`variants` moves to what is preferred, `variants=retain` does not."""
+    retains = text == "retain"
+    return ConcurrentAdmission(mode="RetainFirstAdmission") if retains else ConcurrentAdmission()
+
+
 _OF_QUEUE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "cohort": ("cohort", str),
     "within": ("within", str),
@@ -85,7 +91,7 @@ _OF_QUEUE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "weight": ("weight", float),
     "checks": ("checks", _checks),
     "namespaces": ("namespace_selector", _selector),
-    "variants": ("concurrent_admission", lambda _: ConcurrentAdmission()),
+    "variants": ("concurrent_admission", _concurrent),
 }
 
 

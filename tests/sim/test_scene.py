@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from kuota.api.gates import Gates
 from kuota.engine.model import ClusterQueue, LocalQueue, Namespace
 from kuota.sim.scene import staged
 from manifests import cluster_queue, flavor, job, local_queue
@@ -65,3 +66,13 @@ def test_defaults_are_filled_in() -> None:
     (queue,) = staged([cluster_queue("a", 4)]).known
     assert isinstance(queue, ClusterQueue)
     assert "Never" == queue.preemption.reclaim_within_cohort
+
+
+def test_flavors_that_would_be_tried_at_once_are_tried_one_by_one() -> None:
+    queue = cluster_queue("a", 4)
+    queue["spec"]["concurrentAdmissionPolicy"] = {"migration": {"mode": "TryPreferredFlavors"}}
+    scene = staged([queue], gates=Gates.of({"ConcurrentAdmission": True}))
+    (known,) = [each for each in scene.known if isinstance(each, ClusterQueue)]
+    assert known.concurrent_admission is None
+    assert any("variants" in note for note in scene.notes)
+    assert () == staged([queue]).notes

@@ -118,3 +118,14 @@ def test_a_killed_control_plane_takes_up_what_still_runs(machine: Machine) -> No
     machine.wait("job/long", "condition=complete")
     assert "run\n" == runs.read_text()
     assert "done\n" == machine.kubectl("logs", "job/long")
+
+
+def test_describe_tells_what_became_of_a_job(machine: Machine) -> None:
+    machine.apply(QUEUES, job("brief", "true"))
+    with machine.following(
+        "get", "events", "--watch", "--field-selector", "reason=Completed"
+    ) as news:
+        assert any("job/brief" in line for line in news)
+    said = machine.kubectl("describe", "job", "brief")
+    for words in ("job-controller", "SuccessfulCreate", "Created pod: brief-", "Job completed"):
+        assert words in said

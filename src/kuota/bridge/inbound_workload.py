@@ -28,10 +28,9 @@ from .admission import owned_by_pod
 from .class_id import class_id
 from .reclaimable import counts
 from .slices import replaces
+from .variants import ALLOWED_FLAVORS, is_parent, parent_of
 
 PREFIX = "kueue.x-k8s.io/"
-ALLOWED_FLAVORS = PREFIX + "workload-allowed-resource-flavors"
-VARIANT_PARENT = PREFIX + "concurrent-admission-parent"
 GATED_BY = PREFIX + "admission-gated-by"
 JOB_UID = PREFIX + "job-uid"
 
@@ -84,7 +83,7 @@ def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
         replaces=_replaces(obj, gates),
         allowed_flavors=frozenset(_allowed_flavors(obj, gates).split(",")) - {""} or None,
         parent_uid=_parent_uid(obj) if _allowed_flavors(obj, gates) else "",
-        is_parent=gates.on(Gate.ConcurrentAdmission) and meta.label(VARIANT_PARENT) == "true",
+        is_parent=gates.on(Gate.ConcurrentAdmission) and is_parent(meta),
         owned_by_pod=owned_by_pod(obj),
         owner_uid=meta.label(JOB_UID),
     )
@@ -240,7 +239,5 @@ def _class_id(
 
 
 def _parent_uid(obj: api.Workload) -> str:
-    for owner in obj.metadata.owner_references or ():
-        if owner.kind == "Workload" and owner.controller:
-            return owner.uid
-    return ""
+    parent = parent_of(obj.metadata)
+    return parent.uid if parent is not None else ""

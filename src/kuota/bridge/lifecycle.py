@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kuota.api.base import Json
 from kuota.api.gates import Gate
 from kuota.api.workload import RequeueState
 from kuota.engine.reasons import EvictionReason, WaitReason
@@ -24,6 +25,7 @@ from .lifecycle_reason import say_why_not
 from .lifecycle_reserved import held
 from .lifecycle_view import WorkloadView
 from .requeue import delayed, retry_at
+from .variants import VARIANT_PARENT, is_parent, parent_of
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 _BACKED_OFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
@@ -69,6 +71,23 @@ def taken_back(draft: Draft, view: WorkloadView) -> bool:
     if draft.obj.status.admission is not None and said is not None and said.status == "False":
         draft.write({"admission": None})
     return False
+
+
+def stands_aside(draft: Draft, view: WorkloadView) -> bool:
+    """Where flavors are tried concurrently, a Workload is the parent of variants that queue.
+
+    One that holds quota keeps it, as what it was when it got it.
+    """
+    queue, meta = view.cluster_queue, draft.obj.metadata
+    if not view.rules.gates.on(Gate.ConcurrentAdmission) or queue is None:
+        return False
+    concurrent = queue.concurrent_admission is not None
+    if concurrent is is_parent(meta) or parent_of(meta) is not None:
+        return False
+    if draft.seen.reserved or draft.seen.true("Finished"):
+        return False
+    draft.patch({"metadata": {"labels": {VARIANT_PARENT: "true" if concurrent else None}}})
+    return True
 
 
 def finished(draft: Draft, view: WorkloadView) -> bool:
@@ -221,7 +240,11 @@ def checks_listed(draft: Draft, view: WorkloadView) -> bool:
     """The status lists the admission checks that the queue requires for these flavors."""
     if view.cluster_queue is None or not _active(draft):
         return False
-    status = synced_checks(draft.obj, view.cluster_queue, draft.now)
+    if view.parent:
+        # Its variants have passed theirs before it is admitted.
+        status: Json = {"admissionChecks": None} if draft.obj.status.admission_checks else {}
+    else:
+        status = synced_checks(draft.obj, view.cluster_queue, draft.now)
     draft.write(status)
     return bool(status)
 
@@ -262,6 +285,7 @@ def _requeue_json(state: RequeueState) -> dict[str, object]:
 _STEPS: tuple[Step, ...] = (
     orphaned,
     preemption_gated,
+    stands_aside,
     finished,
     taken_back,
     retried_later,

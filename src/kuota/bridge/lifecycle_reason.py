@@ -62,6 +62,8 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
         return view.failed, view.failed_words or "Another workload of its kind did not fit"
     if said is not None and said.reason in _BY_ENGINE:
         return None
+    if said is None and view.parent:
+        return WaitReason.PENDING_EVALUATION, "Its variants, one for each flavor, wait in its place"
     if said is None and not view.rules.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
         return None
     if said is not None and said.reason == WaitReason.PENDING_EVALUATION:

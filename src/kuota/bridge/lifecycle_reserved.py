@@ -72,7 +72,7 @@ def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
 def pods_late(draft: Draft, view: WorkloadView) -> bool:
     """Pods that are not ready in time cost the Workload its quota, and too often its activity."""
     cause, left_s = not_ready(draft.seen.obj, view.rules, draft.now)
-    if not cause or left_s is None:
+    if not cause or left_s is None or view.variant:
         return False
     if left_s > 0:
         draft.look_again(left_s)
@@ -93,6 +93,8 @@ def pods_late(draft: Draft, view: WorkloadView) -> bool:
 def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
     left_s = remaining_s(draft.obj, draft.now)
     if left_s is None or draft.obj.spec.active is False or draft.seen.true("Evicted"):
+        return False
+    if view.variant:
         return False
     if left_s > 0:
         draft.look_again(left_s)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass over a Workload or a job looks at, and the configuration that it goes by."""
+"""What a pass over a Workload, a job or a family looks at, and the configuration it goes by."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from kuota.engine.reasons import WaitReason
 from .draft import Seen
 from .jobs.ancestor import Owners, owners_of
 from .jobs.batch_job import Classes
+from .variants import is_parent, parent_of
 
 HALF_AN_HOUR_S = 1800.0
 NOT_OUR_OWN = LabelSelector(
@@ -139,6 +140,20 @@ class WorkloadView(Struct):
     failed_words: str = ""
     jitter: float = 0.0
 
+    @property
+    def parent(self) -> bool:
+        """Whether variants queue in its place."""
+        return self._concurrent and is_parent(self.seen.obj.metadata)
+
+    @property
+    def variant(self) -> bool:
+        """Whether it queues in the place of a parent, which alone has pods."""
+        return self._concurrent and parent_of(self.seen.obj.metadata) is not None
+
+    @property
+    def _concurrent(self) -> bool:
+        return self.rules.gates.on(Gate.ConcurrentAdmission)
+
 
 class Ancestor(Struct):
     """The managed job that owns this one. `newest` is its newest unfinished Workload, if any."""
@@ -166,4 +181,16 @@ class JobView(Struct):
     nesting: str = ""
     flavors: Mapping[str, ResourceFlavor] = {}
     classes: Classes = Classes()
+    rules: Rules = Rules()
+
+
+class FamilyView(Struct):
+    """A parent, its variants, and the ClusterQueue that they wait in, if it is known.
+
+    No `parent` means that it is gone. `variants` are those of whoever had its name.
+    """
+
+    parent: Seen | None = None
+    variants: tuple[Seen, ...] = ()
+    queue: model.ClusterQueue | None = None
     rules: Rules = Rules()

@@ -95,7 +95,7 @@ _WAITS: dict[Why, Callable[[Wait], str]] = {
     ),
     Why.INVALID: lambda w: "; ".join(w.details),
     Why.BETTER_SIBLING: lambda w: "a variant with a preferred flavor is already admitted",
-    Why.FLAVOR_TOO_LOW: lambda w: "its flavor is below the last acceptable one for a migration",
+    Why.FLAVOR_TOO_LOW: lambda w: "a variant is admitted, and nobody is moved to this flavor",
 }
 
 

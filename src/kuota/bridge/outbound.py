@@ -173,7 +173,8 @@ class Outbound:
         reason = EvictionReason.FLAVOR_MIGRATION
         message = f"making room for its sibling (UID: {decision.workload.uid}) on a better flavor"
         waiting = f"{assignment_text(decision.assignment)}. A sibling is being moved away"
-        return self._evicted(decision.sibling.key, reason, message, now) + self._pending(
+        told = [] if decision.leaving else self._evicted(decision.sibling.key, reason, message, now)
+        return told + self._pending(
             decision.workload.key,
             WaitReason.WAITING_FOR_PREEMPTED,
             waiting,

@@ -22,7 +22,7 @@ from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Effect, StatusPatch
 from kuota.bridge.messages import wait_text
 from kuota.bridge.outbound import Outbound, pending_reason
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact
 from kuota.engine.reasons import Requeue, WaitReason
@@ -76,12 +76,16 @@ class Driver:
         self._unfit: dict[tuple[str, str], WaitReason] = {}
         self._finished = False
         self._outbound = Outbound(engine.policy.gates, self._stored)
-        self.notices = Notices(clock, lambda: bool(self._writes))
+        self.notices = Notices(clock, self.busy)
         self._said = Said(clock)
         self._words: dict[tuple[str, str], tuple[WaitReason, str]] = {}
 
     def now(self) -> float:
         return self._clock.now().timestamp()
+
+    def busy(self) -> bool:
+        """Whether decisions are being written."""
+        return bool(self._writes)
 
     def tell(self, fact: Fact) -> None:
         """Take note of a fact, and decide again soon."""
@@ -155,7 +159,7 @@ class Driver:
         return known[1] if known is not None else ""
 
     async def _next_fact(self) -> None:
-        due = self.engine.queues.next_wakeup()
+        due = self.engine.next_wakeup()
         if due is None:
             await self._wake.wait()
             return
@@ -178,8 +182,12 @@ class Driver:
         """Whether the Workload gives that reason already, in words that are not old."""
         key = decision.workload.key
         obj = self._stored(key)
-        said = condition(obj.status.conditions, "QuotaReserved") if obj is not None else None
+        conditions = obj.status.conditions if obj is not None else None
+        said = condition(conditions, "QuotaReserved")
         reason = pending_reason(decision.reason, self.engine.policy.gates)
+        # Whoever opens gates looks for their own condition.
+        if decision.why is Why.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
+            return False
         return said is not None and said.reason == reason and not self._said.stale(key)
 
     async def _start(self, decision: Decision) -> None:
@@ -275,6 +283,8 @@ class Driver:
 
     def _as_of_now(self, decision: Decision) -> Decision:
         """The decision without evictions that are written already, or have nothing to take."""
+        if isinstance(decision, Migrate) and self._leaving(decision.sibling.key):
+            return replace(decision, leaving=True)
         if not isinstance(decision, Preempt):
             return decision
         victims = tuple(
@@ -313,8 +323,8 @@ def _touched(decision: Decision) -> list[Key]:
             found += [old.key] if old is not None else []
         case Preempt(victims=victims):
             found += [each.workload.key for each in victims if not each.leaving]
-        case Migrate(sibling=sibling):
-            found.append(sibling.key)
+        case Migrate(sibling=sibling, leaving=leaving):
+            found += [] if leaving else [sibling.key]
         case Evict() | Wait():
             pass
         case _:
@@ -329,8 +339,8 @@ def _failures(decision: Decision) -> list[Fact]:
             return [AdmissionFailed(key=decision.workload.key)]
         case Preempt(victims=victims):
             return [EvictionFailed(key=each.workload.key) for each in victims if not each.leaving]
-        case Migrate(sibling=sibling):
-            return [EvictionFailed(key=sibling.key)]
+        case Migrate(sibling=sibling, leaving=leaving):
+            return [] if leaving else [EvictionFailed(key=sibling.key)]
         case Evict():
             return [EvictionFailed(key=decision.workload.key)]
         case Wait():
@@ -341,8 +351,10 @@ def _failures(decision: Decision) -> list[Fact]:
 
 def _worth_sending(decision: Decision, effects: list[Effect], *, crowded: bool) -> list[Effect]:
     """Nothing when a Workload merely goes on waiting: no status changes, so no event either."""
-    waits = isinstance(decision, Wait) or (
-        isinstance(decision, Preempt) and all(each.leaving for each in decision.victims)
+    waits = (
+        isinstance(decision, Wait)
+        or (isinstance(decision, Preempt) and all(each.leaving for each in decision.victims))
+        or (isinstance(decision, Migrate) and decision.leaving)
     )
     if waits and not any(isinstance(each, StatusPatch) for each in effects):
         return []

@@ -9,13 +9,14 @@ whoever wanted the effects reads the newest object and thinks again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from kuota.api.base import Json, Key
 from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch, spared
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, NotFound
+from kuota.kube.events import Recorder
 from kuota.kube.resources import Resource
 
 from .turns import Turns
@@ -35,20 +36,13 @@ RESOURCES: dict[str, Resource] = {
 }
 
 
-class Recorder(Protocol):
-    """Whoever publishes events. Events are told best: losing one is no fault."""
-
-    def record(self, regarding: Json, reason: str, note: str, *, warning: bool = False) -> None:
-        """Publish, some time, that this happened to the object."""
-
-
 class Sender:
     """Carries effects out through a client. `turns` are for whoever thinks before it writes."""
 
     def __init__(self, client: Client, world: World, recorder: Recorder) -> None:
         self._client = client
         self._world = world
-        self._recorder = recorder
+        self.recorder = recorder
         self.turns = Turns()
 
     async def send(self, effects: Iterable[Effect]) -> None:
@@ -122,4 +116,4 @@ class Sender:
             "metadata": {"namespace": event.key.namespace, "name": event.key.name}
         }
         named = {"apiVersion": resource.api_version, "kind": resource.kind} | about
-        self._recorder.record(named, event.reason, event.note, warning=event.warning)
+        self.recorder.record(named, event.reason, event.note, warning=event.warning)

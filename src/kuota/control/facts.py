@@ -18,8 +18,8 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.settings import intake
 from kuota.engine import model
 from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.kube.events import Recorder
 
-from .effects import Recorder
 from .held import Held
 from .world import World
 

@@ -47,6 +47,9 @@ class Notices:
         self._wake = asyncio.Event()
         self._closed = False
 
+    def __len__(self) -> int:
+        return len(self._wanted)
+
     @property
     def crowded(self) -> bool:
         """Whether there are so many to be told that it must be done in few words."""

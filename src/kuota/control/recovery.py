@@ -11,11 +11,11 @@ from kuota.bridge.recovery import REASON, concerned, recovery, unreachable
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import NotFound
+from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.resources import NODES, PODS
 from kuota.kube.workqueue import WorkQueue, serve
 
-from .effects import Recorder
 from .held import Held, holding
 
 

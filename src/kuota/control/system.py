@@ -15,16 +15,18 @@ from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
-from kuota.kube.events import EventRecorder
+from kuota.kube.events import EventRecorder, Recorder
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
+from .courtesies import Courtesies
 from .driver import Driver
-from .effects import Recorder, Sender
+from .effects import Sender
 from .facts import Facts
 from .observer import Watched, unwatched
 from .parts import ALL, WRITING, Part, Parts
 from .reconcile_class import ClassReconciler
+from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler
 from .reconcile_queue import Name, QueueReconciler
 from .reconcile_workload import WorkloadReconciler
@@ -39,6 +41,8 @@ JOB_WORKERS = 8
 WORKLOAD_WORKERS = 8
 QUEUE_WORKERS = 2
 
+COLLECT_S = 1.0
+"""For so long after a change of queues woke what is parked there, further ones are collected."""
 LEAST_SAMPLE_S = 1.0
 """Between two looks at what LocalQueues have used."""
 
@@ -68,7 +72,7 @@ class System:
         self._events: EventRecorder | None = None
         if recorder is None:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
-        self.engine = Engine(policy(config, gates))
+        self.engine = Engine(policy(config, gates), collect_s=COLLECT_S)
         self.world = World(client, self.clock)
         self.sender = Sender(client, self.world, recorder)
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock)
@@ -76,6 +80,11 @@ class System:
         self._recovery: PodRecovery | None = None
         if gates.on(Gate.FailureRecoveryPolicy):
             self._recovery = PodRecovery(client, recorder, self.clock)
+        self._families: FamilyReconciler | None = None
+        if gates.on(Gate.ConcurrentAdmission):
+            self._families = FamilyReconciler(
+                self.world, self.engine, self.sender, self.clock, self.rules
+            )
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
         self._jobs: WorkQueue[Key] = WorkQueue(self.clock)
         self._classes: WorkQueue[Key] = WorkQueue(self.clock)
@@ -85,6 +94,13 @@ class System:
         self._triggers = Triggers(
             self.world, self.engine, self._workloads, self._jobs, self._classes, self._mark
         )
+
+    def courtesies(self) -> Courtesies:
+        """A recorder for others in this process, whose events yield to what is decided here."""
+        return Courtesies(self.sender.recorder, self.clock, self._hurried)
+
+    def _hurried(self) -> bool:
+        return self.driver.busy() or len(self.driver.notices) > 0
 
     @property
     def synced(self) -> bool:
@@ -135,6 +151,8 @@ class System:
         if Part.JOBS not in self.parts:
             self._jobs.close()
         self._triggers.follow()
+        if self._families is not None and Part.CORE in self.parts:
+            self._families.follow()
         if self._events is not None:
             group.create_task(self._events.run())
         if Part.SCHEDULER in self.parts:
@@ -163,6 +181,9 @@ class System:
             )
             found.append(serve(self._classes, watched("workloadpriorityclass", classes.reconcile)))
             found.append(serve(self._queues, watched("queues", queues.reconcile), QUEUE_WORKERS))
+        if self._families is not None and Part.CORE in self.parts:
+            families = watched("concurrentadmission", self._families.reconcile)
+            found.append(serve(self._families.queue, families, WORKLOAD_WORKERS))
         return found
 
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
@@ -176,15 +197,20 @@ class System:
             queue.close()
         if self._recovery is not None:
             self._recovery.close()
+        if self._families is not None:
+            self._families.queue.close()
 
     def depths(self) -> dict[str, int]:
         """How many names wait for each reconciliation."""
-        return {
+        found = {
             "workload": len(self._workloads),
             "job": len(self._jobs),
             "workloadpriorityclass": len(self._classes),
             "queues": len(self._queues),
         }
+        if self._families is not None:
+            found["concurrentadmission"] = len(self._families.queue)
+        return found
 
     async def _sample(self) -> None:
         """Let LocalQueues forget what they used, where that decides who comes first."""

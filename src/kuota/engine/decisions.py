@@ -12,7 +12,7 @@ import msgspec
 
 from .amounts import Amounts
 from .assignment import Assignment
-from .model import Struct, Workload
+from .model import Assigned, Instant, Reservation, Struct, Workload
 from .reasons import EvictionReason, PreemptionReason, Requeue, WaitReason
 
 
@@ -65,6 +65,25 @@ class Admit(Struct):
         """What the workload is charged from now on."""
         return self.assignment.usage if self.replaced is None else self.assignment.granted
 
+    def reservation(self, since: Instant | None = None) -> Reservation:
+        """What the workload holds; without a time, since just now."""
+        given = tuple(
+            Assigned(
+                name=each.name,
+                flavors={name: choice.flavor for name, choice in each.flavors.items()},
+                requests=each.requests,
+                count=each.count,
+            )
+            for each in self.assignment.pod_sets
+        )
+        queue, usage = self.cluster_queue, self.usage
+        return Reservation(cluster_queue=queue, pod_sets=given, usage=usage, since=since)
+
+    @property
+    def whole(self) -> bool:
+        """Whether quota was all that was missing: no check is left to be passed."""
+        return all(self.workload.checks.get(name) == "Ready" for name in self.checks)
+
 
 class Preempt(Struct):
     """Evict the victims; the workload waits for the room they leave."""
@@ -77,12 +96,16 @@ class Preempt(Struct):
 
 
 class Migrate(Struct):
-    """Evict the sibling variant that runs on a less preferred flavor, then wait for its room."""
+    """Evict the sibling variant that runs on a less preferred flavor, then wait for its room.
+
+    `leaving` is true of a sibling that was told to go before.
+    """
 
     workload: Workload
     cluster_queue: str
     assignment: Assignment
     sibling: Workload
+    leaving: bool = False
 
 
 class Evict(Struct):

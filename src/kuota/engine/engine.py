@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 
@@ -44,9 +46,13 @@ _CLEARS_BOOKMARK = frozenset({Why.GATED, Why.DEFERRED})
 
 
 class Engine:
-    """Believes what it is told, and says who gets quota, who waits and who has to go."""
+    """Believes what it is told, and says who gets quota, who waits and who has to go.
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    A change of queues, cohorts or flavors wakes all that is parked there, and changes within
+    `collect_s` after that do so together. Quota that is released wakes at once.
+    """
+
+    def __init__(self, policy: Policy | None = None, *, collect_s: float = 0.0) -> None:
         self.policy = policy or Policy()
         self.state = State()
         self.history = History(self.policy, self.state)
@@ -57,8 +63,12 @@ class Engine:
         self.last: dict[Key, Decision] = {}
         self._evicting: set[Key] = set()
         self._unready: set[Key] = set()
+        self._held_up: list[Key] = []
         self._changed: set[str] = set()
+        self._unblocked: set[str] = set()
         self._released: set[str] = set()
+        self._collect_s = collect_s
+        self._collected_at: Instant = float("-inf")
 
     # Facts
 
@@ -89,6 +99,8 @@ class Engine:
                 self.queues.put_local_queue(value, now)
                 return NOBODY
             case ClusterQueue():
+                if value.concurrent_admission and not self.policy.on(Gate.ConcurrentAdmission):
+                    value = replace(value, concurrent_admission=None)
                 woken = self.state.put_queue(value)
                 self.queues.put_cluster_queue(value, now)
                 return woken
@@ -161,7 +173,7 @@ class Engine:
         elif key in self._unready:
             self._unready.discard(key)
             if self.policy.block_until_ready and not self._unready:
-                self._changed |= self.state.queues.keys()
+                self._unblocked |= self.state.queues.keys()
 
     def _admission_failed(self, key: Key, now: Instant) -> None:
         """Take the assumed charge back. The workload waits again, if it is still there."""
@@ -180,7 +192,7 @@ class Engine:
     def cycle(self, now: Instant) -> Outcome:
         """Decide about the head of every queue, and believe the decisions from then on."""
         self._flush_parked(now)
-        heads = self.queues.heads(now, self.state.pops)
+        heads = self._heads(now)
         if not heads:
             return Outcome()
         self.cycles += 1
@@ -192,9 +204,19 @@ class Engine:
             not_ready=lambda: self.policy.block_until_ready and bool(self._unready),
         )
         decided = {decision.workload.key: decision for decision in outcome.decisions}
+        if not self._held_up:
+            self._held_up = [key for key, each in decided.items() if _held_up(each)]
         for pending in heads:
             self.believe(pending, decided.get(pending.key), now)
         return outcome
+
+    def _heads(self, now: Instant) -> list[Pending]:
+        """Whose turn it is. Whom unready pods held up in one cycle go first, in its order."""
+        while self._held_up and not self._unready:
+            pending = self.queues.take(self._held_up.pop(0), self.state.pops)
+            if pending is not None:
+                return [pending]
+        return self.queues.heads(now, self.state.pops)
 
     def sample(self, now: Instant) -> float | None:
         """Let LocalQueues forget what they used, those whose time has come; the seconds after
@@ -221,12 +243,22 @@ class Engine:
         """Why the workload is not further than it is; None if there is none of that name."""
         return explain(self, key, now)
 
+    def next_wakeup(self) -> Instant | None:
+        """When there is something to decide without anything happening; None if never."""
+        due = self.queues.next_wakeup()
+        if not self._changed:
+            return due
+        return self._collected_at if due is None else min(due, self._collected_at)
+
     def _flush_parked(self, now: Instant) -> None:
         """Wake what is parked where queues changed, and where quota was released all that helps."""
-        released, self._released = self._released - self._changed, set()
-        changed, self._changed = self._changed, set()
-        if changed:
-            self.queues.flush(sorted(changed), now)
+        woken, self._unblocked = self._unblocked, set()
+        if now >= self._collected_at:
+            woken |= self._changed
+            self._changed = set()
+        released, self._released = self._released - woken, set()
+        if woken and self.queues.flush(sorted(woken), now):
+            self._collected_at = now + self._collect_s
         # Between the release and now a queue may be gone, or its cohorts have closed a loop.
         names = [name for name in sorted(released) if self.state.tree_of(name)]
         if names:
@@ -259,7 +291,7 @@ class Engine:
         self.queues.drop_workload(workload.key)
         if decision.second_pass:
             return
-        self.state.assume(workload, decision.cluster_queue, decision.usage)
+        self.state.assume(workload, decision.reservation(), admitted=decision.whole)
         self._note_readiness(workload.key, not workload.pods_ready)
         self.history.push(workload, decision.cluster_queue)
 
@@ -299,6 +331,11 @@ def _head(pending: Pending) -> Head:
         preemptor=pending.preemptor,
         second_pass=pending.second_pass,
     )
+
+
+def _held_up(decision: Decision) -> bool:
+    """Whether only pods that are not ready yet keep a workload from being admitted."""
+    return isinstance(decision, Wait) and decision.why is Why.NOT_READY
 
 
 def _frees(old: Workload, new: Workload) -> bool:

@@ -111,11 +111,14 @@ def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ..
 
 
 def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:
-    """A workload that does not even wait: its LocalQueue leads nowhere, or it is held itself."""
+    """A workload that does not even wait: its LocalQueue leads nowhere, it is held, or a parent."""
     found: tuple[Obstacle, ...] = ()
     if workload.gated_by:
         reason = WaitReason.ADMISSION_GATED
         advice = [Suggestion(advice=Advice.CORRECT, detail=f"gated by {workload.gated_by}")]
+    elif workload.is_parent:
+        reason = WaitReason.PENDING_EVALUATION
+        advice = [Suggestion(advice=Advice.WAIT_FOR_OTHERS, workloads=_variants(engine, workload))]
     elif workload.local_queue not in engine.state.local_queues:
         reason = WaitReason.MISCONFIGURED
         advice = [_create("LocalQueue", workload.queue, workload.key.namespace)]
@@ -125,6 +128,12 @@ def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanat
         reason = WaitReason.MISCONFIGURED if missing else WaitReason.SUSPENDED
         advice = list(_repairs(found, "LocalQueue", workload.queue))
     return msgspec.structs.replace(base, reason=reason, obstacles=found, suggestions=tuple(advice))
+
+
+def _variants(engine: Engine, parent: Workload) -> tuple[Key, ...]:
+    """Those who wait in its place."""
+    known = engine.state.workloads.values()
+    return tuple(each.key for each in known if each.parent_uid == parent.uid)
 
 
 def _create(kind: str, name: str, detail: str = "") -> Suggestion:

@@ -57,7 +57,7 @@ class History:
 
     def follow(self, old: Workload | None, new: Workload, now: Instant) -> None:
         """Settle or drop what a workload owes, by how it changed."""
-        if self.ledger is None or old is None:
+        if self.ledger is None or old is None or new.is_parent:
             return
         if penalty_lapses(old, new):
             self.drop(old)

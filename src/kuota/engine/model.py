@@ -70,6 +70,11 @@ class ConcurrentAdmission(Struct):
     mode: str = "TryPreferredFlavors"
     last_acceptable_flavor: str = ""
 
+    @property
+    def retains(self) -> bool:
+        """Whether nobody moves once admitted."""
+        return self.mode == "RetainFirstAdmission"
+
 
 class ClusterQueue(Struct):
     name: str
@@ -226,8 +231,9 @@ class Workload(Struct):
 
     @property
     def charged(self) -> bool:
-        """Whether its reservation counts as usage."""
-        return self.reservation is not None and self.active and not self.finished
+        """Whether its reservation counts as usage. That of a parent is its variant's."""
+        holds = self.reservation is not None and not self.is_parent
+        return holds and self.active and not self.finished
 
     @property
     def queueable(self) -> bool:

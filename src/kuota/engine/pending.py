@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pending workloads of one ClusterQueue: who goes next, who is parked, who is in flight.
 
-Whether the queue is active, and which LocalQueues feed it,
-is left to `kuota.engine.queues`. No operation costs more because more workloads wait: classes are
-parked and flushed as a whole (`kuota.engine.buckets`), and only workloads that may not come back
-with the next flush, because of back-off, are kept one by one.
+Whether the queue is active, and which LocalQueues feed it, is left to `kuota.engine.queues`. No
+operation costs more because more workloads wait: classes are parked and flushed as a whole
+(`kuota.engine.buckets`), and only workloads that may not come back with the next flush, because of
+back-off, are kept one by one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ class PendingQueue:
     """One ClusterQueue's pending workloads.
 
     `local_use` puts the LocalQueue that used least first (admission fair sharing). It is asked anew
-    at every pop, so that its answers may change at any time.
+    at every pop, so that its answers may change at any time. `variants_only` keeps parents out:
+    their variants wait in their place.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class PendingQueue:
     ) -> None:
         self.name = name
         self.strict = strict
+        self.variants_only = False
         self._policy = policy or Policy()
         self._local_use = local_use
         self._pending: dict[Key, Pending] = {}
@@ -191,10 +193,10 @@ class PendingQueue:
             self._slot = None
         return True
 
-    def pop(self) -> Pending | None:
-        """The workload whose turn it is; from now on it is in flight."""
-        pending = self._best()
-        if pending is None:
+    def pop(self, key: Key | None = None) -> Pending | None:
+        """The workload whose turn it is, or that one if it may be tried; now it is in flight."""
+        pending = self._best() if key is None else self._pending.get(key)
+        if pending is None or not pending.in_heap:
             return None
         self._detach(pending)
         self._in_flight[pending.key] = pending

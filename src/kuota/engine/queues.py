@@ -84,13 +84,16 @@ class Queues:
         return len(self._members.get(local_queue, ())) if self._open(local_queue) else 0
 
     def put_cluster_queue(self, spec: ClusterQueue, now: Instant) -> None:
-        """Add or change a ClusterQueue. Whether usage decides the order is settled at the first."""
+        """Add or change a ClusterQueue. Whether usage decides the order is settled at the first,
+        and whether only variants wait in it.
+        """
         queue = self._cluster_queues.get(spec.name)
         if queue is not None:
             queue.strict = spec.strict
             return
         use = self._local_use if spec.usage_based and self._by_usage else None
         queue = PendingQueue(spec.name, self._policy, strict=spec.strict, local_use=use)
+        queue.variants_only = spec.concurrent_admission is not None
         self._cluster_queues[spec.name] = queue
         for local_queue in self._feeders.get(spec.name, ()):
             self._place_members(local_queue, now)
@@ -156,6 +159,15 @@ class Queues:
                 found.append(pending)
                 self._note(queue)
         return found
+
+    def take(self, key: Key, active: Callable[[str], bool]) -> Pending | None:
+        """That workload, whoever is before it, in flight like `heads`; None if it has no turn."""
+        queue = self._in.get(key)
+        if queue is None or not active(queue.name):
+            return None
+        pending = queue.pop(key)
+        self._note(queue)
+        return pending
 
     def requeue(
         self,
@@ -234,6 +246,9 @@ class Queues:
 
     def _place(self, workload: Workload, now: Instant) -> bool:
         target = self._target(workload.local_queue)
+        if target is not None and target.variants_only and not workload.parent_uid:
+            # A parent, known as one or not yet.
+            target = None
         if self._in.get(workload.key) is not target:
             self._leave(workload.key)
         if target is None:

@@ -58,7 +58,10 @@ class PreemptionReason(StrEnum):
 
 
 class EvictionReason(StrEnum):
-    """Why a workload loses its quota: the reasons of condition Evicted=True."""
+    """Why a workload loses its quota: the reasons of condition Evicted=True.
+
+    The last two are for parents whose variant goes, or is not there any more.
+    """
 
     PREEMPTED = "Preempted"
     PODS_READY_TIMEOUT = "PodsReadyTimeout"
@@ -68,6 +71,8 @@ class EvictionReason(StrEnum):
     NODE_FAILURES = "NodeFailures"
     FLAVOR_MIGRATION = "FlavorMigration"
     DEACTIVATED = "Deactivated"
+    VARIANT_EVICTED = "VariantEvicted"
+    NO_VARIANT = "ConcurrentAdmission"
 
 
 class Cause(StrEnum):

@@ -46,6 +46,10 @@ class Books:
         claimed = self.claimed(entry)
         return any(target.running.key in claimed for target in entry.targets)
 
+    def leaving(self, running: Running) -> bool:
+        """Whether it was told to go already."""
+        return running.workload.evicted is not None or running.key in self.evicting
+
     def fits(self, entry: Entry) -> bool:
         """Whether there is room once every victim so far, and this entry's own, is gone."""
         gone = self.claimed(entry) | {each.running.key: each.running for each in entry.targets}
@@ -103,7 +107,7 @@ def _claim(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
         return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
     sibling = worse_sibling(entry)
     if sibling is not None:
-        return _migrate(entry, sibling)
+        return _migrate(entry, sibling, books)
     books.unready += not entry.head.second_pass and not entry.workload.pods_ready
     return _admit(entry)
 
@@ -196,8 +200,7 @@ def _preempt(entry: Entry, books: Books) -> Preempt:
                 cluster_queue=target.running.queue,
                 path=path(queues[target.running.queue]),
                 reason=target.reason,
-                leaving=target.running.workload.evicted is not None
-                or target.running.key in books.evicting,
+                leaving=books.leaving(target.running),
             )
             for target in entry.targets
         ),
@@ -210,7 +213,7 @@ def path(queue: Queue) -> str:
     return "/" + "/".join(reversed(names))
 
 
-def _migrate(entry: Entry, sibling: Running) -> Decision:
+def _migrate(entry: Entry, sibling: Running, books: Books) -> Decision:
     if not migration_allowed(entry):
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.FLAVOR_TOO_LOW)
     return Migrate(
@@ -218,6 +221,7 @@ def _migrate(entry: Entry, sibling: Running) -> Decision:
         cluster_queue=entry.queue.name,
         assignment=entry.assignment,
         sibling=sibling.workload,
+        leaving=books.leaving(sibling),
     )
 
 

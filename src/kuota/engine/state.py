@@ -40,6 +40,7 @@ class State:
     def __init__(self) -> None:
         self.tree = Tree()
         self.queues: dict[str, Queue] = {}
+        self.cohorts: dict[str, Cohort] = {}
         self.flavors: dict[str, ResourceFlavor] = {}
         self.topologies: dict[str, Topology] = {}
         self.checks: dict[str, AdmissionCheck] = {}
@@ -75,11 +76,15 @@ class State:
         self.obstacles.pop(name, None)
 
     def put_cohort(self, spec: Cohort) -> Woken:
+        if self.cohorts.get(spec.name) == spec:
+            return NOBODY
+        self.cohorts[spec.name] = spec
         node = self.tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
         self.refresh(self.queues)
         return self._below_root(node)
 
     def drop_cohort(self, name: str) -> None:
+        self.cohorts.pop(name, None)
         self.tree.drop_cohort(name)
         self.refresh(self.queues)
 
@@ -237,10 +242,12 @@ class State:
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
 
-    def assume(self, workload: Workload, queue: str, usage: Amounts) -> None:
+    def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
         """Charge a workload by a decision that the API server has not heard of yet."""
-        settled = replace(workload, evicted=None, preempted=None)
-        if self._charge(settled, queue, usage):
+        settled = replace(
+            workload, reservation=held, evicted=None, preempted=None, admitted=admitted
+        )
+        if self._charge(settled, held.cluster_queue, held.usage):
             self._assumed[workload.key] = workload
 
     def _charge(self, workload: Workload, queue: str, usage: Amounts) -> bool:

@@ -12,7 +12,7 @@ from .snapshot import Running
 
 
 def better_sibling(entry: Entry) -> Running | None:
-    """A variant of the same parent that holds quota on a flavor preferred to this one's."""
+    """An admitted variant of the same parent, on a flavor preferred to this one's."""
     own = _rank_of(entry.workload, entry.queue.spec)
     for sibling in _siblings(entry):
         if _rank_of(sibling.workload, entry.queue.spec) < own:
@@ -21,7 +21,7 @@ def better_sibling(entry: Entry) -> Running | None:
 
 
 def worse_sibling(entry: Entry) -> Running | None:
-    """A variant of the same parent that holds quota on a less preferred flavor."""
+    """An admitted variant of the same parent, on a less preferred flavor."""
     own = _rank_of(entry.workload, entry.queue.spec)
     for sibling in _siblings(entry):
         if _rank_of(sibling.workload, entry.queue.spec) > own:
@@ -32,7 +32,10 @@ def worse_sibling(entry: Entry) -> Running | None:
 def migration_allowed(entry: Entry) -> bool:
     """Whether moving to this entry's flavor is worth an eviction, by the queue's own policy."""
     spec = entry.queue.spec
-    last = spec.concurrent_admission.last_acceptable_flavor if spec.concurrent_admission else ""
+    policy = spec.concurrent_admission
+    if policy is not None and policy.retains:
+        return False
+    last = policy.last_acceptable_flavor if policy is not None else ""
     if not last:
         return True
     flavors = _flavors(spec)
@@ -41,13 +44,16 @@ def migration_allowed(entry: Entry) -> bool:
 
 
 def _siblings(entry: Entry) -> list[Running]:
+    """The others that are admitted. One that still waits for checks has not won yet."""
     parent = entry.workload.parent_uid
     if not parent:
         return []
     return [
         running
         for running in entry.queue.running.values()
-        if running.workload.parent_uid == parent and running.key != entry.workload.key
+        if running.workload.parent_uid == parent
+        and running.workload.admitted
+        and running.key != entry.workload.key
     ]
 
 

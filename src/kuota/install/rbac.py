@@ -34,6 +34,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     # A Workload names its Job as an owner whose deletion it may hold up.
     ("batch", "jobs/finalizers", "update"),
     (GROUP, "workloads", f"{_WATCH} create patch delete"),
+    # As a variant does its parent.
+    (GROUP, "workloads/finalizers", "update"),
     (GROUP, "clusterqueues resourceflavors admissionchecks", f"{_WATCH} patch"),
     (GROUP, "localqueues cohorts topologies workloadpriorityclasses", _WATCH),
     (

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells people what happened to an object, as events.k8s.io/v1 Events, without flooding anyone.
 
-The same thing said again becomes a count on the first Event, written once in a while; an object
-about which too much is said is left alone for some time, and a flood of them about many objects
-leaves slowly, so that it never outweighs the writes that matter. Events are a courtesy: what cannot
-be sent is dropped, and nobody who records one ever waits.
+The same thing said again, in whichever words, becomes a count on the first Event, written once in a
+while, as other controllers of a cluster do it; an object about which too much is said is left alone
+for some time, and a flood of them about many objects leaves slowly, so that it never outweighs the
+writes that matter. Events are a courtesy: what cannot be sent is dropped, and nobody who records
+one ever waits.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import logging
 import socket
 from collections import OrderedDict, deque
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -44,21 +46,42 @@ _WORD_LENGTH = 128
 _log = logging.getLogger(__name__)
 
 
+class Recorder(Protocol):
+    """Whoever publishes events. Events are told best: losing one is no fault."""
+
+    def record(
+        self,
+        regarding: Json,
+        reason: str,
+        note: str,
+        *,
+        warning: bool = False,
+        controller: str = "",
+        when: datetime | None = None,
+    ) -> None:
+        """Publish, some time, that this happened to the object.
+
+        `controller` is who says so, if not the one in whose name all is recorded; `when` it
+        happened, if that was not just now.
+        """
+
+
 class _Story(msgspec.Struct, frozen=True, cache_hash=True):
     """What makes two events the same event."""
 
+    controller: str
     regarding: tuple[tuple[str, str], ...]
     related: tuple[tuple[str, str], ...]
     reason: str
     action: str
     type: str
-    note: str
 
 
 class _Series:
-    """How often one story was told, and how much of that the server knows."""
+    """How often one story was told, in which words first, and how much of it the server knows."""
 
-    def __init__(self, first: datetime, at: float) -> None:
+    def __init__(self, note: str, first: datetime, at: float) -> None:
+        self.note = note
         self.first = self.last = first
         self.last_at = at
         self.count = 1
@@ -98,22 +121,24 @@ class EventRecorder:
         action: str = "",
         warning: bool = False,
         related: Json | None = None,
+        controller: str = "",
+        when: datetime | None = None,
     ) -> None:
         """Have it said about the object, soon. Without an `action` the reason stands for it."""
         story = _Story(
+            controller=(controller or self._controller)[:_WORD_LENGTH],
             regarding=_reference(regarding),
             related=_reference(related) if related else (),
             reason=reason[:_WORD_LENGTH],
             action=(action or reason)[:_WORD_LENGTH],
             type="Warning" if warning else "Normal",
-            note=_shortened(note),
         )
         series = self._series.get(story)
         now_at = self._clock.monotonic()
         if series is not None and now_at - series.last_at < QUIET_S:
-            self._repeat(story, series, now_at)
+            self._repeat(story, series, when or self._clock.now(), now_at)
         elif len(self._fresh) < MOST_WAITING and self._quota.spend(story.regarding):
-            self._begin(story, now_at)
+            self._begin(story, _Series(_shortened(note), when or self._clock.now(), now_at))
         else:
             self.dropped += 1
 
@@ -134,8 +159,8 @@ class EventRecorder:
             await self._send(AT_ONCE)
         await self._send_counts(early=True)
 
-    def _begin(self, story: _Story, now_at: float) -> None:
-        self._series[story] = _Series(self._clock.now(), now_at)
+    def _begin(self, story: _Story, series: _Series) -> None:
+        self._series[story] = series
         self._series.move_to_end(story)
         while len(self._series) > MOST_SERIES:
             forgotten, _ = self._series.popitem(last=False)
@@ -143,9 +168,9 @@ class EventRecorder:
         self._fresh.append(story)
         self._wake.set()
 
-    def _repeat(self, story: _Story, series: _Series, now_at: float) -> None:
+    def _repeat(self, story: _Story, series: _Series, when: datetime, now_at: float) -> None:
         series.count += 1
-        series.last = self._clock.now()
+        series.last = when
         series.last_at = now_at
         self._series.move_to_end(story)
         if series.written_count and story not in self._repeated:
@@ -225,12 +250,12 @@ class EventRecorder:
                 "name": self._name(regarding["name"], series.first),
             },
             "eventTime": micro_time(series.first),
-            "reportingController": self._controller,
+            "reportingController": story.controller,
             "reportingInstance": self._instance,
             "action": story.action,
             "reason": story.reason,
             "regarding": regarding,
-            "note": story.note,
+            "note": series.note,
             "type": story.type,
         }
         if story.related:

@@ -10,14 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kuota.api.base import Key, condition
+from kuota.api.gates import Gate
 from kuota.api.workload import Workload
 from kuota.bridge.lifetime import eviction_end, execution_s, waited_s
+from kuota.bridge.variants import follows, is_parent, parent_of
 from kuota.engine.engine import Engine
 
 from .catalog_local import PREFIX
 from .custom import CustomLabels
 from .metric import WORKLOAD
 from .series import Labels, Series
+
+_OF_VARIANTS = frozenset({"QuotaReserved", "Admitted"})
+_OF_PARENTS = frozenset({"PodsReady", "Finished"})
 
 Cause = tuple[str, str]
 """Why a workload was evicted, and what stands behind that reason."""
@@ -38,6 +43,7 @@ class Changes:
         self._custom = custom
         self._measured = measured
         self._preemptors: dict[Key, str] = {}
+        self._concurrent = engine.policy.on(Gate.ConcurrentAdmission)
 
     def preempting(self, victim: Key, cluster_queue: str) -> None:
         """Remember for which ClusterQueue a workload is told to go."""
@@ -52,6 +58,8 @@ class Changes:
             return
         was, is_ = _true(old), _true(new)
         begun = is_ - was
+        if self._concurrent:
+            begun -= _by_relatives(new)
         queue = self._queue(old, new)
         if not queue:
             return
@@ -61,13 +69,14 @@ class Changes:
             self._admitted(new, queue, now)
         if "PodsReady" in begun:
             self._ready(new, queue, now)
-        for cause, times in _evictions(old, new, "Evicted" in begun):
-            self._evicted(old, new, queue, cause, times, now)
+        if not (self._concurrent and follows(new)):
+            for cause, times in _evictions(old, new, "Evicted" in begun):
+                self._evicted(old, new, queue, cause, times, now)
+            self._released(old, new, now)
         if "Preempted" in begun:
             self._preempted(new)
         if "Finished" in begun:
             self._finished(new, queue)
-        self._released(old, new, now)
 
     def _reserved(self, new: Workload, queue: str, now: float) -> None:
         self._count("quota_reserved_workloads_total", new, queue)
@@ -149,6 +158,13 @@ class Changes:
             return admission.cluster_queue
         local = self._engine.state.local_queues.get(_local(new))
         return local.cluster_queue if local is not None else ""
+
+
+def _by_relatives(obj: Workload) -> frozenset[str]:
+    """What is counted for a variant in place of its parent, or the other way round."""
+    if is_parent(obj.metadata):
+        return _OF_VARIANTS
+    return _OF_PARENTS if parent_of(obj.metadata) is not None else frozenset()
 
 
 def _true(obj: Workload) -> frozenset[str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom labels: what metrics copy from the labels or annotations of queues and workloads.
 
-A queue's labels are read when metrics are, so that a series follows its queue. Those of a workload
-are part of what is counted, because the workload is gone long before the series is.
+A gauge follows the labels of its queue: they are read when metrics are. What is counted keeps those
+of the moment, also of workloads, which are gone long before the series is.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from kuota.api.base import Json, Key
 from kuota.api.config.shapes import CustomLabel
 
-from .metric import CLUSTER_QUEUE
-from .objects import Objects
+from .metric import CLUSTER_QUEUE, Metric, owner_of
+from .objects import NoObjects, Objects
 
 UNTRACKED = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 """Stands for every value that is not among those to be told apart."""
@@ -40,8 +40,17 @@ class CustomLabels:
         metadata = self._objects.metadata(kind, key)
         return tuple(_value(each, metadata) for each in wanted)
 
+    def of_owner(self, metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
+        """The labels of the queue or cohort that a series is about, as they are now."""
+        owner = owner_of(metric, labels) if self._by_kind else None
+        return self.values(*owner) if owner is not None and owner[0] in metric.custom else ()
+
     def _of(self, kind: str) -> list[CustomLabel]:
         return self._by_kind.get(kind, [])
+
+
+NO_LABELS = CustomLabels((), NoObjects())
+"""For metrics that nobody gave labels of their own."""
 
 
 def _value(label: CustomLabel, metadata: Json) -> str:

@@ -84,15 +84,11 @@ class Families(Collector):
         return family
 
     def _counted(self, metric: Metric, values: Labels) -> dict[str, str]:
-        """The labels of a series that was counted; those of its queue are as they are now."""
-        owner = owner_of(metric, values)
-        if owner is None or owner[0] not in metric.custom:
-            names = (*metric.labels, *self._custom.names(*metric.custom))
-            return self._labels(metric, names, values)
-        kind, key = owner
-        others = tuple(each for each in metric.custom if each != kind)
-        names = (*metric.labels, *self._custom.names(*others), *self._custom.names(kind))
-        return self._labels(metric, names, (*values, *self._custom.values(kind, key)))
+        """The labels of a series that was counted; those of its queue come last."""
+        if metric.kind is Kind.GAUGE:
+            values = (*values, *self._custom.of_owner(metric, values))
+        kinds = (*metric.custom[1:], *metric.custom[:1])
+        return self._labels(metric, (*metric.labels, *self._custom.names(*kinds)), values)
 
     def _labels(self, metric: Metric, names: Labels, values: Labels) -> dict[str, str]:
         found = dict(zip(names, values, strict=True))

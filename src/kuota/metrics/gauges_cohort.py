@@ -29,6 +29,7 @@ def read_cohorts(board: Board) -> None:
 
 
 def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
+    """Read quota and use of all below. Nothing has no series, as in Kueue."""
     reserved: Amounts = {}
     admitted: Counter[Labels] = Counter()
     for name in sorted(node.leaf_names):
@@ -38,13 +39,13 @@ def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
         for each in queue.running.values():
             add_into(reserved, each.usage)
             admitted[own] += each.workload.admitted
-    for column, cell in node.cells.items():
-        labels = (node.name, column.flavor, column.resource)
-        used = in_units(reserved.get(column, 0), column.resource)
-        board.put(
-            "kueue_cohort_subtree_quota", in_units(cell.subtree, column.resource), labels, custom
-        )
-        board.put("kueue_cohort_subtree_resource_reservations", used, labels, custom)
+    quota = {column: cell.subtree for column, cell in node.cells.items()}
+    for name, amounts in (("quota", quota), ("resource_reservations", reserved)):
+        for column, amount in amounts.items():
+            if amount > 0:
+                labels = (node.name, column.flavor, column.resource)
+                value = in_units(amount, column.resource)
+                board.put(f"kueue_cohort_subtree_{name}", value, labels, custom)
     for own, count in admitted.items():
         name = "kueue_cohort_subtree_admitted_active_workloads"
         board.put(name, count, (node.name,), own)

@@ -28,7 +28,9 @@ def read_local_queues(board: Board, waiting: Mapping[Key, Tally]) -> None:
         return
     running = _running(board)
     finished: Counter[Key] = Counter(
-        each.local_queue for each in state.workloads.values() if each.finished
+        each.local_queue
+        for each in state.workloads.values()
+        if each.finished and not each.parent_uid
     )
     for key in measured:
         custom = board.custom.values(LOCAL_QUEUE, key)

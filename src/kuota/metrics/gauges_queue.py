@@ -100,11 +100,14 @@ def _read_quota(board: Board, queue: Queue, custom: Labels) -> None:
 
 
 def _read_finished(board: Board) -> None:
-    """Count those that are finished and still there, by the queue where they were or would be."""
+    """Count those that are finished and still there, by the queue where they were or would be.
+
+    Variants count with their parent.
+    """
     state = board.engine.state
     counts: Counter[str] = Counter()
     for each in state.workloads.values():
-        if each.finished:
+        if each.finished and not each.parent_uid:
             counts[state.queue_of(each)] += 1
     for name in state.queues:
         custom = board.custom.values(CLUSTER_QUEUE, Key("", name))

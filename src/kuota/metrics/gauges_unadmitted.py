@@ -7,6 +7,7 @@ from collections import Counter
 
 from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
+from kuota.bridge.variants import parent_of
 
 from .board import Board
 from .catalog_local import PREFIX
@@ -14,7 +15,9 @@ from .metric import CLUSTER_QUEUE, LOCAL_QUEUE
 
 
 def read_unadmitted(board: Board) -> None:
-    """Read every Workload that is neither admitted nor finished, and says why."""
+    """Read every Workload that is neither admitted nor finished, and says why. Variants do not
+    count: it is their parent that waits.
+    """
     if not board.shows("kueue_unadmitted_workloads"):
         return
     counts: Counter[tuple[Key, str, str, str]] = Counter()
@@ -22,7 +25,7 @@ def read_unadmitted(board: Board) -> None:
     for each in board.objects.workloads():
         found = _reasons(each)
         local = Key(each.metadata.namespace, each.spec.queue_name)
-        if found is not None and local in local_queues:
+        if found is not None and local in local_queues and parent_of(each.metadata) is None:
             counts[local, local_queues[local].cluster_queue, *found] += 1
     shared: Counter[tuple[str, str, str]] = Counter()
     for (local, queue, reason, cause), count in counts.items():

@@ -42,7 +42,7 @@ class Metrics:
         self.role = STANDALONE
         self._custom = CustomLabels(setup.labels, objects)
         shown = {name: each for name, each in METRICS.items() if setup.shows(each)}
-        self._series = Series(shown)
+        self._series = Series(shown, self._custom)
         self._changes = Changes(self._series, engine, self._custom, measured(setup, objects))
         self._series.put("kueue_build_info", 1, *build_labels())
         self.registry = CollectorRegistry()

@@ -2,6 +2,7 @@
 """Numbers that only go up: counters and histograms, series by series.
 
 They are plain dictionaries, because every admission touches a dozen of them. One task owns them.
+A series has the custom labels that its queue has when it is counted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
+from .custom import NO_LABELS, CustomLabels
 from .metric import Kind, Metric
 
 Labels = tuple[str, ...]
@@ -32,8 +34,9 @@ class Distribution:
 class Series:
     """All that was counted, of the metrics that were asked for; others are not counted at all."""
 
-    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+    def __init__(self, metrics: Mapping[str, Metric], custom: CustomLabels = NO_LABELS) -> None:
         self._metrics = metrics
+        self._custom = custom
         self._values: dict[str, dict[Labels, float]] = {
             name: {} for name, each in metrics.items() if each.kind is not Kind.HISTOGRAM
         }
@@ -45,10 +48,11 @@ class Series:
         """Count something."""
         values = self._values.get(name)
         if values is not None:
-            values[labels] = values.get(labels, 0.0) + by
+            counted = (*labels, *self._custom.of_owner(self._metrics[name], labels))
+            values[counted] = values.get(counted, 0.0) + by
 
     def put(self, name: str, value: float, *labels: str) -> None:
-        """Let a gauge be so until it is put again."""
+        """Let a gauge be so until it is put again. Its custom labels are left to who reads it."""
         values = self._values.get(name)
         if values is not None:
             values[labels] = value
@@ -58,11 +62,12 @@ class Series:
         found = self._distributions.get(name)
         if found is None:
             return
-        bounds = self._metrics[name].buckets
-        distribution = found.get(labels)
+        metric = self._metrics[name]
+        counted = (*labels, *self._custom.of_owner(metric, labels))
+        distribution = found.get(counted)
         if distribution is None:
-            distribution = found[labels] = Distribution(len(bounds))
-        distribution.add(bounds, value)
+            distribution = found[counted] = Distribution(len(metric.buckets))
+        distribution.add(metric.buckets, value)
 
     def values(self, name: str) -> dict[Labels, float]:
         return self._values.get(name, {})

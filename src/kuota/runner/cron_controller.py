@@ -9,7 +9,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import AlreadyExists, NotFound
-from kuota.kube.events import EventRecorder
+from kuota.kube.events import Recorder
 from kuota.kube.resources import CRON_JOBS, JOBS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
@@ -19,6 +19,9 @@ from .mirror import Mirror
 
 _LONGEST_NAP_S = 60.0
 """Wall clocks are set now and then; looking this often keeps schedules true to them."""
+
+_NAME = "cronjob-controller"
+"""Who speaks in events, as in any cluster."""
 
 
 class CronController:
@@ -30,7 +33,7 @@ class CronController:
         jobs: Mirror,
         *,
         clock: Clock | None = None,
-        recorder: EventRecorder | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._client = client
         self._jobs = jobs
@@ -119,7 +122,7 @@ class CronController:
 
     def _say(self, cron: Json, reason: str, note: str, *, warning: bool = False) -> None:
         if self._recorder is not None:
-            self._recorder.record(cron, reason, note, warning=warning)
+            self._recorder.record(cron, reason, note, warning=warning, controller=_NAME)
 
 
 def _owner(job: Json) -> Json | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -37,7 +37,7 @@ class CronStep(msgspec.Struct, kw_only=True):
 
 def cron_step(cron: Json, jobs: Sequence[Json], now: float) -> CronStep:
     """What to do about the CronJob. `jobs` are all those it controls."""
-    step = CronStep(status=_status(cron, jobs))
+    step = CronStep(status=_status(cron, jobs), events=list(_endings(cron, jobs)))
     if cron["metadata"].get("deletionTimestamp"):
         return step
     step.delete = _outlived(cron, jobs)
@@ -51,6 +51,16 @@ def cron_step(cron: Json, jobs: Sequence[Json], now: float) -> CronStep:
         _schedule(step, cron, jobs, schedule, now)
         step.again_at = schedule.after(now, _since(cron))
     return step
+
+
+def _endings(cron: Json, jobs: Sequence[Json]) -> Iterator[CronEvent]:
+    """What there is to say of Jobs that have ended since they were written down as active."""
+    active = {each.get("uid") for each in (cron.get("status") or {}).get("active") or ()}
+    for job in jobs:
+        if job["metadata"].get("uid") in active and is_finished(job):
+            end = "Complete" if condition(job, "Complete") is not None else "Failed"
+            words = f"Saw completed job: {_name(job)}, condition: {end}"
+            yield CronEvent("SawCompletedJob", words)
 
 
 def _since(cron: Json) -> float:

@@ -9,13 +9,13 @@ it was decided on, and finalizers go last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
-from kuota.kube.errors import NotFound
-from kuota.kube.events import EventRecorder
+from kuota.kube.errors import ApiError, NotFound
+from kuota.kube.events import Recorder
 from kuota.kube.requests import Patch
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
@@ -30,6 +30,11 @@ _ROUNDS = 20
 _LULL_S = 0.1
 """Readiness and the like may wait this long, so that a short life costs few writes."""
 
+_NAMED = 3
+"""How many pods a sentence names."""
+_NAME = "job-controller"
+"""Who speaks in events, as in any cluster."""
+
 
 class JobController:
     """Keeps every Job's pods and status as they should be while `run` runs."""
@@ -42,7 +47,7 @@ class JobController:
         *,
         clock: Clock | None = None,
         pace: Pace | None = None,
-        recorder: EventRecorder | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._client = client
         self._jobs = jobs
@@ -118,11 +123,22 @@ class JobController:
             await self._delete(job, view)
         for view in todo.end:
             await self._delete(job, view)
-        for pod in todo.create:
-            made = await self._client.create(PODS, pod)
-            self._pods.learn(made)
-            name = made["metadata"]["name"]
-            self._say(job, "SuccessfulCreate", f"Created pod: {name}")
+        if todo.create:
+            await self._create(job, todo.create)
+
+    async def _create(self, job: Json, pods: Sequence[Json]) -> None:
+        names = []
+        try:
+            for pod in pods:
+                made = await self._client.create(PODS, pod)
+                self._pods.learn(made)
+                names.append(made["metadata"]["name"])
+        except ApiError as error:
+            self._say(job, "FailedCreate", f"Error creating: {error.message}", warning=True)
+            raise
+        finally:
+            if names:
+                self._say(job, "SuccessfulCreate", created(names))
 
     async def _conclude(self, job: Json, todo: Step) -> float | None:
         if todo.status is not None:
@@ -196,7 +212,13 @@ class JobController:
 
     def _say(self, job: Json, reason: str, note: str, *, warning: bool = False) -> None:
         if self._recorder is not None:
-            self._recorder.record(job, reason, note, warning=warning)
+            self._recorder.record(job, reason, note, warning=warning, controller=_NAME)
+
+
+def created(names: Sequence[str]) -> str:
+    """One sentence for all the pods of a step, since each event costs a write."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"Created pod{'s' * (len(names) > 1)}: {', '.join(names[:_NAMED])}{more}"
 
 
 def job_key(pod: Json) -> Key | None:

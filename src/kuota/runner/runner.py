@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Sequence
 from kuota.api.base import Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
-from kuota.kube.events import EventRecorder
+from kuota.kube.events import Recorder
 from kuota.kube.resources import JOBS, PODS
 
 from .agent import Agent
@@ -35,7 +35,7 @@ class Runner:
         *,
         clock: Clock | None = None,
         pace: Pace | None = None,
-        recorder: EventRecorder | None = None,
+        recorder: Recorder | None = None,
         cgroups: Cgroups | None = None,
     ) -> None:
         when = clock or SystemClock()

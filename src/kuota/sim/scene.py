@@ -22,7 +22,7 @@ from kuota.api.convert import convert
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.defaults import defaulted
 from kuota.api.faults import ErrorType, FieldError
-from kuota.api.gates import Gates
+from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import QuantityError
 from kuota.api.rules.references import name_of, namespace_of
 from kuota.api.rules.report import child, elements, text
@@ -160,7 +160,7 @@ class _Builder:
             for index, obj in self._each(kind):
                 value = self._tried(index, partial(_translated, obj, type_, inbound_of))
                 if value is not None:
-                    yield self._assumed_active(value, obj)
+                    yield self._in_order(self._assumed_active(value, obj))
 
     def _assumed_active(self, value: Known, obj: Json) -> Known:
         """An AdmissionCheck nobody has reported on counts as active."""
@@ -172,6 +172,17 @@ class _Builder:
             "Workloads that need it get no further than reserved quota."
         )
         return msgspec.structs.replace(value, active=True)
+
+    def _in_order(self, value: Known) -> Known:
+        """Nobody makes variants here, so the flavors of every queue are tried one by one."""
+        if not isinstance(value, model.ClusterQueue) or value.concurrent_admission is None:
+            return value
+        if self.gates.on(Gate.ConcurrentAdmission):
+            self.notes.append(
+                f"ClusterQueue {value.name} tries its flavors at once, by variants of a workload; "
+                "here they are tried one after the other, since nobody makes variants."
+            )
+        return msgspec.structs.replace(value, concurrent_admission=None)
 
     def _namespaces(self) -> Iterator[model.Namespace]:
         """Those given, and those that are merely named."""

@@ -16,7 +16,7 @@ from kuota.api.base import Key
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Gone, Known, Stored
-from kuota.engine.model import Assigned, Eviction, Instant, Reservation, Struct, Workload
+from kuota.engine.model import Eviction, Instant, Struct, Workload
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import EvictionReason
 from kuota.engine.rest import Rest
@@ -110,22 +110,10 @@ class World:
 
 def admitted(decision: Admit, now: Instant) -> Workload:
     """The workload as it is once the admission is written; its checks may be still to pass."""
-    assignment = decision.assignment
-    reservation = Reservation(
-        cluster_queue=decision.cluster_queue,
-        pod_sets=tuple(
-            Assigned(
-                name=each.name,
-                flavors={name: choice.flavor for name, choice in each.flavors.items()},
-                requests=each.requests,
-                count=each.count,
-            )
-            for each in assignment.pod_sets
-        ),
-        usage=decision.usage,
-        since=now,
-    )
-    ready = all(decision.workload.checks.get(name) == "Ready" for name in decision.checks)
     return msgspec.structs.replace(
-        decision.workload, reservation=reservation, admitted=ready, evicted=None, preempted=None
+        decision.workload,
+        reservation=decision.reservation(now),
+        admitted=decision.whole,
+        evicted=None,
+        preempted=None,
     )

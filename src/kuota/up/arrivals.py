@@ -8,6 +8,7 @@ from time import time
 from kuota.api.base import Json, Key
 from kuota.api.faults import Invalid
 from kuota.api.rules.job import job_faults
+from kuota.bridge.jobs.ancestor import JOB, owned
 from kuota.bridge.jobs.job_arrival import Arrival, arrived
 from kuota.bridge.lifecycle_view import Rules
 from kuota.runner.job_status import suspended_status
@@ -44,17 +45,12 @@ def job_hook(store: Store, rules: Rules) -> Hook:
 
 def _arrival(store: Store, job: Json, namespace: str, queue: bool, rules: Rules) -> Arrival:
     found = store.get("namespaces", Key("", namespace))
+    below = owned(job, rules.owners.among({JOB}))
     return Arrival(
         namespace=(found["metadata"].get("labels") or {}) if found is not None else None,
         default_queue=queue,
         default_class=store.get(_CLASSES, Key("", DEFAULT)) is not None,
-        owned=_owned(job),
-        nested=_owned(job),
+        owned=below,
+        nested=below,
         rules=rules,
     )
-
-
-def _owned(job: Json) -> bool:
-    """Whether another Job controls this one. The only kind that is managed here is Job."""
-    owners = job["metadata"].get("ownerReferences") or ()
-    return any(each.get("controller") and each.get("kind") == "Job" for each in owners)

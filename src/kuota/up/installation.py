@@ -137,12 +137,13 @@ class Installation:
         self, api: ApiServer, plans: Sequence[NodePlan]
     ) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
-        self._runner = Runner(client, plans, self._runner_settings())
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
+        courtesies = system.courtesies()
+        self._runner = Runner(client, plans, self._runner_settings(), recorder=courtesies)
         if self._wishes.gates.on(Gate.VisibilityOnDemand):
             lines = VisibilityApi(system.engine, Stored(system.world))
             api.extensions.append(VisibilityExtension(lines))
-        return (self._runner.run(), system.run())
+        return (self._runner.run(), system.run(), courtesies.run())
 
     def _plans(self) -> Sequence[NodePlan]:
         if self._wishes.nodes:

@@ -86,6 +86,8 @@ def _unqueued_text(why: Explanation) -> str:
     if any(each.advice is Advice.CREATE for each in why.suggestions):
         name, space = why.local_queue.name, why.local_queue.namespace
         return f"there is no LocalQueue {name or '(none named)'} in namespace {space}"
+    if any(each.advice is Advice.WAIT_FOR_OTHERS for each in why.suggestions):
+        return "its variants, one for each flavor, wait in its place"
     return "; ".join(each.detail for each in why.suggestions) or "it is held back"
 
 

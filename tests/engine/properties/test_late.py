@@ -14,6 +14,7 @@ from build import flavor, job, local_queue, namespace, queue
 from engine.properties.definition import Definition
 from engine.strategies import QUEUES, calm
 from kuota.api.base import Key
+from kuota.api.gates import Gates
 from kuota.engine.decisions import Admit
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, Known, Stored
@@ -156,3 +157,35 @@ def test_admission_that_waits_for_pods_lets_one_workload_in_at_a_time() -> None:
     assert [] == admits(engine)
     told(engine, msgspec.structs.replace(jobs[0], finished=True))
     assert ["q11"] == admits(engine)
+
+
+def test_whom_unready_pods_held_up_goes_first_although_others_have_come_before_it_since() -> None:
+    """Two wait for the pods of one that runs. It is evicted, and with a new one ranks first."""
+    engine = Engine(Policy(block_until_ready=True))
+    runs, first, second = (
+        job(f"{name}1", gpu=8, queue=name, created=float(at)) for at, name in enumerate(QUEUES[:3])
+    )
+    told(engine, *(queue(name, gpu=8) for name in QUEUES), *map(local_queue, QUEUES))
+    told(engine, runs)
+    assert ["q01"] == admits(engine)
+    told(engine, first, second)
+    assert [] == admits(engine)
+    told(engine, job("urgent", gpu=8, queue=QUEUES[1], priority=9))
+    assert [] == admits(engine)
+    gone = Eviction(reason="PodsReadyTimeout", at=0.5)
+    told(engine, msgspec.structs.replace(runs, evicted=gone))
+    assert ["q11"] == admits(engine)
+    told(engine, msgspec.structs.replace(first, finished=True))
+    assert ["q21"] == admits(engine)
+    told(engine, msgspec.structs.replace(second, finished=True))
+    assert ["urgent"] == admits(engine)
+
+
+def test_a_slice_that_was_let_in_a_moment_ago_counts_for_the_one_that_replaces_it() -> None:
+    """It holds quota before anybody has heard so, and its successor needs only the difference."""
+    engine = Engine(Policy(gates=Gates.of({"ElasticJobsViaWorkloadSlices": True}, check=False)))
+    small = job("small", gpu=2, queue="a")
+    told(engine, queue("a", gpu=4), local_queue("a"), small)
+    assert ["small"] == admits(engine)
+    told(engine, job("large", gpu=4, queue="a", replaces=small.key))
+    assert ["large"] == admits(engine)

@@ -7,7 +7,7 @@ are switched off are followed too, but do not queue for anybody.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from kuota.api.base import Json, Struct
 from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
@@ -85,13 +85,16 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
     return found
 
 
+def owned(job: Json, owners: Owners) -> bool:
+    """Whether the controller of a job is of a kind that may be managed."""
+    return any(_kind_of(owner) in owners.managed for owner in _controllers(job))
+
+
 def _above(job: Json, owners: Owners, look_up: Lookup) -> tuple[GroupKind, Json] | None:
     """The controller of a job; None when it has none, of a known kind, and of that uid."""
-    for each in elements(child(job, "metadata").get("ownerReferences")):
-        owner = mapping(each)
-        group = text(owner.get("apiVersion")).rpartition("/")[0]
-        kind = group, text(owner.get("kind"))
-        if not owner.get("controller") or kind not in owners.followed:
+    for owner in _controllers(job):
+        kind = _kind_of(owner)
+        if kind not in owners.followed:
             continue
         name = text(owner.get("name"))
         found = look_up(kind, name)
@@ -99,6 +102,17 @@ def _above(job: Json, owners: Owners, look_up: Lookup) -> tuple[GroupKind, Json]
             raise OwnerMissing(f"{kind[1]} {name}, the owner of the job, does not exist")
         return (kind, found) if _uid(found) == text(owner.get("uid")) else None
     return None
+
+
+def _controllers(job: Json) -> Iterator[Json]:
+    """The references of a job to its controller: one, unless somebody wrote nonsense."""
+    for each in elements(child(job, "metadata").get("ownerReferences")):
+        if mapping(each).get("controller") is True:
+            yield mapping(each)
+
+
+def _kind_of(owner: Json) -> GroupKind:
+    return text(owner.get("apiVersion")).rpartition("/")[0], text(owner.get("kind"))
 
 
 def _uid(obj: Json) -> str:

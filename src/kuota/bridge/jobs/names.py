@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The name that the workload of a job gets."""
+"""The names that the workload of a job, and its variants, get."""
 
 from __future__ import annotations
 
 import hashlib
+
+from kuota.api.kueue import GROUP
 
 LONGEST = 253
 LONGEST_SHORT = 63
@@ -19,6 +21,16 @@ def workload_name(
     the name fit into a label.
     """
     parts = [kind, group, owner, uid, *([extra] if extra else [])]
+    return _hashed(f"{kind.lower()}-{owner}", parts, short)
+
+
+def variant_name(parent: str, uid: str, flavor: str, *, short: bool = False) -> str:
+    """The name of the variant, for one flavor, of the workload of that name."""
+    base = parent.rpartition("-")[0] or parent
+    return _hashed(f"{base}-variant-{flavor}", ["Workload", GROUP, parent, uid, flavor], short)
+
+
+def _hashed(prefix: str, parts: list[str], short: bool) -> str:
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
     room = (LONGEST_SHORT if short else LONGEST) - _HASH - 1
-    return f"{f'{kind.lower()}-{owner}'[:room]}-{digest[:_HASH]}"
+    return f"{prefix[:room]}-{digest[:_HASH]}"

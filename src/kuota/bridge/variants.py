@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants: Workloads that each try one flavor in the place of a parent, which does not queue.
+
+What a variant asks for is what its parent asks for; where the two differ, the parent is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kuota.api.base import Json, Key, ObjectMeta, OwnerReference, condition
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import V1BETA2
+from kuota.api.priority import BOOST
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, PREFIX
+from kuota.api.rules.report import child
+from kuota.api.workload import Workload
+from kuota.engine.reasons import EvictionReason
+
+from .draft import Seen
+from .effects import WORKLOAD, difference
+from .jobs.names import variant_name
+
+ALLOWED_FLAVORS = PREFIX + "workload-allowed-resource-flavors"
+VARIANT_PARENT = PREFIX + "concurrent-admission-parent"
+PREEMPTION_GATE = PREFIX + "concurrent-admission"
+
+BY_VARIANTS = (EvictionReason.VARIANT_EVICTED, EvictionReason.NO_VARIANT)
+BY_PARENT = EvictionReason.PODS_READY_TIMEOUT
+"""Why a parent is evicted for its variants, and a variant for its parent, which has the pods."""
+
+_OF_ITS_OWN = ("active", "preemptionGates")
+_FOLLOWED = (ADMISSION_GATED_BY, BOOST)
+_WHILE_HELD = {"priority", "priorityClassRef"}
+
+
+def parent_of(meta: ObjectMeta) -> OwnerReference | None:
+    """The Workload that a variant stands for; None for any other Workload."""
+    for owner in meta.owner_references or ():
+        if owner.kind == WORKLOAD and owner.controller:
+            return owner
+    return None
+
+
+def is_parent(meta: ObjectMeta) -> bool:
+    """Whether variants queue, and hold quota, in its place."""
+    return meta.label(VARIANT_PARENT) == "true"
+
+
+def follows(obj: Workload) -> bool:
+    """Whether one of a family is evicted only because another one was, or is gone."""
+    found = condition(obj.status.conditions, "Evicted")
+    if found is None or found.status != "True":
+        return False
+    if is_parent(obj.metadata):
+        return found.reason in BY_VARIANTS
+    return found.reason == BY_PARENT and parent_of(obj.metadata) is not None
+
+
+def flavor_of(seen: Seen) -> str:
+    """The flavor that a variant tries. There is one each, though more could be written."""
+    return seen.obj.metadata.annotation(ALLOWED_FLAVORS).partition(",")[0].strip()
+
+
+def variant(parent: Seen, flavor: str, gates: Gates) -> tuple[Key, Json]:
+    """A new variant of the parent. It may not preempt before its gate is opened."""
+    meta, spec = parent.obj.metadata, child(parent.json, "spec")
+    short = gates.on(Gate.ShortWorkloadNames)
+    key = Key(meta.namespace, variant_name(meta.name, meta.uid, flavor, short=short))
+    labels = {name: each for name, each in (meta.labels or {}).items() if name != VARIANT_PARENT}
+    gated = [*(spec.get("preemptionGates") or ()), {"name": PREEMPTION_GATE}]
+    owner = {"apiVersion": V1BETA2, "kind": WORKLOAD, "name": meta.name, "uid": meta.uid}
+    made: Json = {
+        "name": key.name,
+        "namespace": key.namespace,
+        "labels": labels,
+        "annotations": (meta.annotations or {}) | {ALLOWED_FLAVORS: flavor},
+        "ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}],
+    }
+    if not labels:
+        del made["labels"]
+    named = {"apiVersion": V1BETA2, "kind": WORKLOAD, "metadata": made}
+    return key, named | {"spec": spec | {"preemptionGates": gated}}
+
+
+def behind(parent: Seen, seen: Seen) -> Json:
+    """The merge patch that makes a variant ask for what its parent asks for; empty if it does."""
+    spec = difference(_asked(seen), _asked(parent))
+    ours, theirs = seen.obj.metadata, parent.obj.metadata
+    notes = {
+        name: theirs.annotation(name) or None
+        for name in _FOLLOWED
+        if ours.annotation(name) != theirs.annotation(name)
+    }
+    patch: dict[str, Any] = {"spec": spec} if spec else {}
+    return patch | ({"metadata": {"annotations": notes}} if notes else {})
+
+
+def outgrown(seen: Seen, patch: Json) -> bool:
+    """Whether a variant cannot be changed so, because it holds quota for something else."""
+    return seen.reserved and not child(patch, "spec").keys() <= _WHILE_HELD
+
+
+def _asked(seen: Seen) -> Json:
+    spec = child(seen.json, "spec")
+    return {name: each for name, each in spec.items() if name not in _OF_ITS_OWN}

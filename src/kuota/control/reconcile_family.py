@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings a parent and its variants further, as `kuota.bridge.lifecycle_family` says.
+
+Runs only where its gate is on: whoever is whose variant is kept here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kuota.api.base import Key
+from kuota.bridge.changes import settled
+from kuota.bridge.draft import Seen
+from kuota.bridge.lifecycle_family import family_pass
+from kuota.bridge.lifecycle_view import FamilyView, Rules
+from kuota.bridge.variants import is_parent, parent_of
+from kuota.engine.engine import Engine
+from kuota.engine.model import ClusterQueue
+from kuota.kube.clock import Clock
+from kuota.kube.workqueue import WorkQueue
+
+from .effects import Sender
+from .held import Held
+from .world import World
+
+
+class FamilyReconciler:
+    """Adds families to `queue` as their members and queues change, and looks after them."""
+
+    def __init__(
+        self, world: World, engine: Engine, sender: Sender, clock: Clock, rules: Rules
+    ) -> None:
+        self.queue: WorkQueue[Key] = WorkQueue(clock)
+        self._world = world
+        self._engine = engine
+        self._sender = sender
+        self._clock = clock
+        self._rules = rules
+        self._variants: dict[Key, dict[Key, None]] = {}
+
+    def follow(self) -> None:
+        """Take note of all that is there, and of every change from now on."""
+        self._world.workloads.observe(self._workload)
+        self._world.local_queues.observe(self._local_queue)
+        self._world.cluster_queues.observe(self._cluster_queue)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One pass over the family of a parent; the seconds after which to look again."""
+        async with self._sender.turns.of(key, *self._variants.get(key, ())):
+            result = family_pass(self.view(key), self._clock.now().timestamp())
+            await self._sender.send(result.effects)
+        return result.again_s
+
+    def view(self, key: Key) -> FamilyView:
+        """What the pass looks at."""
+        parent = self._seen(key)
+        found = [self._seen(each) for each in self._variants.get(key, ())]
+        return FamilyView(
+            parent=parent,
+            variants=tuple(each for each in found if each is not None and not each.deleting),
+            queue=self._queue_of(key),
+            rules=self._rules,
+        )
+
+    def _seen(self, key: Key) -> Seen | None:
+        held = self._world.workload(key)
+        return held.value if held is not None else None
+
+    def _queue_of(self, parent: Key) -> ClusterQueue | None:
+        state = self._engine.state
+        known = state.workloads.get(parent)
+        queue = state.queues.get(state.queue_of(known)) if known is not None else None
+        return queue.spec if queue is not None else None
+
+    def _workload(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+        held = new or old
+        if held is None or held.value is None:
+            return
+        meta = held.value.obj.metadata
+        owner = parent_of(meta)
+        if owner is not None:
+            parent = Key(meta.namespace, owner.name)
+            self._note(parent, held.key, there=new is not None)
+            self.queue.add(parent)
+        elif is_parent(meta) or held.key in self._variants:
+            self.queue.add(held.key)
+
+    def _note(self, parent: Key, variant: Key, *, there: bool) -> None:
+        known = self._variants.setdefault(parent, {})
+        if there:
+            known[variant] = None
+        else:
+            known.pop(variant, None)
+        if not known:
+            del self._variants[parent]
+
+    def _local_queue(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
+        if new is not None and not _settled(old, new):
+            self._add_waiting(new.key)
+
+    def _cluster_queue(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
+        if new is None or _settled(old, new):
+            return
+        for local in list(self._engine.state.local_queues.values()):
+            if local.cluster_queue == new.key.name:
+                self._add_waiting(local.key)
+
+    def _add_waiting(self, local_queue: Key) -> None:
+        for held in self._world.workloads_in(local_queue):
+            if held.value is not None and is_parent(held.value.obj.metadata):
+                self.queue.add(held.key)
+
+
+def _settled(old: Held[Any] | None, new: Held[Any]) -> bool:
+    return settled(old.json if old is not None else None, new.json)

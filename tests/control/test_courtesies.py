@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of others in the process wait for a quiet moment, and a flood of them is thinned out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+from control.virtual import START, VirtualClock, played
+from kuota.api.base import Json
+from kuota.control.courtesies import MOST, Courtesies
+from kuota.control.notices import TRICKLE_S
+
+BY = "job-controller"
+Told = tuple[str, str, datetime | None]
+Story = Callable[[Courtesies, list[Told]], Awaitable[None]]
+
+
+class Heard(list[Told]):
+    """A recorder that remembers about whom it was told what, and when that was said to be."""
+
+    def record(self, regarding: Json, reason: str, note: str, **more: Any) -> None:
+        assert BY == more["controller"]
+        self.append((regarding["metadata"]["name"], reason, more["when"]))
+
+
+def about(name: str) -> Json:
+    return {"kind": "Job", "metadata": {"namespace": "ns", "name": name}}
+
+
+def heard(story: Story, *, busy: bool = False) -> list[Told]:
+    async def run() -> list[Told]:
+        clock, said = VirtualClock(), Heard()
+        courtesies = Courtesies(said, clock, lambda: busy)
+        running = asyncio.create_task(courtesies.run())
+        await story(courtesies, said)
+        running.cancel()
+        return list(said)
+
+    return played(run())
+
+
+def test_what_happened_is_told_soon_in_order_and_with_its_own_time() -> None:
+    async def story(courtesies: Courtesies, said: list[Told]) -> None:
+        courtesies.record(about("a"), "SuccessfulCreate", "Created pod: a-1", controller=BY)
+        courtesies.record(about("a"), "Completed", "Job completed", controller=BY)
+        assert [] == said
+        await asyncio.sleep(1)
+
+    assert [("a", "SuccessfulCreate", START), ("a", "Completed", START)] == heard(story)
+
+
+def test_while_decisions_are_written_only_a_few_are_told() -> None:
+    async def story(courtesies: Courtesies, said: list[Told]) -> None:
+        for number in range(10):
+            courtesies.record(about(f"job-{number}"), "Completed", "", controller=BY)
+        await asyncio.sleep(3.5 * TRICKLE_S)
+
+    assert ["job-0", "job-1", "job-2"] == [name for name, _, _ in heard(story, busy=True)]
+
+
+def test_of_a_flood_only_the_first_are_told_and_what_went_wrong_always() -> None:
+    async def story(courtesies: Courtesies, said: list[Told]) -> None:
+        for number in range(MOST + 10):
+            courtesies.record(about(f"job-{number}"), "Completed", "", controller=BY)
+        courtesies.record(about("bad"), "FailedCreate", "", warning=True, controller=BY)
+        assert ["bad"] == [name for name, _, _ in said]
+        await asyncio.sleep(MOST)
+
+    assert MOST + 1 == len(heard(story))

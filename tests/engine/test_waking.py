@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When parked workloads are tried again because queues, cohorts or flavors changed."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from build import cohort, flavor, job, local_queue, namespace, queue, running
+from kuota.engine.decisions import Admit
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Known, Stored
+
+
+def told(*values: Known, collect_s: float = 1.0) -> Engine:
+    """An engine in which a job of nine waits in vain for a queue of four."""
+    engine = Engine(collect_s=collect_s)
+    big = job("big", queue="q", gpu=9)
+    for each in (namespace(), flavor(), *values, queue("q", gpu=4, cohort="all"), local_queue("q")):
+        engine.apply(Stored(value=each), 0.0)
+    engine.apply(Stored(value=big), 0.0)
+    assert [] == [each for each in tried(engine, 0.0) if each != "big"]
+    return engine
+
+
+def tried(engine: Engine, now: float) -> list[str]:
+    """Who has a turn at that time, by name."""
+    return [each.workload.key.name for each in engine.cycle(now).decisions]
+
+
+def edit(engine: Engine, gpu: int, now: float) -> None:
+    engine.apply(Stored(value=queue("q", gpu=gpu, cohort="all")), now)
+
+
+def test_the_first_change_wakes_at_once_and_those_of_the_next_second_together() -> None:
+    engine = told()
+    edit(engine, 5, 10.0)
+    assert ["big"] == tried(engine, 10.0)
+    for step in range(4):
+        edit(engine, 6 + step, 10.1 + step / 10)
+        assert [] == tried(engine, 10.1 + step / 10)
+    assert 11.0 == engine.next_wakeup()
+    (decision,) = engine.cycle(11.0).decisions
+    assert isinstance(decision, Admit)
+    assert engine.next_wakeup() is None
+
+
+def test_after_a_quiet_second_a_change_wakes_at_once_again() -> None:
+    engine = told()
+    edit(engine, 5, 10.0)
+    assert ["big"] == tried(engine, 10.0)
+    edit(engine, 6, 11.5)
+    assert ["big"] == tried(engine, 11.5)
+
+
+def test_changes_that_wake_nobody_make_nobody_wait() -> None:
+    engine = told()
+    engine.apply(Stored(value=queue("other", gpu=1)), 10.0)
+    assert [] == tried(engine, 10.0)
+    edit(engine, 5, 10.1)
+    assert ["big"] == tried(engine, 10.1)
+
+
+def test_released_quota_is_offered_at_once_whatever_was_changed_before() -> None:
+    engine = told()
+    small = job("small", queue="q", gpu=4)
+    engine.apply(Stored(value=small), 9.0)
+    assert ["small"] == tried(engine, 9.0)
+    engine.apply(Stored(value=job("next", queue="q", gpu=4)), 9.5)
+    assert ["next"] == tried(engine, 9.5)
+    edit(engine, 5, 10.0)
+    assert {"big", "next"} == {*tried(engine, 10.0), *tried(engine, 10.0)}
+    engine.apply(Stored(value=replace(running(small, "q", 9.0), finished=True)), 10.1)
+    assert ["next"] == tried(engine, 10.1)
+
+
+def test_a_cohort_that_is_written_unchanged_wakes_nobody() -> None:
+    engine = told(cohort("all", gpu=1))
+    engine.apply(Stored(value=cohort("all", gpu=1)), 10.0)
+    assert [] == tried(engine, 10.0)
+    engine.apply(Stored(value=cohort("all", gpu=2)), 11.0)
+    assert ["big"] == tried(engine, 11.0)
