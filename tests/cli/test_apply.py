@@ -109,7 +109,7 @@ def test_a_kind_that_is_not_served_is_named(cluster: Cluster) -> None:
     ("said_to_be", "hint"),
     [
         ("batch/v1\nkind: Jobb", "no Jobb in batch/v1; did you mean Job?"),
-        ("batch/v2\nkind: Job", "no Job in batch/v2; Job is in batch/v1"),
+        ("batch/v2\nkind: Job", "batch/v2 has no kind Job. Fix: use batch/v1."),
         ("bach/v1\nkind: Job", "no Job in bach/v1; Job is in batch/v1"),
     ],
 )

@@ -54,6 +54,12 @@ metadata:
     kueue.x-k8s.io/queue-name: main
 spec:
   suspend: true
+  template:
+    spec:
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: trainer
 """
 COHORT = """\
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -62,6 +68,11 @@ metadata: {name: %s}
 spec: {parentName: %s}
 """
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+CUSTOM = """\
+apiVersion: example.com/v1
+kind: Robot
+metadata: {name: r, anything: goes}
+"""
 
 
 def check(*documents: str, args: tuple[str, ...] = ()) -> Result:
@@ -74,7 +85,7 @@ def lines(result: Result) -> list[str]:
 
 def test_sound_manifests_pass_in_silence() -> None:
     result = check(FLAVOR, QUEUE, LOCAL, JOB, CONFIG_MAP)
-    assert ["4 objects, 0 faults, 0 warnings, 1 other object skipped"] == lines(result)
+    assert ["5 objects, 0 faults, 0 warnings"] == lines(result)
     assert 0 == result.exit_code
 
 
@@ -101,6 +112,14 @@ SLIPS = [
     (QUEUE.replace("kind: ClusterQueue\n", ""), 1, "kind: is missing"),
     (QUEUE.replace("spec:", "spec"), 6, "not YAML"),
     (JOB.replace("queue-name: main", "queue-name: 5"), 7, 'put it in quotes: "5"'),
+    (JOB.replace("image: trainer", "imgae: trainer"), 15, "did you mean image?"),
+    (JOB.replace("suspend: true", "parallelism: '2'"), 9, "write it without quotes"),
+    (JOB.replace("restartPolicy: Never", "restartPolicy: Always"), 12, '"OnFailure", "Never"'),
+    (JOB.replace("kind: Job", "kind: job"), 2, "did you mean Job?"),
+    (JOB.replace("batch/v1", "v1"), 1, "use batch/v1"),
+    (CONFIG_MAP + "dta: {a: b}\n", 4, "did you mean data?"),
+    (CONFIG_MAP + "data: {a: 5}\n", 4, 'put it in quotes: "5"'),
+    (CONFIG_MAP + "data: {}\ndata: {a: b}\n", 5, "is set twice"),
     ("just words\n", 1, "is not an object with fields"),
 ]  # fmt: skip
 
@@ -170,11 +189,13 @@ def test_json_with_escapes_that_yaml_lacks_is_read() -> None:
     obj = yaml.safe_load(FLAVOR)
     obj["metadata"]["annotations"] = {"a": "\N{GRINNING FACE}"}
     assert 0 == check(json.dumps(obj)).exit_code
+    twice = json.dumps(obj).replace('"metadata": {', '"metadata": {"name": "a", ')
+    assert "ResourceFlavor/gpus metadata.name: is set twice." in check(twice).output
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_findings_can_be_had_as_data(output: str) -> None:
-    result = check(QUEUE.replace("4", "-4"), CONFIG_MAP, args=("-o", output))
+    result = check(QUEUE.replace("4", "-4"), CUSTOM, args=("-o", output))
     document = json.loads(result.output) if output == "json" else yaml.safe_load(result.output)
     assert (1, 1, 1, 0) == tuple(
         document[key] for key in ("objects", "skipped", "faults", "warnings")
@@ -239,3 +260,47 @@ def test_importing_the_command_loads_nothing_heavy() -> None:
     code = "import sys, kuota.cli.check; print(sorted({'msgspec', 'yaml'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "[]" == done.stdout.strip()
+
+
+CRON_JOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: "0 3 * * *"
+  jobTemplate:
+    spec:
+      backOffLimit: 2
+      template:
+        spec: {restartPolicy: Never, container: [{name: main, image: x}]}
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: p, lables: {a: b}}
+spec: {containers: [{name: main, image: x, resources: {request: {cpu: 1}}}]}
+"""
+
+
+def test_kinds_of_kubernetes_are_held_to_their_fields_and_others_are_left_alone() -> None:
+    result = check(CRON_JOB, POD, CUSTOM)
+    paths = [each.split(" ")[2] for each in lines(result)[:-1]]
+    assert [
+        "spec.jobTemplate.spec.backOffLimit:",
+        "spec.jobTemplate.spec.template.spec.container:",
+        "spec.jobTemplate.spec.template.spec.containers:",
+        "metadata.lables:",
+        "spec.containers[0].resources.request:",
+    ] == paths
+    assert "2 objects, 5 faults, 0 warnings, 1 other object skipped" == lines(result)[-1]
+
+
+def test_of_kinds_that_nobody_knows_only_the_syntax_is_judged() -> None:
+    result = check(CUSTOM + "spec: {a: 1, a: 2}\n")
+    assert "1 object, 1 fault, 0 warnings" == lines(result)[-1]
+    assert 'Robot/r spec.a: key "a" is set twice.' in result.output
+
+
+def test_what_a_controller_wrote_is_not_held_against_the_user() -> None:
+    stored = JOB.replace("  name: train\n", "  name: train\n  uid: u-1\n  resourceVersion: '5'\n")
+    assert 0 == check(stored + "status: {active: 1, newerThanWeKnow: true}\n").exit_code

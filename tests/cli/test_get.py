@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 import yaml
 
 from cli.cluster import Cluster, condition, job, local_queue, workload
@@ -86,6 +87,23 @@ def test_nothing_found_is_no_failure_and_leaves_standard_output_empty(cluster: C
 def test_a_missing_object_fails(cluster: Cluster) -> None:
     assert 'jobs.batch "none" not found' in cluster.kuota("get", "job", "none", code=1)
     assert "" == cluster.kuota("get", "job", "none", "--ignore-not-found")
+
+
+LOOKING = [("get", "job"), ("get", "-o", "yaml", "job"), ("describe", "job"), ("delete", "job")]
+
+
+@pytest.mark.parametrize("command", LOOKING)
+def test_an_object_of_another_namespace_is_pointed_out(
+    cluster: Cluster, command: tuple[str, ...]
+) -> None:
+    cluster.create(NAMESPACES, {"metadata": {"name": "vision"}})
+    made = job("train")
+    made["metadata"]["namespace"] = "vision"
+    cluster.create(JOBS, made)
+    said = cluster.kuota(*command, "train", code=1)
+    hint = "not found in namespace default; there is one in namespace vision: say -n vision"
+    assert f'jobs.batch "train" {hint}' in said
+    assert "there is one" not in cluster.kuota(*command, "none", code=1)
 
 
 def test_an_unknown_kind_is_guessed(cluster: Cluster) -> None:
@@ -181,6 +199,26 @@ def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
     why = "9 is more than the 8 it could ever get. ClusterQueue gpus: it is stopped"
     assert f"Why:         {why}\n" in said
     assert "Way out:     ask for less, or have the quota raised" in said
+
+
+def test_who_names_a_queue_that_is_not_there_is_told_those_that_are(cluster: Cluster) -> None:
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train")), "reserch"))
+    assert "Way out:     create LocalQueue reserch" in cluster.kuota("describe", "job/train")
+    for name in ("research", "speech"):
+        cluster.create(LOCAL_QUEUES, local_queue(name))
+    out = "name another queue: in namespace default there are research and speech"
+    assert f"Way out:     {out}\n" in cluster.kuota("describe", "job/train")
+
+
+def test_a_job_whose_pods_find_no_room_is_told_why(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("w", made))
+    cluster.status(WORKLOADS, "w", {"conditions": [condition("Admitted")]})
+    cluster.start_pod(made, "train-1", "Pending")
+    full = condition("PodScheduled", holds=False, message="0/1 nodes are available")
+    cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
+    said = cluster.kuota("describe", "job/train")
+    assert "Why:         pod train-1: 0/1 nodes are available\n" in said
 
 
 def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:

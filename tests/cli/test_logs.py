@@ -67,7 +67,9 @@ def test_a_pod_that_is_missing_fails(cluster: Cluster) -> None:
 
 def test_the_name_of_a_job_is_recognised(cluster: Cluster) -> None:
     cluster.create(JOBS, job("train"))
-    assert "it is a Job: kuota logs job/train" in cluster.kuota("logs", "train", code=1)
+    assert "it is a Job: kuota logs job/train\n" in cluster.kuota("logs", "train", code=1)
+    said = cluster.kuota("logs", "-n", "default", "train", code=1)
+    assert "it is a Job: kuota logs -n default job/train\n" in said
 
 
 def test_a_pod_that_failed_without_a_word_is_told_why(cluster: Cluster) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 from click.testing import CliRunner
 
 from kuota import __version__
@@ -26,6 +27,11 @@ def test_a_mistyped_command_is_guessed() -> None:
     result = CliRunner().invoke(main, ["plam"])
     assert 2 == result.exit_code
     assert "did you mean plan?" in result.output
+
+
+@pytest.mark.parametrize(("word", "command"), [("explain", "describe"), ("ps", "list")])
+def test_a_word_that_other_programs_have_leads_to_ours(word: str, command: str) -> None:
+    assert f"did you mean {command}?" in CliRunner().invoke(main, [word]).output
 
 
 def test_the_version_is_told() -> None:

@@ -106,6 +106,13 @@ def test_a_workload_is_stopped_and_resumed(cluster: Cluster) -> None:
     assert cluster.get(WORKLOADS, "w")["spec"]["active"] is True
 
 
+def test_who_names_the_job_instead_of_its_workload_is_told_its_name(cluster: Cluster) -> None:
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    hint = "it is a Job, and its Workload is w"
+    assert hint in cluster.kuota("stop", "workload", "train", code=1)
+    assert hint in cluster.kuota("describe", "workload", "train", code=1)
+
+
 def test_workloads_are_listed_as_kueuectl_does(cluster: Cluster) -> None:
     cluster.create(LOCAL_QUEUES, local_queue("research", "gpus"))
     for name in ("waits", "runs", "done"):
@@ -168,3 +175,5 @@ def test_wide_lists_say_why(cluster: Cluster) -> None:
 
 def test_what_cannot_be_listed_is_refused(cluster: Cluster) -> None:
     assert "'nodes' is none of: clusterqueue" in cluster.kuota("list", "nodes", code=2)
+    assert "did you mean workload?" in cluster.kuota("list", "wrkload", code=2)
+    assert "for a Job, name its workload" in cluster.kuota("stop", "job", "x", code=2)

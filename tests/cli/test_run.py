@@ -13,7 +13,14 @@ import yaml
 from cli.cluster import Cluster, condition, local_queue, workload
 from kuota.api.base import Json
 from kuota.cli.run_job import Asked, job_of
-from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from kuota.kube.resources import (
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    PODS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 PRIORITY = "kueue.x-k8s.io/priority-class"
@@ -80,7 +87,7 @@ def test_it_says_why_it_waits_then_shows_the_log_and_ends_as_the_command_does(
         assert "epoch 1\n" == process.stdout.readline()
         cluster.end_pod("x-1", 7)
         cluster.end_job("x", "Failed", "BackoffLimitExceeded")
-        assert "job.batch/x failed with exit status 7" in process.stderr.read()
+        assert "job.batch/x failed with exit status 7\n" in process.stderr.read()
         assert 7 == process.wait(30)
 
 
@@ -120,7 +127,7 @@ def interrupted(cluster: Cluster, choice: str) -> Iterator[subprocess.Popen[str]
 def test_an_interrupt_leaves_the_job(cluster: Cluster) -> None:
     with interrupted(cluster, "leave") as process:
         _, said = process.communicate()
-        assert "goes on" in said
+        assert "See it: kuota logs -f job/x; end it: kuota delete job x\n" in said
         assert (130, ["x"]) == (process.returncode, cluster.names(JOBS))
 
 
@@ -161,6 +168,9 @@ def test_a_queue_or_a_class_that_is_missing_is_refused_with_those_there_are(
     cluster.create(LOCAL_QUEUES, local_queue("research"))
     said = cluster.kuota("run", "-q", "serch", "--", "true", code=1)
     assert "no LocalQueue serch in namespace default; there are: research" in said
+    cluster.create(NAMESPACES, {"metadata": {"name": "vision"}})
+    said = cluster.kuota("run", "-n", "vision", "-q", "research", "--", "true", code=1)
+    assert "there is one in namespace default: say -n default" in said
     said = cluster.kuota("run", "--priority", "top", "--", "true", code=1)
     assert "no WorkloadPriorityClass and no PriorityClass top" in said
     assert [] == cluster.names(JOBS)

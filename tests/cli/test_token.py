@@ -39,6 +39,13 @@ def test_a_member_gets_a_kubeconfig_of_their_own(place: Place) -> None:
     assert ("ann", "1234", ("vision", "system:authenticated")) == (user.name, user.uid, user.groups)
 
 
+def test_who_is_in_no_team_is_said_to_have_few_rights(place: Place) -> None:
+    note = "ann is in no team: they may read queues, and nothing else"
+    assert note in token(place, "create", "ann").stderr
+    assert "" == token(place, "create", "ann", "--team", "vision").stderr
+    assert "" == token(place, "create", "ann", "--admin").stderr
+
+
 def test_a_kubeconfig_may_lead_to_the_address_for_others(place: Place, tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(b"authority")
     flags = ("--server", "https://gpu.example:6443", "--certificate-authority")

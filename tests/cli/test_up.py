@@ -68,22 +68,23 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, option: str) -> Non
         (
             "metadata: {name: a}\nspec: {taints: [{key: k, effct: NoSchedule}]}\n"
             "status: {capacity: {cpu: 1}}",
-            "spec.taints[0] needs a key, and an effect",
+            "did you mean effect?",
         ),
         (
             "metadata: {name: a}\nspec: {tants: []}\nstatus: {capacity: {cpu: 1}}",
-            'unknown field "spec.tants"',
+            "spec.tants: unknown field",
         ),
+        ("metadata: {name: a, lables: {}}\nstatus: {capacity: {cpu: 1}}", "did you mean labels?"),
     ],
 )
 def test_a_node_that_cannot_be_is_refused_before_anything_starts(
     tmp_path: Path, manifest: str, reason: str
 ) -> None:
     file = tmp_path / "nodes.yaml"
-    file.write_text(f"kind: Node\n{manifest}\n")
+    file.write_text(f"apiVersion: v1\nkind: Node\n{manifest}\n")
     said = refused("--state", tmp_path / "state", "--nodes", file)
     assert reason in said
-    assert "node " in said
+    assert str(file) in said
 
 
 OTHER_USER = """

@@ -21,6 +21,7 @@ from cluster.kube_install import MANIFESTS, install_crds
 from cluster.kube_server import KubeServer, free_port, programs
 from control.objects import flavor, job, namespace, queue
 from kuota.api.base import Json, Key
+from kuota.api.config.load import load
 from kuota.kube.client import RestClient
 from kuota.kube.errors import KubeError
 from kuota.kube.http_client import http_client
@@ -41,6 +42,11 @@ from kuota.webhook.server import Webhooks
 
 T = TypeVar("T")
 HOST = "127.0.0.1"
+CONFIG = load("""
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations: {frameworks: [batch/job, pod]}
+""")
 SOON_S = 30.0
 _PAUSE_S = 0.05
 
@@ -88,7 +94,7 @@ class Hooked:
         async with self.client() as own, self.client() as client:
             context = serving_context()
             managed, following = Managed(own, context, Settings(hosts=(HOST,))), Following(own)
-            webhooks = Webhooks(following)
+            webhooks = Webhooks(following, CONFIG)
             tasks = [asyncio.create_task(each.run()) for each in (managed, following)]
             try:
                 await managed.ready.wait()

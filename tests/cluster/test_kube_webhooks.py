@@ -20,6 +20,7 @@ from kuota.kube.resources import (
     CRDS,
     JOBS,
     LOCAL_QUEUES,
+    PODS,
     RESOURCE_FLAVORS,
     SECRETS,
     WORKLOADS,
@@ -116,6 +117,25 @@ def test_jobs_are_held_back_given_queues_and_checked(server: Hooked) -> None:
         assert "default" == made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
 
     play(server, story)
+
+
+def test_pods_are_checked_and_get_no_gate_that_nobody_would_open(server: Hooked) -> None:
+    async def story(client: RestClient) -> None:
+        made = await client.create(PODS, pod("p", queue="q"))
+        assert "schedulingGates" not in made["spec"]
+        with pytest.raises(Forbidden, match=r"vpod.kb.io.*denied"):
+            await client.create(PODS, pod("odd", queue="Not.A_Name"))
+        label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}}
+        with pytest.raises(Forbidden, match=r"queue-name"):
+            await client.patch(PODS, Key(TEAM, "p"), label)
+        await client.delete(PODS, Key(TEAM, "p"))
+
+    play(server, story)
+
+
+def pod(name: str, queue: str) -> Json:
+    made = job(name, queue)
+    return made | {"apiVersion": "v1", "kind": "Pod", "spec": made["spec"]["template"]["spec"]}
 
 
 def job(name: str, queue: str = "") -> Json:

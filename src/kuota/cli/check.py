@@ -35,10 +35,11 @@ UNREADABLE = 2
 def command(
     files: tuple[str, ...], filenames: tuple[str, ...], output: str, feature_gates: str
 ) -> None:
-    """Check manifests of Kueue: syntax, fields, values, and names that lead nowhere.
+    """Check manifests: syntax, fields, values, and names that lead nowhere.
 
-    Reads YAML and JSON, in either API version, and asks no cluster. Objects of other groups are
-    skipped, except Jobs, Namespaces and PriorityClasses.
+    Reads YAML and JSON, in either API version, and asks no cluster. Knows Kueue's kinds, and those
+    of Kubernetes that `kuota up` serves: Job, CronJob, Pod, ConfigMap, Node and others. Of other
+    kinds only the syntax is checked.
 
     \b
     Examples:

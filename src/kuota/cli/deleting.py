@@ -14,6 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.errors import ApiError, Gone, NotFound
 from kuota.kube.resources import WORKLOADS, Resource, key_of
 
+from .absent import absent
 from .connect import FAILED, Failed, refusal
 from .kinds import named, resource_for
 from .manifests import load
@@ -98,7 +99,9 @@ class Deleting:
             except NotFound as error:
                 failures += not self._lenient
                 if not self._lenient:
-                    click.echo(f"Error: {error.message}", err=True)
+                    name = each.key.name
+                    words = await absent(self._session, each.resource, name, error)
+                    click.echo(f"Error: {words}", err=True)
             except ApiError as error:
                 failures += 1
                 click.echo(f"Error: {each}: {refusal(error)}", err=True)

@@ -12,6 +12,7 @@ import click
 import yaml
 
 from kuota.api.base import Json, Key
+from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
@@ -31,15 +32,18 @@ from kuota.view.live import (
     gets,
     owner,
     plain,
+    pod_why,
     queue_rows,
     state,
     way_out,
     why,
 )
 from kuota.view.plan import State
+from kuota.view.words import several
 
 from . import columns
-from .job_follow import owners
+from .absent import absent
+from .job_follow import JOB_NAME, owners
 from .kinds import named
 from .listing import positions
 from .session import Session
@@ -62,7 +66,7 @@ async def objects_of(
             try:
                 obj = await session.client.get(resource, session.key(resource, name))
             except NotFound as error:
-                missing.append(error.message)
+                missing.append(await absent(session, resource, name, error))
             else:
                 found.append((resource, obj))
     return found, missing
@@ -116,9 +120,7 @@ async def _workload(session: Session, resource: Resource, obj: Json) -> Json | N
     """The workload that the object is or has, if any."""
     if resource == WORKLOADS:
         return obj
-    if resource != JOBS and "kueue.x-k8s.io/queue-name" not in (
-        obj["metadata"].get("labels") or {}
-    ):
+    if resource != JOBS and QUEUE_NAME not in (obj["metadata"].get("labels") or {}):
         return None
     try:
         listed = await session.client.list(WORKLOADS, obj["metadata"].get("namespace"))
@@ -142,7 +144,7 @@ async def _standing(session: Session, workload: Json, of_job: bool) -> None:
         ("Position", await _position(session, workload, queue) if waits else ""),
         ("Gets", gets(workload)),
         ("Why", await _why(session, workload, queue)),
-        ("Way out", way_out(workload)),
+        ("Way out", way_out(workload) or await _queues_there(session, workload)),
     ]
     for name, value in lines:
         if value:
@@ -162,6 +164,25 @@ async def _cluster_queue(session: Session, workload: Json) -> Json | None:
         return await session.client.get(CLUSTER_QUEUES, Key("", name)) if name else None
     except ApiError:
         return None
+
+
+async def _queues_there(session: Session, workload: Json) -> str:
+    """What would help a workload whose queue is not there; "" where it is, or it waits no more."""
+    local = str((workload.get("spec") or {}).get("queueName") or "")
+    place = key_of(workload).namespace
+    if not local or state(workload) is not State.WAITING:
+        return ""
+    try:
+        listed = await session.client.list(LOCAL_QUEUES, place)
+    except ApiError:
+        return ""
+    names = sorted(str(each["metadata"]["name"]) for each in listed.items)
+    if local in names:
+        return ""
+    if not names:
+        return f"create LocalQueue {local}, or name another queue: namespace {place} has none"
+    there = f"are {several(names)}" if len(names) > 1 else f"is {names[0]}"
+    return f"name another queue: in namespace {place} there {there}"
 
 
 def _queue_words(spec: Json, queue: Json | None) -> str:
@@ -192,7 +213,7 @@ async def _position(session: Session, workload: Json, queue: Json | None) -> str
 
 async def _why(session: Session, workload: Json, queue: Json | None) -> str:
     """The workload's own words, and its queue's where that admits nothing."""
-    words = why(workload)
+    words = await _pods_why(session, workload) or why(workload)
     if "UID" in words:
         with suppress(ApiError):
             listed = await session.client.list(WORKLOADS, key_of(workload).namespace)
@@ -201,6 +222,22 @@ async def _why(session: Session, workload: Json, queue: Json | None) -> str:
     if queue is None or not inactive or state(workload) not in (State.WAITING, State.PREEMPTED):
         return words
     return f"{words}. ClusterQueue {queue['metadata']['name']}: {inactive}"
+
+
+async def _pods_why(session: Session, workload: Json) -> str:
+    """What keeps the first pod that does not run of an admitted Job, "" if all do."""
+    kind, name = owner(workload)
+    if kind != "Job" or state(workload) is not State.ADMITTED:
+        return ""
+    try:
+        listed = await session.client.list(
+            PODS, key_of(workload).namespace, label_selector=f"{JOB_NAME}={name}"
+        )
+    except ApiError:
+        return ""
+    waiting = [each for each in listed.items if each["status"].get("phase") == "Pending"]
+    reasons = ((each["metadata"]["name"], pod_why(each)) for each in waiting)
+    return next((f"pod {pod}: {reason}" for pod, reason in reasons if reason), "")
 
 
 def _quotas(queue: Json) -> None:

@@ -9,7 +9,6 @@ from enum import StrEnum
 
 import msgspec
 
-from kuota.api import names
 from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.convert import convert
@@ -17,19 +16,16 @@ from kuota.api.faults import ErrorType, FieldError, Invalid
 from kuota.api.gates import Gates
 from kuota.api.kueue import GROUP, KINDS, V1BETA2
 from kuota.api.rules import faults, job_faults, unknown_faults, webhook_warnings
-from kuota.api.rules.metadata import name_faults
 from kuota.api.rules.references import name_of, namespace_of, reference_findings
-from kuota.api.rules.report import integer, invalid, required, text
+from kuota.api.rules.report import invalid, required, text
 from kuota.api.rules.shape import VERSIONS
 from kuota.api.rules.unknown import suggestion
+from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
 
 from .manifests import Manifest
 
 CONFIG_GROUP = "config.kueue.x-k8s.io"
-_NAMESPACED = frozenset({"Workload", "LocalQueue", "Job"})
-_CHECKED = frozenset(
-    {("v1", "Namespace"), ("batch/v1", "Job"), ("scheduling.k8s.io/v1", "PriorityClass")}
-)
+_NAMESPACED = frozenset({"Workload", "LocalQueue"})
 
 
 class Severity(StrEnum):
@@ -101,7 +97,9 @@ def _foreign(manifest: Manifest) -> bool:
     api_version, kind = text(obj.get("apiVersion")), text(obj.get("kind"))
     if not api_version or not kind:
         return manifest.found
-    return not _ours(obj) and not _is_configuration(obj) and (api_version, kind) not in _CHECKED
+    if _ours(obj) or _is_configuration(obj):
+        return False
+    return not native_kind(api_version, kind) and not native_kind_fault(api_version, kind)
 
 
 def _is_configuration(obj: Json) -> bool:
@@ -138,7 +136,7 @@ def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     elif _is_configuration(obj):
         yield from _configuration_faults(obj)
     else:
-        yield from _light_faults(obj, gates)
+        yield from _native_faults(obj, gates)
 
 
 def _kind_fault(obj: Json) -> FieldError | None:
@@ -162,14 +160,24 @@ def _configuration_faults(obj: Json) -> tuple[FieldError, ...]:
     return ()
 
 
-def _light_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    """What matters to Kueue in objects that are not its own."""
-    namespace = obj["kind"] == "Namespace"
-    yield from name_faults(obj, names.dns_label if namespace else names.dns_subdomain)
+def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+    """What Kubernetes refuses in an object of its own kinds, and what Kueue does on top of that."""
+    wrong = native_kind_fault(obj["apiVersion"], obj["kind"])
+    if wrong is not None:
+        yield wrong
+        return
+    yield from native_faults(obj)
     if obj["kind"] == "Job":
-        yield from job_faults(obj, None, gates)
-    if obj["kind"] == "PriorityClass" and integer(obj.get("value")) is None:
+        # Types were held against the whole shape already.
+        more = job_faults(obj, None, gates)
+        yield from (each for each in more if each.type is not ErrorType.TYPE_INVALID)
+    if obj["kind"] == "PriorityClass" and obj.get("value") is None:
         yield required("value", "a priority class needs a whole number", "set value")
+
+
+def _namespaced(obj: Json) -> bool:
+    native = native_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
+    return obj.get("kind") in _NAMESPACED if native is None else native.namespaced
 
 
 def _current(obj: Json) -> Json:
@@ -184,7 +192,7 @@ def _repeats(manifests: Sequence[Manifest]) -> Iterator[Finding]:
         kind, name = text(obj.get("kind")), name_of(obj)
         if not kind or not name:
             continue
-        identity = (kind, namespace_of(obj) if kind in _NAMESPACED else "", name)
+        identity = (kind, namespace_of(obj) if _namespaced(obj) else "", name)
         earlier = first.setdefault(identity, manifest)
         if earlier is not manifest:
             where = f"{earlier.source}:{earlier.line_of('')}"
@@ -209,7 +217,7 @@ def finding(manifest: Manifest, fault: FieldError, severity: Severity = Severity
         file=manifest.source,
         line=None if manifest.unreadable else manifest.line_of(fault.path),
         kind=kind,
-        namespace=namespace_of(manifest.object) if kind in _NAMESPACED else "",
+        namespace=namespace_of(manifest.object) if _namespaced(manifest.object) else "",
         name=name_of(manifest.object),
         path=fault.path,
         severity=severity,

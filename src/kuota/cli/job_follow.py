@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 
 from kuota.api.base import Json, Key
+from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.kube.errors import ApiError, NotFound, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.requests import LogOptions
@@ -147,8 +148,11 @@ class JobFollow:
         )
         if workload is None:
             untaken = time.monotonic() - self._begun_at > _UNTAKEN_S
+            queued = QUEUE_NAME in (job["metadata"].get("labels") or {})
             if not (job.get("spec") or {}).get("suspend"):
-                self._tell_start("")
+                # Of a Job that was queued it is told first by whom it was admitted.
+                if not queued or untaken:
+                    self._tell_start("")
             elif untaken:
                 self._progress.show("waiting for a controller to take the Job up")
             return

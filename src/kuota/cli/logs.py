@@ -12,6 +12,7 @@ from .connect import FAILED, Choice, Failed, conduct, server_options
 if TYPE_CHECKING:
     from kuota.api.base import Json
     from kuota.kube.requests import LogOptions
+    from kuota.kube.resources import Resource
 
     from .session import Session
 
@@ -66,13 +67,15 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
     from kuota.kube.errors import BadRequest, NotFound
     from kuota.kube.resources import PODS
 
+    from .absent import absent
     from .log_lines import Copying, begun, until_begun
 
     key = session.key(PODS, name)
     try:
         pod = await session.client.get(PODS, key)
     except NotFound as error:
-        raise Failed(error.message + await _meant(session, name)) from None
+        words = await _meant(session, name) or await absent(session, PODS, name, error)
+        raise Failed(words) from None
     copying = Copying(session, key, options)
     try:
         if options.follow and not begun(pod, options.container):
@@ -87,7 +90,7 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
 
 
 async def _meant(session: Session, name: str) -> str:
-    """A hint where the name is that of a Job."""
+    """What to say where the name is that of a Job, else ""."""
     from kuota.kube.errors import ApiError
     from kuota.kube.resources import JOBS
 
@@ -95,7 +98,7 @@ async def _meant(session: Session, name: str) -> str:
         await session.client.get(JOBS, session.key(JOBS, name))
     except ApiError:
         return ""
-    return f"; it is a Job: kuota logs job/{name}"
+    return f'pods "{name}" not found; it is a Job: kuota logs {session.here}job/{name}'
 
 
 def _because(pod: Json) -> str:
@@ -121,20 +124,28 @@ def _tell_silence(pod: Json, options: LogOptions) -> None:
 
 async def _job(session: Session, kind: str, name: str) -> Json:
     """The Job that is meant; raises Failed where there is none behind the words."""
+    from kuota.kube.errors import NotFound
     from kuota.kube.resources import JOBS, WORKLOADS
     from kuota.view.live import owner
 
+    from .absent import absent
     from .kinds import resource_of
+
+    async def found(resource: Resource, name: str) -> Json:
+        try:
+            return await session.client.get(resource, session.key(resource, name))
+        except NotFound as error:
+            raise Failed(await absent(session, resource, name, error)) from None
 
     resource = await resource_of(session, kind)
     if resource == WORKLOADS:
-        workload = await session.client.get(WORKLOADS, session.key(WORKLOADS, name))
+        workload = await found(WORKLOADS, name)
         owned_by, name = owner(workload)
         if owned_by != "Job":
             raise Failed(f"Workload {workload['metadata']['name']} is not that of a Job")
     elif resource != JOBS:
         raise click.UsageError(f"logs are of pods, job/NAME or workload/NAME, not of {kind}")
-    return await session.client.get(JOBS, session.key(JOBS, name))
+    return await found(JOBS, name)
 
 
 async def _of_job(session: Session, job: Json, options: LogOptions) -> int:

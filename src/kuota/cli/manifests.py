@@ -84,8 +84,13 @@ def _read(path: str, *, found: bool) -> Iterator[Manifest]:
     except UnicodeDecodeError:
         yield _unreadable(path, "is not UTF-8 text")
         return
+    yield from written(text, _name(path), found=found)
+
+
+def written(text: str, source: str, *, found: bool = False) -> Iterator[Manifest]:
+    """Every object in the text, which comes from the file or other source named."""
     for document in _documents(text):
-        yield from _manifests(document, _name(path), found)
+        yield from _manifests(document, source, found)
 
 
 def _unreadable(path: str, why: str) -> Manifest:
@@ -104,10 +109,20 @@ def _documents(text: str) -> list[Document]:
     if any(each.value is None for each in found) and text.lstrip().startswith("{"):
         # JSON may escape a character in two halves, which is the one thing YAML does not read.
         try:
-            return [Document(json.loads(text), {})]
+            return [Document(json.loads(text), {}, _repeated(text))]
         except (ValueError, RecursionError):
             pass
     return found
+
+
+def _repeated(text: str) -> tuple[FieldError, ...]:
+    """A fault for each field that JSON names twice."""
+    from kuota.server.bodies import duplicates
+
+    repeated = duplicates(text.encode(errors="surrogatepass"), "")
+    return tuple(
+        FieldError(path=path, type=ErrorType.INVALID, message="is set twice") for path in repeated
+    )
 
 
 def _manifests(document: Document, source: str, found: bool) -> Iterator[Manifest]:

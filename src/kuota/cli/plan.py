@@ -116,6 +116,7 @@ def _scene(
 ) -> tuple[Scene, list[str]]:
     """The scene and what `kuota check` would warn of; ends the command when there are faults."""
     from kuota.sim.scene import staged
+    from kuota.sim.times import time_faults
 
     from .findings import finding, inspected
     from .manifests import load
@@ -123,7 +124,10 @@ def _scene(
     manifests = load(paths)
     verdict = inspected(manifests, gates)
     if verdict.faults or verdict.unreadable:
-        _refuse(verdict, output)
+        untimely = [
+            finding(each, fault) for each in manifests for fault in time_faults(each.object)
+        ]
+        _refuse(_with(verdict, untimely), output)
     scene = staged([each.object for each in manifests], settings, gates)
     if scene.misfits:
         misfits = [finding(manifests[each.index], each.fault) for each in scene.misfits]

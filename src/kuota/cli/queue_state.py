@@ -39,14 +39,18 @@ def set_field(
 async def _set(
     session: Session, resource: Resource, name: str, field: Json, word: str, dry_run: bool
 ) -> bool:
-    from kuota.kube.errors import ApiError
+    from kuota.kube.errors import ApiError, NotFound
 
+    from .absent import absent
     from .shown import name_text
 
     try:
         obj = await session.client.patch(
             resource, session.key(resource, name), {"spec": field}, dry_run=dry_run
         )
+    except NotFound as error:
+        click.echo(f"Error: {await absent(session, resource, name, error)}", err=True)
+        return False
     except ApiError as error:
         click.echo(f"Error: {refusal(error)}", err=True)
         return False

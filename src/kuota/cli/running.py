@@ -24,6 +24,7 @@ from kuota.kube.resources import (
 from kuota.view.live import condition
 
 from . import output
+from .absent import elsewhere
 from .connect import INTERRUPTED, Failed
 from .job_follow import JobFollow, outcome
 from .progress import Progress
@@ -74,9 +75,10 @@ class Running:
         try:
             await self._session.client.get(LOCAL_QUEUES, Key(namespace, queue))
         except NotFound:
-            known = await self._names(LOCAL_QUEUES, namespace)
+            known = await elsewhere(self._session, LOCAL_QUEUES, queue)
+            known = known or f"; {await self._names(LOCAL_QUEUES, namespace)}"
             raise Failed(
-                f"there is no LocalQueue {queue} in namespace {namespace}; {known}"
+                f"there is no LocalQueue {queue} in namespace {namespace}{known}"
             ) from None
 
     async def _priority_kind(self, name: str) -> str:
@@ -126,8 +128,11 @@ class Running:
         status, words = await outcome(self._session, ended)
         failed = condition(ended, "Failed")
         if status and failed is not None:
-            why = words or failed.get("message") or failed.get("reason")
-            self._progress.say(f"{name} failed with exit status {status}: {why}")
+            spent = failed.get("reason") == "BackoffLimitExceeded"
+            why = words or ("" if spent else failed.get("message") or failed.get("reason"))
+            self._progress.say(
+                f"{name} failed with exit status {status}{f': {why}' if why else ''}"
+            )
         elif not status:
             self._progress.say(f"{name} succeeded")
         return status
@@ -140,9 +145,10 @@ class Running:
             can_ask = interrupt is signal.SIGINT and sys.stdin.isatty() and sys.stderr.isatty()
             decision = answer(f"\n{name}: {_QUESTION}", _ANSWERS, "leave") if can_ask else "leave"
         if decision == "leave":
+            here, bare = self._session.here, job["metadata"]["name"]
             self._progress.say(
-                f"\n{name} goes on. See it: kuota logs -f {name.replace('.batch', '')}; "
-                f"end it: kuota delete job {job['metadata']['name']}"
+                f"\n{name} goes on. See it: kuota logs -f {here}job/{bare}; "
+                f"end it: kuota delete {here}job {bare}"
             )
         return decision
 

@@ -29,6 +29,8 @@ class Session:
     def __init__(self, transport: HttpTransport, namespace: str, version: str) -> None:
         self.client = RestClient(transport, manager=MANAGER)
         self.namespace = namespace
+        self.here = ""
+        """What leads another command to the same namespace, where the user had to name it."""
         self.embedded = "+kuota" in version
         """Whether the server is our own, which runs pods as processes of its machine."""
         self._transport = transport
@@ -59,9 +61,11 @@ async def opened(connection: Connection, namespace: str = "") -> AsyncIterator[S
     transport = HttpTransport(connection)
     try:
         version = await transport.send(fetching("/version"))
-        yield Session(
+        session = Session(
             transport, namespace or connection.namespace, version.body.decode(errors="replace")
         )
+        session.here = f"-n {namespace} " if namespace else ""
+        yield session
     finally:
         await transport.close()
 

@@ -14,6 +14,7 @@ from kuota.kube.requests import PAGE, HttpRequest, Selection, item_path, listing
 from kuota.kube.resources import Resource
 
 from . import columns, output
+from .absent import absent
 from .session import Session
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -129,7 +130,7 @@ async def grid_of(
         try:
             grid.take((await session.answer(_as_table(HttpRequest(method="GET", path=path))))[0])
         except NotFound as error:
-            missing.append(error.message)
+            missing.append(await absent(session, resource, name, error))
     return grid
 
 
@@ -189,7 +190,7 @@ async def _whole(
         try:
             found.append(await session.client.get(resource, session.key(resource, name)))
         except NotFound as error:
-            missing.append(error.message)
+            missing.append(await absent(session, resource, name, error))
     return found
 
 

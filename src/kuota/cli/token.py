@@ -18,6 +18,7 @@ _STATE = click.option(
     help="Where `kuota up` keeps everything.",
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_RIGHTLESS = "is in no team: they may read queues, and nothing else. Fix: --team NAME"
 
 
 @click.group("token")
@@ -75,6 +76,8 @@ def create(
     groups = [*teams, *([ADMINS] if admin else [])]
     token = _given(_tokens(place), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
+    if not groups:
+        click.echo(f"{user} {_RIGHTLESS}", err=True)
     if out is None:
         click.echo(content, nl=False)
     else:

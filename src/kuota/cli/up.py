@@ -120,11 +120,20 @@ def _settings(config: TextIO | None, feature_gates: str) -> tuple[Configuration 
 
 
 def _plans(nodes: TextIO) -> tuple[NodePlan, ...]:
+    """The Nodes of the file; ends the command with all that `kuota check` holds against them."""
     from kuota.api.faults import Invalid
+    from kuota.api.gates import Gates
     from kuota.runner.nodes import NodesError, described
 
+    from .findings import inspected
+    from .manifests import written
+
+    text = _text(nodes)
+    findings = inspected(list(written(text, nodes.name)), Gates()).findings
+    if findings:
+        raise click.ClickException("\n".join(["--nodes has faults:", *map(str, findings)]))
     try:
-        return tuple(described(_text(nodes)))
+        return tuple(described(text))
     except (Invalid, NodesError) as error:
         raise click.ClickException(f"--nodes {nodes.name}: {error}") from error
 

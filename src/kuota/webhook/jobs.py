@@ -18,22 +18,21 @@ from kuota.api.priority import DEFAULT_CLASS
 from kuota.api.rules.job import job_faults
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, elements, mapping, text
-from kuota.bridge.jobs.ancestor import JOB, GroupKind, Nesting
-from kuota.bridge.jobs.batch_job import DEFAULT_QUEUE
+from kuota.bridge.jobs.ancestor import JOB, GroupKind, Nesting, owned
 from kuota.bridge.jobs.job_arrival import Arrival, arrived, nested
 from kuota.bridge.lifecycle_view import Rules
 from kuota.kube import resources as kinds
 from kuota.kube.errors import KubeError
 
-from .lookup import Lookup
+from .lookup import Lookup, has_default_queue
 from .review import (
     CREATE,
     UNTOUCHED,
     UPDATE,
     Request,
-    Unreadable,
     Verdict,
     changed,
+    expected,
     judged,
     refused,
 )
@@ -78,26 +77,19 @@ class JobReviews:
             return UNTOUCHED
         job = _job(request.new())
         old = _job(request.old()) if request.operation == UPDATE else None
-        # Only a queue name that is taken away makes a difference.
-        emptied = old is not None and bool(queue_name(old)) and not queue_name(job)
-        default = emptied and await self._has_default_queue(request.namespace)
+        default = await left_default(self._lookup, job, old, request.namespace)
         return judged(request, job_faults(job, old, self._rules.gates, default_queue=default))
 
     async def _arrival(self, job: Json, namespace: str) -> Arrival:
         found = await self._lookup.find(kinds.NAMESPACES, Key("", namespace))
-        owner = _controller(job)
         return Arrival(
             namespace=child(found, "metadata", "labels") if found is not None else None,
-            default_queue=await self._has_default_queue(namespace),
+            default_queue=await has_default_queue(self._lookup, namespace),
             default_class=await self._has_default_class(),
-            owned=owner is not None and _group_kind(owner) in self._rules.owners.managed,
+            owned=owned(job, self._rules.owners),
             nested=await self._nested(job, namespace),
             rules=self._rules,
         )
-
-    async def _has_default_queue(self, namespace: str) -> bool:
-        key = Key(namespace, DEFAULT_QUEUE)
-        return await self._lookup.find(kinds.LOCAL_QUEUES, key) is not None
 
     async def _has_default_class(self) -> bool:
         """A class that cannot be read counts as absent: defaults must not stop a creation."""
@@ -145,18 +137,10 @@ class JobReviews:
 
 
 def _job(obj: Json) -> Json:
-    if obj.get("kind") != "Job" or obj.get("apiVersion") != "batch/v1":
-        said = f"{obj.get('kind')} in {obj.get('apiVersion')}"[:200]
-        raise Unreadable(f"this is asked about Job in batch/v1, not {said}")
-    return obj
+    return expected(obj, "batch/v1", "Job")
 
 
-def _controller(obj: Json) -> Json | None:
-    for each in elements(child(obj, "metadata").get("ownerReferences")):
-        if mapping(each).get("controller") is True:
-            return mapping(each)
-    return None
-
-
-def _group_kind(owner: Json) -> GroupKind:
-    return text(owner.get("apiVersion")).rpartition("/")[0], text(owner.get("kind"))
+async def left_default(lookup: Lookup, job: Json, old: Json | None, namespace: str) -> bool:
+    """Whether a job gives up its queue name where jobs without one go to the default queue."""
+    emptied = old is not None and bool(queue_name(old)) and not queue_name(job)
+    return emptied and await has_default_queue(lookup, namespace)

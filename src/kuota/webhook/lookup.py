@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kuota.api.base import Json, Key
+from kuota.bridge.jobs.batch_job import DEFAULT_QUEUE
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -31,6 +32,11 @@ FOLLOWED = (
 class Lookup(Protocol):
     async def find(self, resource: Resource, key: Key) -> Json | None:
         """The object, None if there is none; raises KubeError when that cannot be said."""
+
+
+async def has_default_queue(lookup: Lookup, namespace: str) -> bool:
+    """Whether jobs of the namespace that name no queue have one to go to; raises KubeError."""
+    return await lookup.find(kinds.LOCAL_QUEUES, Key(namespace, DEFAULT_QUEUE)) is not None
 
 
 class CacheLookup:

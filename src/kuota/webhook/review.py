@@ -143,6 +143,14 @@ def failure(code: int, reason: str, message: str) -> Json:
     }
 
 
+def expected(obj: Json, api_version: str, kind: str) -> Json:
+    """The object, if it is one of those that are asked about; raises Unreadable."""
+    if obj.get("kind") != kind or obj.get("apiVersion") != api_version:
+        said = f"{obj.get('kind')} in {obj.get('apiVersion')}"[:200]
+        raise Unreadable(f"this is asked about {kind} in {api_version}, not {said}")
+    return obj
+
+
 def _details(request: Request) -> Json:
     parts = {"name": request.name, "group": request.kind.group, "kind": request.kind.kind}
     return {key: value for key, value in parts.items() if value}

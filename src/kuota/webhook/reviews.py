@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from kuota.api.config.frameworks import BATCH_JOB, POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge.lifecycle_view import rules
@@ -19,8 +20,9 @@ from kuota.kube.errors import KubeError
 from . import kueue_kinds
 from .jobs import JobReviews
 from .lookup import Lookup
+from .pods import PodReviews
 from .review import UNTOUCHED, Request, Unreadable, Verdict, answer, refused, request_of
-from .targets import BUILT, JOBS, KUEUE, Target
+from .targets import JOBS, KUEUE, Target
 
 _log = logging.getLogger(__name__)
 
@@ -79,19 +81,24 @@ async def _at_once(
 
 def _job_judges(lookup: Lookup, config: Configuration | None, gates: Gates) -> dict[str, Judge]:
     """Kinds whose integration is off, or not built, are let pass: their paths are asked anyway."""
-    found: dict[str, Judge] = {}
-    for target in JOBS:
-        found[target.mutating_path] = found[target.validating_path] = _untouched
     integrations = config.integrations if config is not None else None
     named = integrations.frameworks if integrations is not None else None
-    jobs = JobReviews(lookup, rules(config, gates))
-    built = {"batch/job": jobs}
+    held_to = rules(config, gates)
+    jobs, pods = JobReviews(lookup, held_to), PodReviews(lookup, held_to)
+    built: dict[str, tuple[Judge, Judge]] = {
+        BATCH_JOB: (jobs.mutation, jobs.validation),
+        POD: (_untouched, pods.validation),
+    }
+    found: dict[str, Judge] = {}
     for target in JOBS:
-        if target.framework in built and target.framework in (BUILT if named is None else named):
-            found[target.mutating_path] = built[target.framework].mutation
-            found[target.validating_path] = built[target.framework].validation
+        on = target.framework in ((BATCH_JOB,) if named is None else named)
+        judges = built.get(target.framework, _LET_PASS) if on else _LET_PASS
+        found[target.mutating_path], found[target.validating_path] = judges
     return found
 
 
 async def _untouched(request: Request) -> Verdict:
     return UNTOUCHED
+
+
+_LET_PASS = (_untouched, _untouched)

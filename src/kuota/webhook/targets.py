@@ -11,8 +11,6 @@ from kuota.api.config.frameworks import FRAMEWORKS
 from kuota.api.kueue import GROUP
 
 CONVERSION_PATH = "/convert"
-BUILT = ("batch/job",)
-"""The job integrations that exist here. The webhooks of the others let everything pass."""
 
 _SERVING = ("deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of Kueue's job webhooks as far as they concern batch/v1 Job."""
+"""Suites of Kueue's job webhooks as far as they concern batch/v1 Job and Pod."""
 
 from __future__ import annotations
 
 from kuota.api.base import Json
 from kuota.api.gates import Gates
-from kuota.api.rules import job_faults
+from kuota.api.rules import job_faults, pod_faults, pod_warnings
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.topology import topology_faults
+from kuota.bridge.jobs.ancestor import Owners, owned
 
 from ..case import Run, check
 from ..registry import suite
@@ -27,6 +28,24 @@ def create(run: Run) -> None:
 def update(run: Run) -> None:
     new, old = run.inputs["newJob"], run.inputs["oldJob"]
     agree(run.expected["wantValidationErrs"], job_faults(new, old, _gates(run)))
+
+
+@suite("jobs/pod-TestValidateCreate")
+def pod_create(run: Run) -> None:
+    _judge_pod(run, run.inputs["pod"])
+
+
+@suite("jobs/pod-TestValidateUpdate")
+def pod_update(run: Run) -> None:
+    _judge_pod(run, run.inputs["newPod"], run.inputs["oldPod"])
+
+
+def _judge_pod(run: Run, pod: Json, old: Json | None = None) -> None:
+    pod = pod | {"kind": "Pod"}
+    agree(run.expected["wantErr"], pod_faults(pod, old, _gates(run)))
+    warnings = pod_warnings(pod, old, owned=owned(pod, Owners()))
+    wanted = run.expected["wantWarns"] or []
+    check(len(warnings) == len(wanted), f"want warnings {wanted}, got {[*map(str, warnings)]}")
 
 
 @suite("jobframework/jobframework-TestValidateJobOnCreate")

@@ -18,7 +18,7 @@ from kuota.bridge.draft import Pass, Seen
 from kuota.bridge.jobs.ancestor import Nesting, Owners, ancestor, owners_of
 from kuota.bridge.jobs.batch_job import Classes
 from kuota.bridge.jobs.job_arrival import Arrival, arrived, held_back, nested
-from kuota.bridge.jobs.names import workload_name
+from kuota.bridge.jobs.names import variant_name, workload_name
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_view import JobView, Rules
 
@@ -211,6 +211,13 @@ def names(run: Run) -> None:
         )
         for each in (1, 2)
     ]
+    same(run.expected["wantEqual"], made[0] == made[1])
+
+
+@suite("jobframework/jobframework-TestGetWorkloadNameForVariant")
+def variants(run: Run) -> None:
+    """The record lacks the parent's own name and uid: any would do, as long as it is one parent."""
+    made = [variant_name("job-j-1a2b3", "uid", run.inputs[f"flavor{each}"]) for each in (1, 2)]
     same(run.expected["wantEqual"], made[0] == made[1])
 
 

@@ -16,6 +16,7 @@ from ..gates import Gate, Gates
 from ..quantity import QuantityError, canonical, format_of, parse
 from ..transform import RETAIN, Transformation
 from .duration import MINUTE, SECOND, Duration
+from .frameworks import BATCH_JOB
 from .shapes import (
     KIND,
     V1BETA2,
@@ -114,7 +115,7 @@ def wait_defaulted(wait: WaitForPodsReady, timeout: int, block: bool) -> WaitFor
 
 def integrations_defaulted(integrations: Integrations | None) -> Integrations:
     integrations = integrations or Integrations()
-    return replace(integrations, frameworks=_set(integrations.frameworks, ["batch/job"]))
+    return replace(integrations, frameworks=_set(integrations.frameworks, [BATCH_JOB]))
 
 
 def multi_kueue_defaulted(multi: M) -> M:

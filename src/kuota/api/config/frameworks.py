@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+BATCH_JOB = "batch/job"
 POD = "pod"
 
 
@@ -22,7 +23,7 @@ class GroupVersionKind(NamedTuple):
 
 
 FRAMEWORKS = {
-    "batch/job": GroupVersionKind("batch", "v1", "Job"),
+    BATCH_JOB: GroupVersionKind("batch", "v1", "Job"),
     "jobset.x-k8s.io/jobset": GroupVersionKind("jobset.x-k8s.io", "v1alpha2", "JobSet"),
     "kubeflow.org/mpijob": GroupVersionKind("kubeflow.org", "v2beta1", "MPIJob"),
     "kubeflow.org/tfjob": GroupVersionKind("kubeflow.org", "v1", "TFJob"),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .. import names
 from ..base import Json
@@ -73,7 +73,7 @@ def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    name, path = _prebuilt(obj, gates)
+    name, path = prebuilt(obj, gates)
     if not name:
         return
     yield from malformed(path, name, names.dns_subdomain(name))
@@ -82,7 +82,7 @@ def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         yield forbidden(path, message, "remove it: Kueue makes the workload")
 
 
-def _prebuilt(obj: Json, gates: Gates) -> tuple[str, str]:
+def prebuilt(obj: Json, gates: Gates) -> tuple[str, str]:
     """The name of the prebuilt workload, "" for none, and where it is written."""
     name = annotation(obj, PREBUILT) or ""
     if name and (gates.on(Gate.WorkloadIdentifierAnnotations) or len(name) > names.MAX_LABEL):
@@ -91,41 +91,48 @@ def _prebuilt(obj: Json, gates: Gates) -> tuple[str, str]:
 
 
 def common_update_faults(
-    obj: Json, old: Json, gates: Gates, default_queue: bool
+    obj: Json,
+    old: Json,
+    gates: Gates,
+    default_queue: bool,
+    at_rest: Callable[[Json], bool] = suspended,
 ) -> Iterator[FieldError]:
-    """Faults of a changed job. `default_queue`: the namespace has a LocalQueue called default."""
-    at_rest = suspended(obj)
+    """Faults of a changed job. `default_queue`: the namespace has a LocalQueue called default.
+
+    `at_rest` says by the notion of the kind whether a job is suspended.
+    """
+    resting = at_rest(obj)
     yield from _format_faults(obj, gates)
-    yield from _queue_faults(obj, old, at_rest, default_queue)
-    if at_rest or elastic(old, gates):
+    yield from _queue_faults(obj, old, resting, default_queue)
+    if resting or elastic(old, gates):
         yield from _prebuilt_faults(obj, gates)
-    elif _prebuilt(obj, gates)[0] != _prebuilt(old, gates)[0]:
-        name, path = _prebuilt(obj, gates)
+    elif prebuilt(obj, gates)[0] != prebuilt(old, gates)[0]:
+        name, path = prebuilt(obj, gates)
         yield immutable(path, name, "while the job runs", "suspend the job first")
     before, after = label(old, MAX_EXEC_TIME), label(obj, MAX_EXEC_TIME)
-    if before != after and not (at_rest and suspended(old)):
+    if before != after and not (resting and at_rest(old)):
         fix = "suspend the job first, then change it"
         yield immutable(label_path(MAX_EXEC_TIME), after, "while the job runs", fix)
-    yield from _priority_faults(obj, old, at_rest)
+    yield from _priority_faults(obj, old, resting)
     if elastic(obj, gates) != elastic(old, gates):
         path = annotation_path(ELASTIC_JOB)
         yield immutable(path, annotation(obj, ELASTIC_JOB), "after creation", "create it anew")
     yield from gated_by_update_faults(obj, old, gates)
 
 
-def _queue_faults(obj: Json, old: Json, at_rest: bool, default_queue: bool) -> Iterator[FieldError]:
+def _queue_faults(obj: Json, old: Json, resting: bool, default_queue: bool) -> Iterator[FieldError]:
     before, after, path = queue_name(old), queue_name(obj), label_path(QUEUE_NAME)
-    if not at_rest and before != after:
+    if not resting and before != after:
         yield immutable(path, after, "while the job runs", "suspend the job first")
     if before and not after and default_queue:
         message = "cannot be removed: new jobs of this namespace go to its queue default"
         yield invalid(path, after, message, "name another LocalQueue instead")
 
 
-def _priority_faults(obj: Json, old: Json, at_rest: bool) -> Iterator[FieldError]:
+def _priority_faults(obj: Json, old: Json, resting: bool) -> Iterator[FieldError]:
     before, after = label(old, PRIORITY_CLASS) or "", text(label(obj, PRIORITY_CLASS))
     path = label_path(PRIORITY_CLASS)
-    if not before and after and not at_rest:
+    if not before and after and not resting:
         yield invalid(path, after, "cannot be added while the job runs", "suspend the job first")
     elif before and not after:
         yield invalid(path, after, "cannot be removed", "name another WorkloadPriorityClass")
