@@ -10,6 +10,8 @@ import signal
 import threading
 from typing import NoReturn
 
+from kuota import loop
+
 from . import logs
 from .controller import Controller
 from .flags import Settings
@@ -28,7 +30,7 @@ def run(settings: Settings) -> NoReturn:
     user = settings.connection.user
     secrets = (user.token.reveal(), user.password.reveal(), user.key.text.reveal())
     logs.begin(settings.log, secrets)
-    asyncio.run(_served(settings))
+    loop.run(_served(settings))
     raise AssertionError("the process has ended")
 
 
@@ -41,9 +43,8 @@ async def _served(settings: Settings) -> NoReturn:
 
 async def _status(settings: Settings) -> int:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _stop, stop)
+        asyncio.get_running_loop().add_signal_handler(number, _stop, stop)
     try:
         await Controller(settings, on_lost=lambda: _end_soon(FAILED)).run(stop)
     except BaseExceptionGroup as failures:
