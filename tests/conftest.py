@@ -10,6 +10,7 @@ import os
 
 from hypothesis import settings
 
-settings.register_profile("same", derandomize=True, database=None)
-settings.register_profile("explore", derandomize=False)
+# A busy machine is no fault of an example, so none has a deadline.
+settings.register_profile("same", derandomize=True, database=None, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

@@ -15,12 +15,10 @@ from typing import Protocol
 from cluster.kube_server import KubeServer
 from kuota.kube.client import RestClient
 from kuota.kube.http_client import HttpTransport
-from kuota.kube.resources import JOBS, PODS
 from kuota.kube.transport import Transport
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
-from kuota.runner.job_trim import trimmed_job, trimmed_pod
-from kuota.runner.mirror import Mirror
+from kuota.runner.mirror import jobs_mirror, pods_mirror
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
 from kuota.up.local import SYSTEM, LocalTransport
@@ -98,8 +96,8 @@ async def embedded() -> AsyncIterator[Ground]:
 
 
 async def _job_controller(client: RestClient) -> None:
-    jobs = Mirror(client, JOBS, trim=trimmed_job)
-    pods = Mirror(client, PODS, trim=trimmed_pod)
+    jobs = jobs_mirror(client)
+    pods = pods_mirror(client)
     controller = JobController(client, jobs, pods, pace=Pace(first_s=0.05))
     async with asyncio.TaskGroup() as group:
         for each in (jobs, pods, controller):

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kuota.api.base import Json, Key
 from kuota.kube.cache import Cache
+from kuota.kube.packing import Packer
 
 KEY = Key("team", "a")
 
@@ -46,3 +50,19 @@ def test_late_observers_are_told_of_what_is_packed() -> None:
     cache.put(_object(1, done=True))
     cache.observe(lambda old, new: told.append(new))
     assert [_object(1, done=True)] == told
+
+
+def test_one_can_be_packed_later_on() -> None:
+    cache = _cache()
+    cache.put(_object(1, done=False))
+    cache.pack(KEY, _object(1, done=False))
+    assert _object(1, done=False) == cache.get(KEY)
+    assert cache.get(KEY) is not cache.get(KEY)
+    cache.pack(Key("team", "absent"), _object(1, done=False))
+    assert [KEY] == list(cache.keys())
+
+
+@given(st.lists(st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53)), min_size=1))
+def test_packed_objects_come_back_as_they_were(some: list[Json]) -> None:
+    packer = Packer()
+    assert some == [packer.unpack(each) for each in [packer.pack(each) for each in some]]

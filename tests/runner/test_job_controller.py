@@ -12,8 +12,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
-from kuota.runner.job_trim import trimmed_job, trimmed_pod
-from kuota.runner.mirror import Mirror
+from kuota.runner.mirror import jobs_mirror, pods_mirror
 from runner.embedded import LIMIT_S, Cluster, cluster
 
 AT_ONCE = Pace(first_s=0.05)
@@ -45,8 +44,8 @@ class Told(list[str]):
 @asynccontextmanager
 async def controlled(recorder: Told | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
-        jobs = Mirror(world.client, JOBS, trim=trimmed_job)
-        pods = Mirror(world.client, PODS, trim=trimmed_pod)
+        jobs = jobs_mirror(world.client)
+        pods = pods_mirror(world.client)
         controller = JobController(world.client, jobs, pods, pace=AT_ONCE, recorder=recorder)
         tasks = [group.create_task(each.run()) for each in (jobs, pods, controller)]
         try:

@@ -58,7 +58,7 @@ class World:
         make = self._informer
         indexers = {OWNER: _owners, QUEUE: _queues}
         self.workloads = make(kinds.WORKLOADS, hold_workload, _over, indexers)
-        self.jobs = make(kinds.JOBS, hold_plain, _ended)
+        self.jobs = make(kinds.JOBS, hold_plain, _rests)
         self.cluster_queues = make(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
         self.local_queues = make(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
         self.cohorts = make(kinds.COHORTS, holding(kueue.Cohort))
@@ -197,7 +197,10 @@ def _over(held: Held[Seen]) -> bool:
     return held.value is not None and held.value.true("Finished")
 
 
-def _ended(held: Held[Json]) -> bool:
+def _rests(held: Held[Json]) -> bool:
+    """Jobs wait and are kept for long, and there may be very many of them."""
+    if (held.json.get("spec") or {}).get("suspend"):
+        return True
     conditions = (held.json.get("status") or {}).get("conditions") or ()
     return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)
 

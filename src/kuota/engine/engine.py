@@ -144,7 +144,8 @@ class Engine:
         old = state.workloads.get(new.key)
         if old is not None and _frees(old, new):
             self._released |= state.tree_of(state.queue_of(old))
-        state.workloads[new.key] = new
+        # The finished are many and hold nothing.
+        state.workloads[new.key] = new.remains() if new.finished else new
         state.record(new)
         self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
@@ -340,6 +341,8 @@ def _held_up(decision: Decision) -> bool:
 
 def _frees(old: Workload, new: Workload) -> bool:
     """Whether the change may have made room for others."""
+    if old.finished:
+        return False
     if new.finished > old.finished or new.active < old.active:
         return True
     if old.reservation is None:

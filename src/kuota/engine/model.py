@@ -225,6 +225,22 @@ class Workload(Struct):
     owned_by_pod: bool = False
     owner_uid: str = ""
 
+    def remains(self) -> Workload:
+        """What is worth remembering of a finished one: who it was, and where."""
+        held = self.reservation
+        return Workload(
+            key=self.key,
+            uid=self.uid,
+            queue=self.queue,
+            priority=self.priority,
+            active=self.active,
+            finished=True,
+            reservation=held
+            and Reservation(cluster_queue=held.cluster_queue, pod_sets=(), usage={}),
+            parent_uid=self.parent_uid,
+            is_parent=self.is_parent,
+        )
+
     @property
     def local_queue(self) -> Key:
         return Key(self.key.namespace, self.queue)

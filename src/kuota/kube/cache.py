@@ -3,8 +3,7 @@
 
 Every change is told to the observers as (old, new), with None for "not there". An object that
 was deleted and made again under the same name is told as both, whatever the server's order of
-words: it is another object. Objects that hardly anybody asks for any more can be kept packed, as
-JSON, in a third of the memory.
+words: it is another object. Objects that hardly anybody asks for any more can be kept packed.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 
+from .packing import Packer
 from .resources import key_of
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple, Generic[T]):
-    """The value, or, of a packed one, None and the JSON to make it from."""
+    """The value, or, of a packed one, None and what to make it from."""
 
     value: T | None
     uid: str
@@ -55,6 +55,7 @@ class Cache(Generic[T]):
     ) -> None:
         self._decode = decode
         self._packs = packs
+        self._packer = Packer()
         self._entries: dict[Key, _Entry[T]] = {}
         self._observers: list[Observer[T]] = []
         self._indexers = dict(indexers)
@@ -69,6 +70,11 @@ class Cache(Generic[T]):
     def get(self, key: Key) -> T | None:
         entry = self._entries.get(key)
         return None if entry is None else self._value(entry)
+
+    def revision(self, key: Key) -> str | None:
+        """The resourceVersion of the object, None when there is none."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.revision
 
     def keys(self) -> Collection[Key]:
         return self._entries.keys()
@@ -108,12 +114,18 @@ class Cache(Generic[T]):
             before = None
         old = None if before is None else self._value(before)
         self._entries[key] = (
-            _Entry(None, uid, revision, msgspec.json.encode(obj))
+            _Entry(None, uid, revision, self._packer.pack(obj))
             if self._packs(value)
             else _Entry(value, uid, revision)
         )
         self._change(key, old, value)
         return key
+
+    def pack(self, key: Key, obj: Json) -> None:
+        """Keep it packed until it changes; `obj` is what its value can be made from."""
+        entry = self._entries.get(key)
+        if entry is not None and not entry.packed:
+            self._entries[key] = _Entry(None, entry.uid, entry.revision, self._packer.pack(obj))
 
     def drop(self, key: Key) -> None:
         """Believe that there is no such object."""
@@ -128,7 +140,7 @@ class Cache(Generic[T]):
 
     def _value(self, entry: _Entry[T]) -> T:
         if entry.packed:
-            return self._decode(msgspec.json.decode(entry.packed))
+            return self._decode(self._packer.unpack(entry.packed))
         assert entry.value is not None
         return entry.value
 

@@ -192,7 +192,7 @@ class Informer(Generic[T]):
         if event.type == DELETED:
             self._cache.drop(key_of(event.object))
         elif event.type != BOOKMARK:
-            self._cache.put(event.object)
+            self._put(event.object)
         self._revision = event.revision or self._revision
 
     async def _relist(self) -> None:
@@ -206,17 +206,24 @@ class Informer(Generic[T]):
             ) as pages:
                 async for page in pages:
                     revision = revision or page.revision
-                    seen.update(self._cache.put(each) for each in page.items)
+                    seen.update(self._put(each) for each in page.items)
         except Gone:
             # Compaction overtook the paging. In one piece it cannot.
             self._paged = False
             raise
         self._paged = True
-        self._cache.keep_only(seen)
+        self._keep_only(seen, revision)
         self._revision = revision
         self.lacking = False
         self.synced.set()
         self.settled.set()
+
+    def _put(self, obj: Json) -> Key:
+        return self._cache.put(obj)
+
+    def _keep_only(self, seen: Collection[Key], revision: str) -> None:
+        """Believe that there is nothing besides these, which a list of that revision told."""
+        self._cache.keep_only(seen)
 
     def _recover(self) -> None:
         if self.error is not None:

@@ -15,7 +15,8 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 from .cron_rules import cron_step, reference
 from .differences import merge_difference
-from .mirror import Mirror
+from .job_pods import controller_of
+from .mirror import OWNER, Mirror
 
 _LONGEST_NAP_S = 60.0
 """Wall clocks are set now and then; looking this often keeps schedules true to them."""
@@ -57,8 +58,8 @@ class CronController:
 
     def _job_changed(self, old: Json | None, new: Json | None) -> None:
         job = new or old
-        owner = None if job is None else _owner(job)
-        if job is not None and owner is not None:
+        owner = None if job is None else controller_of(job)
+        if job is not None and owner is not None and owner.get("kind") == "CronJob":
             self._queue.add(Key(key_of(job).namespace, owner["name"]))
 
     async def reconcile(self, key: Key) -> float | None:
@@ -80,13 +81,9 @@ class CronController:
         return min(_LONGEST_NAP_S, max(0.0, step.again_at - self._clock.now().timestamp()))
 
     def _jobs_of(self, cron: Json) -> list[Json]:
-        uid, namespace = cron["metadata"]["uid"], key_of(cron).namespace
-        found = []
-        for job in self._jobs.values():
-            owner = _owner(job)
-            if owner is not None and owner.get("uid") == uid and key_of(job).namespace == namespace:
-                found.append(job)
-        return found
+        namespace = key_of(cron).namespace
+        found = self._jobs.indexed(OWNER, cron["metadata"]["uid"])
+        return [each for each in found if key_of(each).namespace == namespace]
 
     async def _create(self, cron: Json, job: Json, status: Json) -> None:
         try:
@@ -123,12 +120,3 @@ class CronController:
     def _say(self, cron: Json, reason: str, note: str, *, warning: bool = False) -> None:
         if self._recorder is not None:
             self._recorder.record(cron, reason, note, warning=warning, controller=_NAME)
-
-
-def _owner(job: Json) -> Json | None:
-    """The CronJob that controls the Job, if one does."""
-    for each in job["metadata"].get("ownerReferences") or ():
-        if each.get("controller") and each.get("kind") == "CronJob":
-            found: Json = each
-            return found
-    return None

@@ -9,7 +9,7 @@ it was decided on, and finalizers go last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
@@ -21,9 +21,11 @@ from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .differences import merge_difference
-from .job_pods import FINALIZER, JOB_NAME, PodView, pod_view
+from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import Pace, Step, step
-from .mirror import Mirror
+from .job_spec import is_finished
+from .mirror import JOB, Mirror
+from .pod_trim import is_over
 
 WORKERS = 4
 _ROUNDS = 20
@@ -56,7 +58,6 @@ class JobController:
         self._pace = pace or Pace()
         self._recorder = recorder
         self._queue: WorkQueue[Key] = WorkQueue(self._clock)
-        self._by_job: dict[Key, dict[Key, None]] = {}
 
     async def run(self) -> None:
         """Reconcile until cancelled. Both mirrors must be running."""
@@ -71,21 +72,11 @@ class JobController:
             self._queue.add(key_of(obj))
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
-        for pod, there in ((old, False), (new, True)):
+        wait_s = 0.0 if _matters(old, new) else _LULL_S
+        for pod in (old, new):
             job = None if pod is None else job_key(pod)
-            if pod is None or job is None:
-                continue
-            mine = self._by_job.setdefault(job, {})
-            if there:
-                mine[key_of(pod)] = None
-            elif new is None:
-                mine.pop(key_of(pod), None)
-            if not mine:
-                del self._by_job[job]
-            if _matters(old, new):
-                self._queue.add(job)
-            else:
-                self._queue.add_after(job, _LULL_S)
+            if job is not None:
+                self._queue.add_after(job, wait_s)
 
     async def reconcile(self, key: Key) -> float | None:
         """One Job, to where nothing is left to do now. Returns seconds until there may be."""
@@ -94,26 +85,32 @@ class JobController:
         if job is None:
             return None
         for _ in range(_ROUNDS):
-            todo = step(job, list(self._pods_of(key, job)), self._now(), self._pace)
+            todo = step(job, self._pods_of(key, job), self._now(), self._pace)
             if not (todo.create or todo.drop or todo.end):
                 break
             await self._change_pods(job, todo)
+        if is_finished(job):
+            self._put_away(self._pods_of(key, job))
         return await self._conclude(job, todo)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
-    def _pods_of(self, key: Key, job: Json | None) -> Iterator[Json]:
+    def _pods_of(self, key: Key, job: Json | None) -> list[Json]:
         """The pods that the Job controls; without a Job those that name it."""
-        for each in self._by_job.get(key, ()):
-            pod = self._pods.get(each)
-            if pod is not None and (job is None or _owner_uid(pod) == job["metadata"].get("uid")):
-                yield pod
+        pods = self._pods.indexed(JOB, str(key))
+        uid = None if job is None else job["metadata"].get("uid")
+        return [each for each in pods if uid is None or _owner_uid(each) == uid]
+
+    def _put_away(self, pods: Sequence[Json]) -> None:
+        for each in pods:
+            if is_over(each):
+                self._pods.put_away(each)
 
     async def _free_strays(self, key: Key, job: Json | None) -> None:
         """Let go of pods whose Job is gone, or that belong to it no more."""
         uid = None if job is None else job["metadata"].get("uid")
-        for pod in list(self._pods_of(key, None)):
+        for pod in self._pods_of(key, None):
             if uid is None or _owner_uid(pod) != uid:
                 await self._release(pod_view(pod))
 
@@ -221,22 +218,9 @@ def created(names: Sequence[str]) -> str:
     return f"Created pod{'s' * (len(names) > 1)}: {', '.join(names[:_NAMED])}{more}"
 
 
-def job_key(pod: Json) -> Key | None:
-    """The Job that the pod says it belongs to: its controller, else the one its label names."""
-    meta = pod["metadata"]
-    namespace = meta.get("namespace") or ""
-    for each in meta.get("ownerReferences") or ():
-        if each.get("controller"):
-            return Key(namespace, each["name"]) if each.get("kind") == "Job" else None
-    name = (meta.get("labels") or {}).get(JOB_NAME)
-    return Key(namespace, name) if name and FINALIZER in (meta.get("finalizers") or ()) else None
-
-
 def _owner_uid(pod: Json) -> str:
-    for each in pod["metadata"].get("ownerReferences") or ():
-        if each.get("controller"):
-            return each.get("uid") or ""
-    return ""
+    found = controller_of(pod)
+    return (found or {}).get("uid") or ""
 
 
 def _matters(old: Json | None, new: Json | None) -> bool:

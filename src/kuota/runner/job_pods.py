@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.pods import RUN_AS
 
 from .instants import instant
@@ -137,6 +137,26 @@ def new_pod(job: Json, index: int | None = None, failures: int | None = None) ->
         },
         "spec": spec,
     }
+
+
+def job_key(pod: Json) -> Key | None:
+    """The Job that the pod says it belongs to: its controller, else the one its label names."""
+    meta = pod["metadata"]
+    namespace = meta.get("namespace") or ""
+    found = controller_of(pod)
+    if found is not None:
+        return Key(namespace, found["name"]) if found.get("kind") == "Job" else None
+    name = (meta.get("labels") or {}).get(JOB_NAME)
+    return Key(namespace, name) if name and FINALIZER in (meta.get("finalizers") or ()) else None
+
+
+def controller_of(obj: Json) -> Json | None:
+    """The reference to the object that controls this one, if one does."""
+    for each in obj["metadata"].get("ownerReferences") or ():
+        if each.get("controller"):
+            found: Json = each
+            return found
+    return None
 
 
 def owner(controller: Json) -> Json:

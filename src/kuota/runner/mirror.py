@@ -3,146 +3,83 @@
 
 A controller that has just made a pod must not make it again because the watch is slow to tell. So
 answers to writes are learned like news, and the older of two states never replaces the newer:
-revisions of one server are numbers that only grow, and a watch tells them in order. `trim` makes
-of each object what is kept, since finished work may be kept by the server for very long.
+revisions of one server are numbers that only grow, and a watch tells them in order.
+
+Finished work may be kept by the server for very long, and much may wait for long. Both are kept
+packed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import aclosing
+from collections.abc import Collection, Iterator
 
-from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
-from kuota.kube.errors import Gone, KubeError
-from kuota.kube.resources import Resource, key_of
-from kuota.kube.watch_lines import BOOKMARK, DELETED, Event
+from kuota.kube.clock import Clock
+from kuota.kube.informer import Informer
+from kuota.kube.resources import JOBS, PODS, key_of
 
-Observer = Callable[[Json | None, Json | None], None]
-_PAUSE = Backoff(base=50, cap=5_000)
-_log = logging.getLogger(__name__)
+from .job_pods import controller_of, job_key
+from .job_spec import is_finished
+from .pod_trim import trimmed_pod
 
-
-def without_managed_fields(obj: Json) -> Json:
-    """The object without what no controller reads; changed in place."""
-    obj["metadata"].pop("managedFields", None)
-    return obj
+JOB = "job"
+"""The index of pods by `str` of the key of their Job."""
+OWNER = "owner"
+"""The index of Jobs by the uid of the object that controls them."""
 
 
-class Mirror:
-    """Keeps up with the server while `run` runs. `synced` is set once the first list is in.
-
-    Observers are told (old, new), None for "not there", in the order of changes.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        resource: Resource,
-        *,
-        trim: Callable[[Json], Json] = without_managed_fields,
-        clock: Clock | None = None,
-    ) -> None:
-        self.resource = resource
-        self.synced = asyncio.Event()
-        self._client = client
-        self._trim = trim
-        self._clock = clock or SystemClock()
-        self._objects: dict[Key, Json] = {}
-        self._observers: list[Observer] = []
-        self._revision = 0
-        self._failures = 0
-
-    def get(self, key: Key) -> Json | None:
-        """The object, not to be changed: it is everybody's."""
-        return self._objects.get(key)
-
-    def values(self) -> Iterator[Json]:
-        return iter(self._objects.values())
-
-    def observe(self, observer: Observer) -> None:
-        """Tell the observer of every change from now on, and first of all that is there."""
-        self._observers.append(observer)
-        for obj in list(self._objects.values()):
-            observer(None, obj)
+class Mirror(Informer[Json]):
+    """An informer that also learns what its own side wrote."""
 
     def learn(self, obj: Json) -> None:
         """Take in the answer to a write, unless the watch was faster."""
         if obj.get("kind") != "Status":
             self._put(obj)
 
-    async def run(self) -> None:
-        """List and watch until cancelled; failures are waited out."""
-        while True:
-            try:
-                if not self._revision:
-                    await self._list()
-                await self._follow()
-            except Gone:
-                self._revision = 0
-            except KubeError as error:
-                self._failures += 1
-                level = logging.WARNING if self._failures == 1 else logging.DEBUG
-                _log.log(level, "watching %s failed: %s", self.resource, error)
-                await self._clock.sleep(_PAUSE.wait(self._failures) / 1000)
-            else:
-                await self._clock.sleep(0)
+    def put_away(self, obj: Json) -> None:
+        """Keep one of the objects packed: it will hardly be asked for again."""
+        self._cache.pack(key_of(obj), obj)
 
-    async def _list(self) -> None:
-        listing = await self._client.list(self.resource)
-        seen = {key_of(obj) for obj in listing.items}
-        for obj in listing.items:
-            self._put(obj)
-        self._revision = int(listing.revision)
-        for key in [each for each in self._objects if each not in seen]:
-            if _revision(self._objects[key]) <= self._revision:
-                self._drop(key)
-        self.synced.set()
+    def _put(self, obj: Json) -> Key:
+        key = key_of(obj)
+        known = self._cache.revision(key)
+        if _number(obj["metadata"].get("resourceVersion")) > _number(known or self._revision):
+            self._cache.put(obj)
+        return key
 
-    async def _follow(self) -> None:
-        watch = self._client.watch(self.resource, since=str(self._revision), bookmarks=True)
-        async with aclosing(watch) as events:
-            async for event in events:
-                self._failures = 0
-                self._take(event)
-
-    def _take(self, event: Event) -> None:
-        if event.type == DELETED:
-            self._drop(key_of(event.object))
-        elif event.type != BOOKMARK:
-            self._put(event.object)
-        self._revision = int(event.revision or self._revision)
-
-    def _put(self, obj: Json) -> None:
-        key, revision = key_of(obj), _revision(obj)
-        old = self._objects.get(key)
-        known = self._revision if old is None else _revision(old)
-        if revision <= known:
-            return
-        new = self._trim(obj)
-        if old is not None and old["metadata"].get("uid") != new["metadata"].get("uid"):
-            self._drop(key)
-            old = None
-        self._objects[key] = new
-        self._tell(old, new)
-
-    def _drop(self, key: Key) -> None:
-        old = self._objects.pop(key, None)
-        if old is not None:
-            self._tell(old, None)
-
-    def _tell(self, old: Json | None, new: Json | None) -> None:
-        for observer in self._observers:
-            try:
-                observer(old, new)
-            except Exception:
-                # A fault in one observer must not cost the others their view of the world.
-                _log.exception("an observer of %s failed", self.resource)
+    def _keep_only(self, seen: Collection[Key], revision: str) -> None:
+        """What was made after the list is not missing from it."""
+        for key in tuple(self.keys()):
+            if key not in seen and _number(self._cache.revision(key)) <= _number(revision):
+                self._cache.drop(key)
 
 
-def _revision(obj: Json) -> int:
-    return int(obj["metadata"].get("resourceVersion") or 0)
+def jobs_mirror(client: Client, clock: Clock | None = None) -> Mirror:
+    """Jobs; those that have ended or wait for their turn take little memory."""
+    return Mirror(client, JOBS, indexers={OWNER: _owner}, packs=_rests, clock=clock)
+
+
+def pods_mirror(client: Client, clock: Clock | None = None) -> Mirror:
+    """Pods by their Job, ended ones reduced to what somebody may still ask."""
+    return Mirror(client, PODS, decode=trimmed_pod, indexers={JOB: _job}, clock=clock)
+
+
+def _rests(job: Json) -> bool:
+    return bool(job["spec"].get("suspend")) or is_finished(job)
+
+
+def _owner(job: Json) -> Iterator[str]:
+    owner = controller_of(job)
+    if owner is not None:
+        yield owner.get("uid") or ""
+
+
+def _job(pod: Json) -> Iterator[str]:
+    job = job_key(pod)
+    if job is not None:
+        yield str(job)
+
+
+def _number(revision: str | None) -> int:
+    return int(revision or 0)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept in memory of Jobs and pods that are over: what the rules still read. Pure."""
+"""What is kept in memory of pods that are over: what the rules still read. Pure."""
 
 from __future__ import annotations
 
 from kuota.api.base import Json
 
 from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME
-from .job_spec import is_finished
 
 _META = (
     "name",
@@ -25,9 +24,7 @@ def trimmed_pod(pod: Json) -> Json:
     """The pod, without what nobody reads; next to nothing of it once it ended and is counted."""
     meta, status = pod["metadata"], pod.get("status") or {}
     meta.pop("managedFields", None)
-    if status.get("phase") not in ("Succeeded", "Failed") or FINALIZER in (
-        meta.get("finalizers") or ()
-    ):
+    if not is_over(pod):
         return pod
     kept = {name: meta[name] for name in _META if name in meta}
     for field, names in (("annotations", (INDEX, FAILURES)), ("labels", (JOB_NAME,))):
@@ -44,29 +41,13 @@ def trimmed_pod(pod: Json) -> Json:
     return slim
 
 
+def is_over(pod: Json) -> bool:
+    """Whether the pod has ended and is counted."""
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return ended and FINALIZER not in (pod["metadata"].get("finalizers") or ())
+
+
 def _end(status: Json) -> Json:
     ended = (status.get("state") or {}).get("terminated") or {}
     few = {name: ended[name] for name in ("exitCode", "finishedAt") if name in ended}
     return {"name": status.get("name") or "", "state": {"terminated": few}}
-
-
-def trimmed_job(job: Json) -> Json:
-    """The Job, without what nobody reads; next to nothing of it once it is finished."""
-    meta = job["metadata"]
-    meta.pop("managedFields", None)
-    if not is_finished(job):
-        return job
-    spec = job["spec"]
-    kept = {name: spec[name] for name in ("ttlSecondsAfterFinished", "managedBy") if name in spec}
-    ends = [
-        each
-        for each in (job.get("status") or {}).get("conditions") or ()
-        if each.get("type") in ("Complete", "Failed")
-    ]
-    return {
-        "apiVersion": job.get("apiVersion") or "batch/v1",
-        "kind": "Job",
-        "metadata": {name: meta[name] for name in _META if name in meta},
-        "spec": kept,
-        "status": {"conditions": ends},
-    }

@@ -10,16 +10,14 @@ from kuota.api.base import Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
-from kuota.kube.resources import JOBS, PODS
 
 from .agent import Agent
 from .cgroups import Cgroups
 from .cron_controller import CronController
 from .job_controller import JobController
 from .job_rules import Pace
-from .job_trim import trimmed_job, trimmed_pod
 from .logs import LogQuery
-from .mirror import Mirror
+from .mirror import jobs_mirror, pods_mirror
 from .nodes import NodePlan
 from .settings import RunnerSettings
 
@@ -39,8 +37,8 @@ class Runner:
         cgroups: Cgroups | None = None,
     ) -> None:
         when = clock or SystemClock()
-        self._jobs = Mirror(client, JOBS, trim=trimmed_job, clock=when)
-        self._pods = Mirror(client, PODS, trim=trimmed_pod, clock=when)
+        self._jobs = jobs_mirror(client, when)
+        self._pods = pods_mirror(client, when)
         self._agent = Agent(client, self._pods, plans, settings, clock=when, cgroups=cgroups)
         self._job_controller = JobController(
             client, self._jobs, self._pods, clock=when, pace=pace, recorder=recorder
