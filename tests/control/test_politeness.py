@@ -64,6 +64,23 @@ def test_nothing_is_written_while_nothing_happens() -> None:
     told(scene)
 
 
+def test_nobody_is_left_to_be_told_of_what_is_over() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        names = [f"short-{number}" for number in range(30)]
+        for name in names:
+            await stage.api.apply(job(name, "4"))
+        for name in names:
+            while stage.suspended(name):
+                await stage.rest(0.01)
+            await stage.kubelet.succeed(name)
+        await stage.rest(0.04)
+        assert all(stage.says(each, "Finished") for each in names)
+        assert 0 == len(stage.system.driver.notices)
+
+    told(scene)
+
+
 def test_a_job_that_passes_by_costs_each_queue_no_more_than_a_write_a_second() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage, 100)

@@ -15,7 +15,7 @@ from kuota.engine.reasons import WaitReason
 from kuota.kube.clock import Clock
 
 from .effects import Sender
-from .notices import Notices
+from .notices import READINESS, Notices
 from .world import World
 
 JITTER = 0.0001
@@ -59,12 +59,21 @@ class WorkloadReconciler:
             held = self._world.workload(key)
             if held is None or held.value is None:
                 return None
+            self._forget_wishes(held.value)
             result = steps(self.view(held.value), self._clock.now().timestamp())
             if result.courtesy and not hasty:
                 self._notices.want(key, self.tell)
             else:
                 await self._sender.send(result.effects)
         return result.again_s
+
+    def _forget_wishes(self, seen: Seen) -> None:
+        """Who holds quota does not wait, and of what is over there is nothing to tell."""
+        over = seen.true("Finished")
+        if over or seen.reserved:
+            self._notices.drop(seen.key)
+        if over:
+            self._notices.drop(seen.key, READINESS)
 
     def view(self, seen: Seen) -> WorkloadView:
         """What the pass looks at."""
