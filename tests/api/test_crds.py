@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from kuota.api.base import Json
 from kuota.api.constraints import constraints
 from kuota.api.crds import KINDS, VERSIONS, crds
+from kuota.api.descriptions import descriptions
 from kuota.api.schema import cel_rules, structural_schema
 from kuota.cli.crds import command
 
@@ -67,6 +68,37 @@ def test_every_line_of_the_tables_is_about_a_field(kind: str, version: str) -> N
     schema = structural_schema(kind, version)
     for path in (*constraints(kind, version), *cel_rules(kind, version)):
         assert node(schema, path), path
+
+
+@pytest.mark.parametrize(("kind", "version"), BOTH)
+def test_every_field_says_what_it_is_for(kind: str, version: str) -> None:
+    schema = structural_schema(kind, version)
+    assert schema["description"]
+    for path, below in nodes(schema):
+        for name, field in below.get("properties", {}).items():
+            if ".template." not in f"{path}." and (path, name) != ("", "metadata"):
+                words = field.get("description", "")
+                assert words.endswith("."), f"{path}.{name}: {words!r}"
+
+
+@pytest.mark.parametrize(("kind", "version"), BOTH)
+def test_nothing_is_said_of_an_objects_own_metadata(kind: str, version: str) -> None:
+    # API servers refuse definitions that do, even if it is only a description.
+    assert {"type": "object"} == structural_schema(kind, version)["properties"]["metadata"]
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_no_description_is_of_a_field_that_is_not_there(kind: str) -> None:
+    schemas = [structural_schema(kind, version) for version in VERSIONS]
+    for path in descriptions(kind):
+        assert any(has(schema, path) for schema in schemas), path
+
+
+def has(schema: Json, path: str) -> bool:
+    try:
+        return bool(node(schema, path))
+    except KeyError:
+        return False
 
 
 @pytest.mark.parametrize(("kind", "version"), BOTH)
@@ -126,9 +158,20 @@ def test_quantities_are_ints_or_strings_of_the_right_form() -> None:
         assert not re.match(quota["pattern"], bad)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_queues_and_cohorts_are_held_to_the_same_rules_for_resource_groups(version: str) -> None:
+    at = "spec.resourceGroups[]"
+    queue, cohort = (
+        node(structural_schema(kind, version), at) for kind in ("ClusterQueue", "Cohort")
+    )
+    rules = "x-kubernetes-validations"
+    assert queue[rules] == cohort[rules]
+
+
 def test_a_field_says_all_that_its_table_says() -> None:
     schema = structural_schema("Workload", "v1beta2")
     count = {"type": "integer", "format": "int32", "minimum": 0, "default": 1}
+    count["description"] = "How many pods it has."
     assert count == node(schema, "spec.podSets[].count")
     assert ["template"] == node(schema, "spec.podSets[]")["required"]
     pod_sets = node(schema, "spec.podSets")
@@ -139,7 +182,7 @@ def test_a_field_says_all_that_its_table_says() -> None:
         pod_sets["maxItems"],
     )
     share = node(structural_schema("Cohort", "v1beta2"), "status.fairSharing.weightedShare")
-    assert {"type": "integer", "format": "int64"} == share
+    assert ("integer", "int64") == (share["type"], share["format"])
 
 
 def test_pod_templates_keep_what_the_schema_does_not_know_in_spec_but_not_in_metadata() -> None:

@@ -36,7 +36,7 @@ def test_defaults_keep_every_dependency() -> None:
 def test_an_override_changes_one_gate_only() -> None:
     gates = Gates.of({"PartialAdmission": False})
     assert not gates.on(Gate.PartialAdmission)
-    assert gates[Gate.FlavorFungibility]
+    assert gates.on(Gate.FlavorFungibility)
     assert gates.different() == {"PartialAdmission": False}
 
 

@@ -77,6 +77,8 @@ RELATIONS = [
     (admitted(), "status.admission.podSetAssignments", [], "status.admission.podSetAssignments"),
     (admitted(clusterName="a"), "status.nominatedClusterNames", ["a"], "status"),
     (QUEUE, "spec.resourceGroups.0.coveredResources", ["cpu", "memory"], "spec.resourceGroups[0]"),
+    (SOUND[3], "spec.resourceGroups.0.coveredResources", ["cpu", "memory"],
+     "spec.resourceGroups[0]"),
     (QUEUE, "spec.resourceGroups.0", group(borrowingLimit=1),
      "spec.resourceGroups[0].flavors[0].resources[0].borrowingLimit"),
     (QUEUE, "spec.preemption", {"borrowWithinCohort": {"policy": "LowerPriority"}},

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 
-from cli.cluster import Cluster, condition, job, local_queue, workload
+from cli.cluster import Cluster, condition, job, local_queue, pod_status, workload
 from kuota.cli.connect import explained
 from kuota.kube.errors import Unreachable
 from kuota.kube.resources import (
@@ -178,7 +178,7 @@ def test_a_node_is_described_with_what_is_free(cluster: Cluster) -> None:
         cluster.create(PODS, {"kind": "Pod", "metadata": metadata, "spec": spec})
     cluster.status(PODS, "b", {"phase": "Succeeded"})
     said = [line.split() for line in cluster.kuota("describe", "node", "here").splitlines()]
-    for row in (["cpu", "4", "500m", "3500m"], ["memory", "8.0Gi", "0", "8.0Gi"]):
+    for row in (["cpu", "4", "500m", "3500m"], ["memory", "8Gi", "0", "8Gi"]):
         assert row in said
     assert ["Pods:", "default/a"] in said
 
@@ -221,17 +221,54 @@ def test_a_job_whose_pods_find_no_room_is_told_why(cluster: Cluster) -> None:
     assert "Why:         pod train-1: 0/1 nodes are available\n" in said
 
 
-def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
-    taker = cluster.create(WORKLOADS, workload("w2", cluster.create(JOBS, job("urgent"))))
+def test_a_job_without_a_queue_is_told_why_its_pods_wait(cluster: Cluster) -> None:
+    cluster.start_pod(cluster.create(JOBS, job("train")), "train-1", "Pending")
+    full = condition("PodScheduled", holds=False, message="0/1 nodes are available")
+    cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
+    said = cluster.kuota("describe", "job/train")
+    assert "Why:         pod train-1: 0/1 nodes are available\n" in said
+
+
+def test_a_job_whose_pods_fail_is_told_why_until_one_runs(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("w", made))
+    waiting = condition("PodsReady", holds=False, message="Not all pods are ready")
+    cluster.status(WORKLOADS, "w", {"conditions": [condition("Admitted"), waiting]})
+    cluster.start_pod(made, "train-1")
+    ended = {"terminated": {"exitCode": 128, "message": "it has no command"}}
+    cluster.status(PODS, "train-1", pod_status("Failed", ended))
+    said = "Why:         pod train-1: it has no command\n"
+    assert said in cluster.kuota("describe", "job/train")
+    cluster.start_pod(made, "train-2")
+    assert said not in cluster.kuota("describe", "job/train")
+
+
+def _preempted_by(cluster: Cluster, uid: str) -> str:
+    """What a Job is told that had to make room for the Workload with that uid."""
     cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
     message = (
-        f"preempted to make room for a workload (UID: {taker['metadata']['uid']}, job UID: 1) "
+        f"preempted to make room for a workload (UID: {uid}, job UID: 1) "
         "due to priority; preemptor path: /a; preempted path: /a"
     )
     evicted = condition("Evicted", reason="Preempted", message=message)
     cluster.status(WORKLOADS, "w", {"conditions": [evicted]})
-    plain = "preempted to make room for Job urgent in namespace default due to priority"
-    assert f"Why:         {plain}\n" in cluster.kuota("describe", "job/train")
+    return cluster.kuota("describe", "job/train")
+
+
+def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
+    cluster.create(NAMESPACES, {"kind": "Namespace", "metadata": {"name": "lab"}})
+    urgent = job("urgent")
+    urgent["metadata"]["namespace"] = "lab"
+    other = workload("w2", cluster.create(JOBS, urgent))
+    other["metadata"]["namespace"] = "lab"
+    taker = cluster.create(WORKLOADS, other)
+    plain = "preempted to make room for Job urgent in namespace lab due to priority"
+    assert f"Why:         {plain}\n" in _preempted_by(cluster, taker["metadata"]["uid"])
+
+
+def test_who_was_preempted_for_somebody_unknown_is_spared_the_uid(cluster: Cluster) -> None:
+    plain = "preempted to make room for another workload due to priority"
+    assert f"Why:         {plain}\n" in _preempted_by(cluster, "gone")
 
 
 def test_a_certificate_that_proves_nothing_is_told_apart_from_silence() -> None:

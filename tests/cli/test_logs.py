@@ -19,6 +19,15 @@ def test_a_job_that_has_no_pods_yet_says_so(cluster: Cluster) -> None:
     assert "has no pods yet; wait for them with -f" in cluster.kuota("logs", "job/train", code=1)
 
 
+def test_a_job_that_waits_for_quota_says_why_it_has_no_pods(cluster: Cluster) -> None:
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    full = condition("QuotaReserved", holds=False, message="8 is more than it could ever get")
+    cluster.status(WORKLOADS, "w", {"conditions": [full]})
+    said = cluster.kuota("logs", "job/train", code=1)
+    assert "Job train has no pods yet: 8 is more than it could ever get\n" in said
+    assert "Wait for them with -f" in said
+
+
 def test_a_job_is_followed_through_all_its_pods_to_its_end(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train"))
     with cluster.start("logs", "-f", "job/train") as process:

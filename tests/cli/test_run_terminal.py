@@ -110,3 +110,19 @@ def test_while_it_waits_one_line_says_why_and_goes(cluster: Cluster) -> None:
         terminal.press(b"c\n")
         terminal.expect("job.batch/x cancelled")
         assert INTERRUPTED == terminal.ended()
+
+
+def test_a_reason_too_long_for_the_line_is_told_whole_and_once(cluster: Cluster) -> None:
+    cluster.create(LOCAL_QUEUES, local_queue("research"))
+    command = (cluster.program, "run", "--name", "x", "-q", "research", "--", "train")
+    with Terminal(*command, folder=cluster.folder, env=cluster.environment()) as terminal:
+        terminal.expect("job.batch/x submitted")
+        cluster.create(WORKLOADS, workload("w", cluster.get(JOBS, "x")))
+        words = "nvidia.com/gpu in flavor gpu-any: 9 is more than the 1 it could ever get"
+        never = condition("QuotaReserved", holds=False, reason="ExceedsMaxQuota", message=words)
+        cluster.status(WORKLOADS, "w", {"conditions": [never]})
+        whole = f"waiting: {words}; ask for less, or have the quota raised: as it is, this never"
+        terminal.expect(f"{whole} starts\r\n")
+        terminal.expect("waiting (1s)")
+        terminal.expect("waiting (2s)")
+    assert 1 == terminal.shown.count("more than the 1")

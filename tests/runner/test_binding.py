@@ -75,10 +75,24 @@ def test_what_is_taken_is_not_free() -> None:
 
 
 def test_all_that_is_too_little_is_told() -> None:
-    resources = {"requests": {"cpu": "9"}, "limits": {GPU: "9"}}
+    resources = {"requests": {"cpu": "8"}, "limits": {GPU: "8"}}
     big = pod("p", containers=[{"name": "c", "resources": resources}])
+    there = [pod("old", containers=big["spec"]["containers"], nodeName="a")]
     message = "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu."
-    assert {"p": message} == where([big], [node("a")])
+    assert {"p": message} == where([big], [node("a")], there)
+
+
+def test_who_waits_in_vain_is_told_so() -> None:
+    vain = "No node has that much, even when it is empty: ask for less."
+    few = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    assert {"p": f"{few} {vain}"} == where([pod("p", 9)], [node("a")])
+    offers = [node("a"), node("b", 16, zone="x")]
+    there = [pod("old", 16, nodeName="b")]
+    assert vain not in where([pod("p", 9)], offers, there)["p"]
+    barred = [node("a"), node("b", 16, taints=[{"key": "k", "effect": "NoSchedule"}])]
+    assert where([pod("p", 9)], barred)["p"].endswith(vain)
+    nowhere = pod("p", 9, nodeSelector={"zone": "y"})
+    assert vain not in where([nowhere], offers)["p"]
 
 
 def test_the_urgent_go_first_and_a_big_one_does_not_hold_up_a_small_one() -> None:

@@ -3,19 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import yaml
 
 from server.served import Served, config_map, job, pod
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("cluster"))
-    yield served
-    served.close()
 
 
 def test_it_is_discovered(cluster: Served) -> None:
@@ -291,6 +282,14 @@ def test_explain_knows_the_fields(cluster: Served) -> None:
     said = cluster.kubectl("explain", "job.spec.template.spec.containers")
     assert "workingDir\t<string>" in said
     assert "cohortName\t<string>" in cluster.kubectl("explain", "clusterqueue.spec")
+
+
+def test_explain_tells_what_kueues_fields_are_for(cluster: Served) -> None:
+    for what in ("cq", "clusterqueue.spec.resourceGroups", "workload.status.admission"):
+        said = cluster.kubectl("explain", what).partition("FIELDS:")
+        assert "<empty>" not in said[0]
+        named = [each for each in said[2].split("\n\n") if "<no description>" in each]
+        assert [] == [each for each in named if "metadata\t" not in each]
 
 
 def test_logs_come_from_the_runner(cluster: Served) -> None:

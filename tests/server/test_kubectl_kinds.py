@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import yaml
 
@@ -63,13 +61,6 @@ spec:
               replicas: {type: integer, default: 2, minimum: 0}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 """
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("cluster"))
-    yield served
-    served.close()
 
 
 @pytest.fixture(scope="module")

@@ -122,9 +122,3 @@ def condition(conditions: list[Condition] | None, type_: str) -> Condition | Non
 def is_true(conditions: list[Condition] | None, type_: str) -> bool:
     found = condition(conditions, type_)
     return found is not None and found.status == "True"
-
-
-def is_false(conditions: list[Condition] | None, type_: str) -> bool:
-    """Whether the condition is present and False. Absent is neither true nor false."""
-    found = condition(conditions, type_)
-    return found is not None and found.status == "False"

@@ -244,9 +244,6 @@ class Gates(msgspec.Struct, frozen=True, gc=False):
     def on(self, gate: Gate) -> bool:
         return gate in self.enabled
 
-    def __getitem__(self, gate: Gate) -> bool:
-        return gate in self.enabled
-
     @classmethod
     def of(cls, overrides: Mapping[str, bool], *, check: bool = True) -> Gates:
         """Kueue's defaults with `overrides` laid over them; raises Invalid with every fault.

@@ -14,6 +14,7 @@ from kuota.kube.requests import Patch, WriteOptions, patching
 from kuota.kube.resources import Resource, key_of
 
 from . import output as printed
+from . import room
 from .connect import FAILED, refusal
 from .kinds import absence, resource_for
 from .manifests import Manifest
@@ -57,6 +58,8 @@ class Applying:
             done.append(obj)
             self._tell(resource, obj, outcome, output)
         _dump([tidied(each) for each in done], output)
+        if not self._options["dry_run"] and any(each["kind"] in room.KINDS for each in done):
+            await room.warn(self._session)
         return FAILED if failures else 0
 
     async def _reason(self, error: ApiError | Refused, obj: Json) -> str:
@@ -68,7 +71,7 @@ class Applying:
         if output == "name":
             click.echo(name_text(resource, obj))
         elif output == "text":
-            note = " (dry run)" if self._options.dry_run else ""
+            note = " (dry run)" if self._options["dry_run"] else ""
             click.echo(f"{name_text(resource, obj)} {outcome}{note}")
 
     async def _resource(self, manifest: Manifest, namespace_given: bool) -> Resource:

@@ -20,6 +20,7 @@ import click
 if TYPE_CHECKING:
     from kuota.kube.config import Connection
     from kuota.kube.errors import ApiError, KubeError
+    from kuota.up.place import Place
 
     from .session import Session
 
@@ -90,7 +91,7 @@ def connection_of(choice: Choice) -> Connection:
     """How to reach the server meant: named by the user, running here, or of ~/.kube/config."""
     from pathlib import Path
 
-    from kuota.kube.config import Connection, connection, from_kubeconfig
+    from kuota.kube.config import connection, from_kubeconfig
     from kuota.up.place import default_place
 
     if choice.kubeconfig and not Path(choice.kubeconfig).expanduser().exists():
@@ -100,10 +101,9 @@ def connection_of(choice: Choice) -> Connection:
     place = default_place()
     home = Path.home() / ".kube" / "config"
     if place.running() is not None and place.kubeconfig.exists():
-        if not choice.context and not os.access(place.kubeconfig, os.R_OK):
-            # Somebody else's server, which knows us by our uid.
-            return Connection(server=f"unix://{place.socket}")
-        others = [home] if choice.context and home.exists() else []
+        if not choice.context:
+            return connection_to(place)
+        others = [home] if home.exists() else []
         return from_kubeconfig([place.kubeconfig, *others], choice.context)
     if home.exists() or "KUBERNETES_SERVICE_HOST" in os.environ:
         return connection("", choice.context)
@@ -111,6 +111,16 @@ def connection_of(choice: Choice) -> Connection:
         f"no server to talk to: none runs from {place.root}, $KUBECONFIG is not set, and there is "
         f"no {home}.\nStart one with `kuota up`, or name a cluster with --kubeconfig FILE."
     )
+
+
+def connection_to(place: Place) -> Connection:
+    """How to reach the control plane that runs there."""
+    from kuota.kube.config import Connection, from_kubeconfig
+
+    if not os.access(place.kubeconfig, os.R_OK):
+        # Somebody else's server, which knows us by our uid.
+        return Connection(server=f"unix://{place.socket}")
+    return from_kubeconfig([place.kubeconfig])
 
 
 def explained(error: KubeError) -> click.ClickException:

@@ -199,6 +199,7 @@ def _create(
     needed: str = "",
 ) -> None:
     """Check the object by the rules of `kuota check`, then create it; ends the command."""
+    from . import room
     from .creating import checked, created, shown
 
     obj = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata} | fields
@@ -220,6 +221,8 @@ def _create(
         except LookupError as error:
             raise Failed(str(error.args[0])) from None
         shown(kind, made, output, "created (dry run)" if dry_run == "server" else "created")
+        if kind in room.KINDS and dry_run != "server":
+            await room.warn(session)
         return 0
 
     conduct(choice, work)

@@ -30,6 +30,7 @@ from kuota.view.live import (
     asks,
     condition,
     gets,
+    holds,
     owner,
     plain,
     pod_why,
@@ -39,9 +40,10 @@ from kuota.view.live import (
     why,
 )
 from kuota.view.plan import State
+from kuota.view.room import concerns, rounded, shortage_words
 from kuota.view.words import several
 
-from . import columns
+from . import columns, room
 from .absent import absent
 from .job_follow import JOB_NAME, owners
 from .kinds import named
@@ -76,11 +78,16 @@ async def printed(session: Session, resource: Resource, obj: Json) -> None:
     now = datetime.now(UTC)
     for name, value in _head(obj, now):
         click.echo(f"{name + ':':<13}{value}")
-    workload = await _workload(session, resource, obj)
+    workload = await workload_of(session, resource, obj)
     if workload is not None:
         await _standing(session, workload, resource != WORKLOADS)
+    elif resource == JOBS and not holds(obj, "Complete"):
+        reason = await _pods_why(session, key_of(obj))
+        if reason:
+            click.echo(f"{'Why:':<13}{reason}")
     if resource == CLUSTER_QUEUES:
         _quotas(obj)
+        await _too_much(session, obj)
     if resource == NODES:
         await _room(session, obj)
     for field in obj:
@@ -116,7 +123,7 @@ def _head(obj: Json, now: datetime) -> Iterator[tuple[str, str]]:
         yield "Deleted", f"{metadata['deletionTimestamp']}; waits for {waits}"
 
 
-async def _workload(session: Session, resource: Resource, obj: Json) -> Json | None:
+async def workload_of(session: Session, resource: Resource, obj: Json) -> Json | None:
     """The workload that the object is or has, if any."""
     if resource == WORKLOADS:
         return obj
@@ -213,30 +220,44 @@ async def _position(session: Session, workload: Json, queue: Json | None) -> str
 
 async def _why(session: Session, workload: Json, queue: Json | None) -> str:
     """The workload's own words, and its queue's where that admits nothing."""
-    words = await _pods_why(session, workload) or why(workload)
+    kind, name = owner(workload)
+    words = why(workload)
+    if kind == "Job" and state(workload) is State.ADMITTED:
+        words = await _pods_why(session, Key(key_of(workload).namespace, name)) or words
     if "UID" in words:
-        with suppress(ApiError):
-            listed = await session.client.list(WORKLOADS, key_of(workload).namespace)
-            words = plain(words, listed.items)
+        words = plain(words, await _workloads_seen(session, key_of(workload).namespace))
     inactive = queue_rows([queue])[0].inactive if queue is not None else ""
     if queue is None or not inactive or state(workload) not in (State.WAITING, State.PREEMPTED):
         return words
     return f"{words}. ClusterQueue {queue['metadata']['name']}: {inactive}"
 
 
-async def _pods_why(session: Session, workload: Json) -> str:
-    """What keeps the first pod that does not run of an admitted Job, "" if all do."""
-    kind, name = owner(workload)
-    if kind != "Job" or state(workload) is not State.ADMITTED:
-        return ""
+async def _workloads_seen(session: Session, namespace: str) -> list[Json]:
+    """All Workloads, or those of the namespace for whom that is all they may see."""
+    for place in (None, namespace):
+        with suppress(ApiError):
+            return (await session.client.list(WORKLOADS, place)).items
+    return []
+
+
+async def _pods_why(session: Session, job: Key) -> str:
+    """What keeps the first pod that waits of a Job that may run, or else how its last one failed.
+
+    "" where none waits and one runs.
+    """
     try:
         listed = await session.client.list(
-            PODS, key_of(workload).namespace, label_selector=f"{JOB_NAME}={name}"
+            PODS, job.namespace, label_selector=f"{JOB_NAME}={job.name}"
         )
     except ApiError:
         return ""
-    waiting = [each for each in listed.items if each["status"].get("phase") == "Pending"]
-    reasons = ((each["metadata"]["name"], pod_why(each)) for each in waiting)
+    by_phase: dict[str, list[Json]] = {}
+    for each in sorted(listed.items, key=lambda each: str(each["metadata"]["creationTimestamp"])):
+        by_phase.setdefault(str(each["status"].get("phase")), []).append(each)
+    told = by_phase.get("Pending", [])
+    if "Running" not in by_phase:
+        told = [*told, *reversed(by_phase.get("Failed", []))]
+    reasons = ((each["metadata"]["name"], pod_why(each)) for each in told)
     return next((f"pod {pod}: {reason}" for pod, reason in reasons if reason), "")
 
 
@@ -252,6 +273,14 @@ def _quotas(queue: Json) -> None:
             for each in row.quotas
         ]
         columns.show(header, cells)
+
+
+async def _too_much(session: Session, queue: Json) -> None:
+    """What of its quota the nodes cannot keep, where they are all there will be."""
+    quotas = [(each.flavor, each.resource) for each in queue_rows([queue])[0].quotas]
+    for each in await room.found(session):
+        if concerns(each, quotas):
+            click.echo(f"{'Room:':<13}{shortage_words(each)}")
 
 
 async def _room(session: Session, node: Json) -> None:
@@ -272,19 +301,13 @@ async def _room(session: Session, node: Json) -> None:
         taken.update(placed(each).requests)
     click.echo("Room:")
     rows = [
-        [f"  {name}", *(_amount(each, name) for each in (all_, taken[name], all_ - taken[name]))]
+        [f"  {name}", *(rounded(each, name) for each in (all_, taken[name], all_ - taken[name]))]
         for name, all_ in sorted(offered.items())
     ]
     columns.show(("  RESOURCE", "OFFERED", "TAKEN", "FREE"), rows)
     if pods:
         names = [f"{key_of(each).namespace}/{key_of(each).name}" for each in pods]
         click.echo(f"{'Pods:':<13}{', '.join(names)}")
-
-
-def _amount(nano: int, resource: str) -> str:
-    from kuota.api.quantity import canonical, is_size
-
-    return f"{nano / 10**9 / 2**30:.1f}Gi" if nano and is_size(resource) else canonical(nano)
 
 
 def _section(title: str, value: object) -> None:

@@ -174,7 +174,7 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
     )
     pods = [each for each in listed.items if uid in owners(each)]
     if not pods:
-        raise Failed(_without_pods(job))
+        raise Failed(_without_pods(job, await _waiting(session, job)))
     pods.sort(key=lambda each: str(each["metadata"].get("creationTimestamp")))
     status = 0
     for pod in pods:
@@ -192,7 +192,21 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
     return status
 
 
-def _without_pods(job: Json) -> str:
+async def _waiting(session: Session, job: Json) -> str:
+    """Why the Job waits in its queue, "" if it is in none or need not."""
+    from kuota.kube.resources import JOBS
+    from kuota.view.live import state, why
+    from kuota.view.plan import State
+
+    from .description import workload_of
+
+    workload = await workload_of(session, JOBS, job)
+    if workload is None or state(workload) is State.ADMITTED:
+        return ""
+    return why(workload)
+
+
+def _without_pods(job: Json, waiting: str) -> str:
     from kuota.view.live import condition, holds
 
     name = job["metadata"]["name"]
@@ -201,4 +215,6 @@ def _without_pods(job: Json) -> str:
         return f"Job {name} failed and its pods are gone: {failed.get('message')}"
     if holds(job, "Complete"):
         return f"Job {name} has completed, and its pods are gone"
+    if waiting:
+        return f"Job {name} has no pods yet: {waiting}\nWait for them with -f."
     return f"Job {name} has no pods yet; wait for them with -f"

@@ -13,16 +13,21 @@ import click
 from kuota.view.live import span
 
 _CLEAR = "\r\x1b[K"
+_TIME = len(" (10h59m)") + 1
 
 
 class Progress:
-    """What is going on. A terminal sees one line and how long; others each state once."""
+    """What is going on. A terminal sees one line and how long; others each state once.
+
+    What is too long for one line is kept on the screen, and its first words stand for it.
+    """
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet = quiet
         self._tty = sys.stderr.isatty()
         self._clock = clock
         self._text = ""
+        self._line = ""
         self._since = clock()
         self._open = False
 
@@ -30,8 +35,10 @@ class Progress:
         """Replace the line; "" takes it away."""
         if text != self._text:
             self._text, self._since = text, self._clock()
-            if text and not self._tty and not self._quiet:
-                click.echo(text, err=True)
+            fits = self._tty and len(text) + _TIME <= shutil.get_terminal_size().columns
+            self._line = text if fits else text.partition(":")[0]
+            if text and not fits:
+                self.say(text)
         self.refresh()
 
     def refresh(self) -> None:
@@ -42,7 +49,7 @@ class Progress:
             self.clear()
             return
         waited = self._clock() - self._since
-        words = f"{self._text} ({span(waited)})" if waited >= 1 else self._text
+        words = f"{self._line} ({span(waited)})" if waited >= 1 else self._line
         width = shutil.get_terminal_size().columns
         click.echo(f"{_CLEAR}{words[: width - 1]}", err=True, nl=False)
         self._open = True

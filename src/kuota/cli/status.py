@@ -5,8 +5,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from kuota.up.place import Place
+    from kuota.view.room import Shortage
+
+_PATIENCE_S = 5.0
+"""How long the server may take to answer before its status is told without its words."""
 
 
 @click.command("status")
@@ -19,17 +27,20 @@ import click
 def command(state: Path | None, output: str) -> None:
     """Whether the control plane of this machine runs, and where. Exit status 3 if it does not."""
     from kuota.up.place import Place, default_place
+    from kuota.view.room import shortage_words
 
     from .output import show
 
     place = Place(state) if state is not None else default_place()
     running = place.running()
+    shortages = _shortages(place) if running is not None else None
     facts = {
         "running": running is not None,
         "state": str(place.root),
         "kubeconfig": str(place.kubeconfig),
         "pid": running.pid if running else None,
         "server": f"https://127.0.0.1:{running.port}" if running else None,
+        "shortages": shortages,
     }
     if output != "text":
         show(facts, output)
@@ -41,5 +52,27 @@ def command(state: Path | None, output: str) -> None:
             click.echo(f"  export KUBECONFIG={place.kubeconfig}")
         else:
             click.echo("  it is not yours: it knows you by your uid, and kubectl needs a token")
+        for each in shortages or ():
+            click.echo(f"  {shortage_words(each)}")
     if running is None:
         raise SystemExit(3)
+
+
+def _shortages(place: Place) -> list[Shortage] | None:
+    """Where its queues offer more than it has, None if it does not say."""
+    import asyncio
+
+    from kuota.kube.errors import KubeError
+
+    from . import room
+    from .connect import connection_to
+    from .session import opened
+
+    async def asked() -> list[Shortage]:
+        async with asyncio.timeout(_PATIENCE_S), opened(connection_to(place)) as session:
+            return await room.found(session)
+
+    try:
+        return asyncio.run(asked())
+    except (KubeError, TimeoutError):
+        return None

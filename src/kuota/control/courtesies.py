@@ -42,8 +42,9 @@ class Courtesies:
         warning: bool = False,
         controller: str = "",
         when: datetime | None = None,
+        can_wait: bool = False,
     ) -> None:
-        """Have it told when there is time; a warning at once."""
+        """Have it told when there is time; a warning at once, unless it can wait too."""
         record = partial(
             self._recorder.record,
             regarding,
@@ -53,7 +54,7 @@ class Courtesies:
             controller=controller,
             when=when or self._clock.now(),
         )
-        if warning:
+        if warning and not can_wait:
             record()
         elif len(self._notices) < MOST:
             self._notices.want(key_of(regarding), _telling(record), f"{controller} {reason}")

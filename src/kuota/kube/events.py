@@ -58,11 +58,13 @@ class Recorder(Protocol):
         warning: bool = False,
         controller: str = "",
         when: datetime | None = None,
+        can_wait: bool = False,
     ) -> None:
         """Publish, some time, that this happened to the object.
 
         `controller` is who says so, if not the one in whose name all is recorded; `when` it
-        happened, if that was not just now.
+        happened, if that was not just now. What `can_wait` may be left out where much is going
+        on, although it is a warning.
         """
 
 
@@ -123,8 +125,12 @@ class EventRecorder:
         related: Json | None = None,
         controller: str = "",
         when: datetime | None = None,
+        can_wait: bool = False,
     ) -> None:
-        """Have it said about the object, soon. Without an `action` the reason stands for it."""
+        """Have it said about the object, soon. Without an `action` the reason stands for it.
+
+        All are alike here, so that one that `can_wait` leaves in its turn.
+        """
         story = _Story(
             controller=(controller or self._controller)[:_WORD_LENGTH],
             regarding=_reference(regarding),

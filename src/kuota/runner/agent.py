@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Sequence
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.events import Recorder
 from kuota.kube.resources import NODES, key_of
 
 from .binder import Binder
@@ -47,6 +48,7 @@ class Agent:
         *,
         clock: Clock | None = None,
         cgroups: Cgroups | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._client = client
         self._pods = pods
@@ -55,7 +57,7 @@ class Agent:
         self._plans = {each.name: each for each in plans}
         self._keeper = NodeKeeper(client, plans, settings.host_ip, self._clock)
         self._nodes = Mirror(client, NODES, clock=self._clock)
-        self._binder = Binder(client, self._clock)
+        self._binder = Binder(client, self._clock, recorder)
         self._cgroups = delegated() if cgroups is None else cgroups
         self._homes = set(self._plans)
         """The nodes whose pods run here: those offered, and former ones with pods still left."""

@@ -14,6 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, KubeError, NotFound
+from kuota.kube.events import Recorder
 from kuota.kube.requests import Patch
 from kuota.kube.resources import PODS, key_of
 
@@ -28,9 +29,10 @@ _log = logging.getLogger(__name__)
 class Binder:
     """Binds pods while `run` runs. Tell it of every change of a pod, and of the nodes."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder | None = None) -> None:
         self._client = client
         self._clock = clock
+        self._recorder = recorder
         self._offers: list[Offer] = []
         self._pending: dict[Key, Candidate] = {}
         self._placed: dict[Key, Placed] = {}
@@ -116,7 +118,11 @@ class Binder:
             "metadata": {"name": key.name, "namespace": key.namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
         }
+        # Looked up before: a short pod is over by the time the answer is here.
+        found = self._placed.get(key)
         await self._client.create(PODS, binding, subresource="binding")
+        if found is not None:
+            self._say(found.pod, "Scheduled", f"Successfully assigned {key} to {decision.node}")
 
     async def _explain(self, key: Key, message: str) -> None:
         """Say why the pod waits, once for each reason."""
@@ -138,3 +144,11 @@ class Binder:
             kind=Patch.STRATEGIC,
             subresource="status",
         )
+        self._say(found.pod, "FailedScheduling", message, warning=True)
+
+    def _say(self, pod: Json, reason: str, note: str, *, warning: bool = False) -> None:
+        """Have it told when there is time. The conditions of the pod say the same at once."""
+        if self._recorder is not None:
+            self._recorder.record(
+                pod, reason, note, warning=warning, controller=SCHEDULER, can_wait=True
+            )

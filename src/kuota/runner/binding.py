@@ -23,6 +23,9 @@ _ONE = 10**9
 """One pod, in nano-units: a node's `pods` is a resource like any other."""
 
 
+_TOO_BIG = "No node has that much, even when it is empty: ask for less."
+
+
 class Offer(msgspec.Struct, frozen=True):
     """A node as pods see it."""
 
@@ -107,13 +110,22 @@ class Candidate:
 
     def refusals(self, node: Offer, used: Mapping[str, int]) -> list[str]:
         """Why the node cannot take the pod: all that it lacks room for, else the first reason."""
+        bar = self.bar(node)
+        return [bar] if bar else self.lacks(node, used)
+
+    def bar(self, node: Offer) -> str:
+        """Why the node would not take the pod however much room it had, "" if it would."""
         if node.unschedulable and not self._tolerates_unschedulable():
-            return ["node(s) were unschedulable"]
+            return "node(s) were unschedulable"
         if not self._selected(node):
-            return ["node(s) didn't match Pod's node affinity/selector"]
+            return "node(s) didn't match Pod's node affinity/selector"
         taint = untolerated(node.taints, self._tolerations)
         if taint is not None:
-            return [f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"]
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        return ""
+
+    def lacks(self, node: Offer, used: Mapping[str, int]) -> list[str]:
+        """What the node has too little of while so much of it is used."""
         return [
             "Too many pods" if name == "pods" else f"Insufficient {name}"
             for name, amount in sorted(self.requests.items())
@@ -203,7 +215,14 @@ def _decision(
         best = min(takers, key=lambda each: (*waiting.rank(each, used[each.name]), each.name))
         return Bind(key, best.name)
     why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return Unschedulable(key, f"0/{len(offers)} nodes are available: {why or 'there are none'}.")
+    words = f"0/{len(offers)} nodes are available: {why or 'there are none'}."
+    return Unschedulable(key, f"{words} {_TOO_BIG}" if _too_big(waiting, offers) else words)
+
+
+def _too_big(waiting: Candidate, offers: Sequence[Offer]) -> bool:
+    """Whether waiting is in vain: the nodes that would take the pod are too small when empty."""
+    takers = [each for each in offers if not waiting.bar(each)]
+    return bool(takers) and all(waiting.lacks(each, {}) for each in takers)
 
 
 def _holds(term: NodeSelectorTerm, node: Offer) -> bool:

@@ -118,17 +118,17 @@ def why(workload: Json) -> str:
 
 
 def plain(words: str, workloads: Iterable[Json]) -> str:
-    """The words with the job's name for the uid of whoever took the room, where it is known."""
+    """The words with the name of whoever took the room for its uid, which tells people nothing."""
     found = _PREEMPTOR.search(words)
     if found is None:
         return words
+    taker = "another workload"
     for each in workloads:
         if each["metadata"].get("uid") == found["uid"]:
             kind, name = owner(each)
             who = f"{kind} {name}" if name else f"Workload {each['metadata']['name']}"
-            there = f"{who} in namespace {each['metadata'].get('namespace')}"
-            return f"{words[: found.start()]}{there}{found['why']}"
-    return words
+            taker = f"{who} in namespace {each['metadata'].get('namespace')}"
+    return f"{words[: found.start()]}{taker}{found['why']}"
 
 
 def way_out(workload: Json) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -45,6 +45,7 @@ class FieldRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Table = Mapping[str, FieldRule]
+T = TypeVar("T")
 
 
 def field(**rule: Any) -> FieldRule:
@@ -96,9 +97,9 @@ def keyed(*keys: str, max_items: int | None = None, **rule: Any) -> FieldRule:
     return FieldRule(list_type="map", list_map_keys=keys or ("name",), max_items=max_items, **rule)
 
 
-def under(prefix: str, table: Table) -> dict[str, FieldRule]:
+def under(prefix: str, table: Mapping[str, T]) -> dict[str, T]:
     """The table with every path moved below `prefix`; the path "" is the prefix itself."""
-    return {_joined(prefix, path): rule for path, rule in table.items()}
+    return {_joined(prefix, path): line for path, line in table.items()}
 
 
 def _joined(prefix: str, path: str) -> str:

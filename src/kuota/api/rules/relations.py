@@ -111,22 +111,37 @@ def _one_of(value: Any, names: tuple[str, ...], path: str) -> Iterator[FieldErro
 
 def _cluster_queue(obj: Json) -> Iterator[FieldError]:
     spec = child(obj, "spec")
+    yield from _quota_counts(spec)
+    if not spec.get("cohortName"):
+        for path, flavor in _flavors(spec):
+            yield from _borrowing(elements(flavor.get("resources")), path)
+    yield from preemption_faults(spec)
+    yield from fungibility_faults(spec)
+
+
+def _cohort(obj: Json) -> Iterator[FieldError]:
+    yield from _quota_counts(child(obj, "spec"))
+
+
+def _flavors(spec: Json) -> Iterator[tuple[str, Json]]:
+    for index, each in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
+        for number, flavor in enumerate(map(mapping, elements(each.get("flavors")))):
+            yield f"{RESOURCE_GROUPS}[{index}].flavors[{number}]", flavor
+
+
+def _quota_counts(spec: Json) -> Iterator[FieldError]:
+    """Flavors with more or fewer quotas than their group covers resources."""
     for index, each in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
         covered = elements(each.get("coveredResources"))
         for number, flavor in enumerate(map(mapping, elements(each.get("flavors")))):
             resources = elements(flavor.get("resources"))
             if resources and len(resources) != len(covered):
-                name, names = text(flavor.get("name")) or f"number {number}", texts(covered)
+                name = text(flavor.get("name")) or f"number {number}"
                 message = (
                     f"flavor {name} has {len(resources)} quota(s) for {len(covered)} resource(s)"
                 )
-                fix = f"give it a quota for each of: {', '.join(names)}"
+                fix = f"give it a quota for each of: {', '.join(texts(covered))}"
                 yield invalid(f"{RESOURCE_GROUPS}[{index}]", len(resources), message, fix)
-            if not spec.get("cohortName"):
-                path = f"{RESOURCE_GROUPS}[{index}].flavors[{number}]"
-                yield from _borrowing(resources, path)
-    yield from preemption_faults(spec)
-    yield from fungibility_faults(spec)
 
 
 def _borrowing(resources: list[Any], path: str) -> Iterator[FieldError]:
@@ -207,6 +222,7 @@ def _multikueue_cluster(obj: Json) -> Iterator[FieldError]:
 _RELATIONS: dict[str, Callable[[Json], Iterator[FieldError]]] = {
     "Workload": _workload,
     "ClusterQueue": _cluster_queue,
+    "Cohort": _cohort,
     "ResourceFlavor": _resource_flavor,
     "Topology": _topology,
     "MultiKueueConfig": _multikueue_config,

@@ -39,12 +39,12 @@ def duplicate(path: str, value: Any, message: str, fix: str = "") -> FieldError:
     return _error(path, ErrorType.DUPLICATE, message, value, fix)
 
 
-def too_many(path: str, value: Any, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.TOO_MANY, message, value, fix)
+def too_many(path: str, value: Any, message: str) -> FieldError:
+    return _error(path, ErrorType.TOO_MANY, message, value)
 
 
-def too_long(path: str, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.TOO_LONG, message, None, fix)
+def too_long(path: str, message: str) -> FieldError:
+    return _error(path, ErrorType.TOO_LONG, message, None)
 
 
 def type_invalid(path: str, value: Any, message: str, fix: str = "") -> FieldError:
@@ -70,7 +70,7 @@ def malformed(
         yield invalid(path, value, f"{quoted(value)} {complaint}", fix)
 
 
-def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str) -> FieldError:
+def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str = "") -> FieldError:
     return FieldError(path=path, type=kind, message=message, value=value, fix=fix)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from .. import kueue, v1beta1
 from ..base import Json
 from ..constraints import constraints
+from ..descriptions import descriptions
 from .cel import CelRule, cel_rules
 from .walk import Walker, copied
 
@@ -25,5 +26,6 @@ _LEFT_OUT = {
 def structural_schema(kind: str, version: str) -> Json:
     """The schema of the whole object. KeyError for a kind or version that Kueue has not."""
     table = constraints(kind, version)
-    walker = Walker(table, cel_rules(kind, version), _LEFT_OUT.get(kind, frozenset()))
+    left_out = _LEFT_OUT.get(kind, frozenset())
+    walker = Walker(table, cel_rules(kind, version), descriptions(kind), left_out)
     return copied(walker.root(_KINDS[version][kind]))

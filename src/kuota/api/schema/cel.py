@@ -50,6 +50,8 @@ _QUEUE: Rules = {
     "spec.resourceGroups[]": (RESOURCE_GROUP,),
 }
 
+_COHORT: Rules = {"spec.resourceGroups[]": (RESOURCE_GROUP,)}
+
 _CLUSTER_QUEUE: Rules = {**_QUEUE, "spec": (_no_borrowing_limit("cohortName"),)}
 
 _CLUSTER_QUEUE_V1BETA1: Rules = {
@@ -140,6 +142,7 @@ _NONE: Rules = {}
 _RULES: Mapping[str, tuple[Rules, Rules]] = {
     "Workload": (cel_workload.V1BETA1, cel_workload.V1BETA2),
     "ClusterQueue": (_CLUSTER_QUEUE_V1BETA1, _CLUSTER_QUEUE),
+    "Cohort": (_COHORT, _COHORT),
     "LocalQueue": (_LOCAL_QUEUE, _LOCAL_QUEUE),
     "ResourceFlavor": (_RESOURCE_FLAVOR, _RESOURCE_FLAVOR),
     "Topology": (_TOPOLOGY_V1BETA1, _TOPOLOGY),

@@ -53,10 +53,14 @@ _POD_TEMPLATE: Json = {
 _TAINT: Json = {
     "type": "object",
     "properties": {
-        "key": _TEXT,
-        "value": _TEXT,
-        "effect": _TEXT,
-        "timeAdded": {"type": "string", "format": "date-time"},
+        "key": _TEXT | {"description": "Key of the taint."},
+        "value": _TEXT | {"description": "Value of the taint."},
+        "effect": _TEXT | {"description": "NoSchedule, PreferNoSchedule or NoExecute."},
+        "timeAdded": {
+            "type": "string",
+            "format": "date-time",
+            "description": "When the taint was added to its node.",
+        },
     },
     "required": ["effect", "key"],
 }
@@ -82,16 +86,22 @@ class Walker:
     """Writes the schema of one kind. `left_out` are fields a type has but the kind does not."""
 
     def __init__(
-        self, table: Mapping[str, FieldRule], rules: Rules, left_out: frozenset[str]
+        self,
+        table: Mapping[str, FieldRule],
+        rules: Rules,
+        words: Mapping[str, str],
+        left_out: frozenset[str],
     ) -> None:
         self._table = table
         self._rules = rules
+        self._words = words
         self._left_out = left_out
 
     def root(self, kind: type[Object]) -> Json:
         struct = inspect.type_info(kind)
         assert isinstance(struct, inspect.StructType)
         schema = self._object(struct, "")
+        # API servers know what metadata is, and refuse to be told, if only in a description.
         schema["properties"]["metadata"] = {"type": "object"}
         return schema | self._said("")
 
@@ -139,6 +149,8 @@ class Walker:
     def _said(self, path: str) -> Json:
         """What the tables say about the field at `path`."""
         said = dict(_words(self._table[path])) if path in self._table else {}
+        if path in self._words:
+            said["description"] = self._words[path]
         if path in self._rules:
             said["x-kubernetes-validations"] = [
                 {"rule": each.rule, "message": each.message} for each in self._rules[path]

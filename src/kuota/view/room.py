@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the nodes there are have what queues offer. Pure.
+
+Quota is a promise that somebody wrote down; nobody measures whether it can be kept. Where nodes
+come and go that is right. Where they are all there will ever be, more quota than room means that
+work is admitted and its pods then wait, which is hard to make out from either side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kuota.api.base import Json
+from kuota.api.quantity import UNLIMITED, QuantityError, canonical, is_size, parse, quota_amount
+from kuota.api.resources import nanos
+
+from .plan import Row
+from .words import several
+
+_GI = 2**30 * 10**9
+
+
+class TooMuch(Row):
+    """One resource, and how much of it is offered and there; as Kubernetes quantities."""
+
+    resource: str
+    quota: str
+    room: str
+
+
+class Shortage(Row):
+    """Flavors that offer more than their nodes have.
+
+    `flavors` is empty where all nodes are meant; `labels` are those that no node has, and then
+    there is no room at all.
+    """
+
+    nodes: int
+    amounts: list[TooMuch]
+    flavors: list[str] = []
+    labels: dict[str, str] = {}
+
+
+def shortages(
+    queues: Iterable[Json], flavors: Iterable[Json], nodes: Sequence[Json]
+) -> list[Shortage]:
+    """Where ClusterQueues and Cohorts together offer more than the nodes have, all nodes first.
+
+    Flavors that share nodes are held against them together. Without any node nothing is said, and
+    neither is it of quota without a limit.
+    """
+    if not nodes:
+        return []
+    labels = {
+        each["metadata"]["name"]: (each.get("spec") or {}).get("nodeLabels") or {}
+        for each in flavors
+    }
+    quota = _quota(queues, labels)
+    reach = {name: _reach(labels[name], nodes) for name in sorted(quota)}
+    groups = sorted(set(reach.values()), key=lambda some: (-len(some), sorted(some)))
+    found = (_shortage(some, quota, reach, nodes) for some in groups if some)
+    nowhere = (_nowhere(name, labels[name], quota[name]) for name in reach if not reach[name])
+    return [each for each in (*found, *nowhere) if each is not None]
+
+
+def _quota(queues: Iterable[Json], known: Mapping[str, object]) -> dict[str, Counter[str]]:
+    """What all queues offer, by flavor and resource; flavors that are not there offer nothing."""
+    total: dict[str, Counter[str]] = {}
+    for flavor, resource, amount in _quotas(queues):
+        if flavor in known and amount > 0:
+            total.setdefault(flavor, Counter())[resource] += amount
+    return total
+
+
+def _quotas(queues: Iterable[Json]) -> Iterator[tuple[str, str, int]]:
+    for queue in queues:
+        for group in (queue.get("spec") or {}).get("resourceGroups") or ():
+            for flavor in group.get("flavors") or ():
+                for each in flavor.get("resources") or ():
+                    yield flavor["name"], each["name"], _limited(each)
+
+
+def _limited(quota: Json) -> int:
+    """The quota in nano-units, 0 where it sets no limit or cannot be read."""
+    nominal = quota.get("nominalQuota", 0)
+    try:
+        return 0 if quota_amount(nominal, quota["name"]) == UNLIMITED else parse(nominal)
+    except QuantityError:
+        return 0
+
+
+def _reach(labels: Mapping[str, str], nodes: Sequence[Json]) -> frozenset[str]:
+    """The nodes that pods of a flavor with these labels can go to."""
+    return frozenset(
+        node["metadata"]["name"]
+        for node in nodes
+        if labels.items() <= (node["metadata"].get("labels") or {}).items()
+    )
+
+
+def _shortage(
+    some: frozenset[str],
+    quota: Mapping[str, Counter[str]],
+    reach: Mapping[str, frozenset[str]],
+    nodes: Sequence[Json],
+) -> Shortage | None:
+    """What all flavors that go nowhere but to these nodes offer too much of, None if nothing."""
+    names = [name for name, to in reach.items() if to and to <= some]
+    offered: Counter[str] = Counter()
+    for name in names:
+        offered.update(quota[name])
+    room: Counter[str] = Counter()
+    for node in nodes:
+        if node["metadata"]["name"] in some:
+            room.update(nanos((node.get("status") or {}).get("allocatable")))
+    amounts = _too_much(offered, room)
+    if not amounts:
+        return None
+    whole = len(some) == len(nodes)
+    return Shortage(flavors=[] if whole else names, nodes=len(some), amounts=amounts)
+
+
+def _too_much(offered: Mapping[str, int], room: Mapping[str, int]) -> list[TooMuch]:
+    return [
+        TooMuch(
+            resource=name,
+            quota=rounded(amount, name),
+            room=rounded(room.get(name, 0), name),
+        )
+        for name, amount in sorted(offered.items())
+        if amount > room.get(name, 0)
+    ]
+
+
+def _nowhere(flavor: str, labels: Mapping[str, str], offered: Mapping[str, int]) -> Shortage:
+    return Shortage(flavors=[flavor], labels=dict(labels), nodes=0, amounts=_too_much(offered, {}))
+
+
+def concerns(found: Shortage, quotas: Iterable[tuple[str, str]]) -> bool:
+    """Whether one of these quotas, by flavor and resource, is among what there is too much of."""
+    resources = {each.resource for each in found.amounts}
+    return any(
+        resource in resources and (not found.flavors or flavor in found.flavors)
+        for flavor, resource in quotas
+    )
+
+
+def shortage_words(found: Shortage) -> str:
+    """One line for people, to follow on other words."""
+    names = f"flavor{'s' * (len(found.flavors) > 1)} {several(found.flavors)}"
+    if not found.nodes:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items()))
+        return (
+            f"quota of {names} leads nowhere: no node has its labels {labels}, so pods that are "
+            "admitted there wait"
+        )
+    if found.flavors:
+        whose = "their nodes have" if found.flavors[1:] else "its nodes have"
+        what = f"quota of {names} is more than {whose}"
+    else:
+        what = f"quota is more than {'this machine has' if found.nodes == 1 else 'the nodes have'}"
+    amounts = ", ".join(
+        f"{each.resource} {each.quota} against {each.room}" for each in found.amounts
+    )
+    return f"{what}: {amounts}; pods that are admitted may wait for room"
+
+
+def rounded(nano: int, resource: str) -> str:
+    """The amount as people would write it: sizes in Gi to one place, all else exactly."""
+    if not nano or not is_size(resource):
+        return canonical(nano)
+    return f"{nano / _GI:.1f}".removesuffix(".0") + "Gi"
