@@ -110,7 +110,7 @@ async def first(*ways: Coroutine[None, None, None]) -> None:
 
 
 async def measured(server: KubeServer, shape: Shape) -> None:
-    await install_crds(server.connection())
+    await install_crds(server)
     client, transport = http_client(server.connection()), HttpTransport(server.connection())
     controller = Controller(server)
     try:

@@ -32,10 +32,10 @@ class Listeners:
         loop = asyncio.get_running_loop()
         return self._added(await loop.create_server(self._server, host or None, port, ssl=tls))
 
-    async def open_socket(self, bound: socket.socket, tls: ssl.SSLContext | None = None) -> int:
+    async def open_socket(self, bound: socket.socket) -> int:
         """Answer at a socket that is bound already; returns the port."""
         loop = asyncio.get_running_loop()
-        return self._added(await loop.create_server(self._server, sock=bound, ssl=tls))
+        return self._added(await loop.create_server(self._server, sock=bound))
 
     async def open_unix(self, path: os.PathLike[str]) -> None:
         """Answer at a Unix socket."""

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from kuota.api.base import Json, Key
 from kuota.cli.main import main
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.resources import JOBS, PODS, Resource
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
@@ -46,7 +46,7 @@ class Cluster:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
         self.program = str(Path(sys.executable).with_name("kuota"))
-        self.client: RestClient
+        self.client: Client
         self.logs: dict[str, asyncio.Queue[bytes]] = {}
         self._timers: list[threading.Timer] = []
         self._loop = asyncio.new_event_loop()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import select
@@ -39,6 +40,8 @@ class Terminal:
         os.close(theirs)
         self.shown = ""
         self._seen = 0
+        # A character may come in two pieces.
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
 
     def expect(self, text: str) -> None:
         """Read until the text is on the screen, after what was expected before."""
@@ -65,7 +68,7 @@ class Terminal:
         chunk = b""
         with suppress(OSError):  # the last one at the other end has gone
             chunk = os.read(self._screen, 1 << 16)
-        self.shown += chunk.decode()
+        self.shown += self._decoder.decode(chunk)
         return bool(chunk)
 
     def __enter__(self) -> Terminal:

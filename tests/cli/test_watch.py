@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import select
-import signal
-import subprocess
-
-from cli.cluster import MEMBER_TOKEN, PATIENCE_S, TOKEN, Cluster, condition, job, workload
+from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster, condition, job, workload
+from cli.terminal import CTRL_C, Terminal
 from kuota.api.base import Key
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, NAMESPACES, WORKLOADS
+
+LEFT = "\x1b[?1049l"
+"""What gives the terminal its own screen back."""
 
 
 def _populated(cluster: Cluster) -> None:
@@ -37,34 +35,28 @@ def test_without_a_terminal_it_shows_how_things_are_and_returns(cluster: Cluster
 
 
 def test_on_a_terminal_changes_are_drawn_until_q(cluster: Cluster) -> None:
-    _populated(cluster)
-    leader, follower = pty.openpty()
-    env = cluster.environment() | {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    command = [cluster.program, "watch"]
-    with subprocess.Popen(command, stdin=follower, stdout=follower, env=env) as process:
-        os.close(follower)
-        _until(leader, b"2 more needed")
+    with _watching(cluster) as terminal:
         waits = condition("QuotaReserved", holds=False, message="still 1 more needed")
         cluster.status(WORKLOADS, "w1", {"conditions": [waits]})
-        _until(leader, b"still 1 more needed")
-        os.write(leader, b"q")
-        _until(leader, b"\x1b[?1049l")
-        assert 0 == process.wait(PATIENCE_S)
-    os.close(leader)
+        terminal.expect("still 1 more needed")
+        terminal.press(b"q")
+        terminal.expect(LEFT)
+        assert 0 == terminal.ended()
 
 
 def test_ctrl_c_is_a_way_to_end_it(cluster: Cluster) -> None:
+    with _watching(cluster) as terminal:
+        terminal.press(CTRL_C)
+        terminal.expect(LEFT)
+        assert 0 == terminal.ended()
+
+
+def _watching(cluster: Cluster) -> Terminal:
     _populated(cluster)
-    leader, follower = pty.openpty()
     env = cluster.environment() | {"TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    command = [cluster.program, "watch"]
-    with subprocess.Popen(command, stdin=follower, stdout=follower, env=env) as process:
-        os.close(follower)
-        _until(leader, b"2 more needed")
-        process.send_signal(signal.SIGINT)
-        _until(leader, b"\x1b[?1049l")
-        assert 0 == process.wait(PATIENCE_S)
-    os.close(leader)
+    terminal = Terminal(cluster.program, "watch", folder=cluster.folder, env=env)
+    terminal.expect("2 more needed")
+    return terminal
 
 
 def test_a_member_sees_the_workloads_of_the_own_namespace(cluster: Cluster) -> None:
@@ -75,12 +67,3 @@ def test_a_member_sees_the_workloads_of_the_own_namespace(cluster: Cluster) -> N
     member.write_text(cluster.kubeconfig.read_text().replace(TOKEN, MEMBER_TOKEN))
     assert "default/waits" in cluster.kuota("watch", KUBECONFIG=str(member))
     assert "forbidden" in cluster.kuota("watch", "-A", KUBECONFIG=str(member), code=1)
-
-
-def _until(terminal: int, wanted: bytes) -> None:
-    """Read what is drawn up to the wanted text."""
-    seen = b""
-    while wanted not in seen:
-        ready, _, _ = select.select([terminal], [], [], PATIENCE_S)
-        assert ready, seen[-2000:]
-        seen += os.read(terminal, 65536)

@@ -10,9 +10,8 @@ from contextlib import suppress
 
 from cluster.kube_server import KubeServer
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists
-from kuota.kube.http_client import http_client
 from kuota.kube.resources import ALL, Resource, key_of
 
 SOON_S = 30.0
@@ -39,28 +38,24 @@ class Audited(KubeServer):
         return [each for each in map(json.loads, lines) if each["user"]["username"] == user]
 
 
-def conversing(server: KubeServer, work: Callable[[RestClient], Awaitable[None]]) -> None:
+def conversing(server: KubeServer, work: Callable[[Client], Awaitable[None]]) -> None:
     """Do something with a client that may do everything."""
 
     async def conversed() -> None:
-        client = http_client(server.connection())
-        try:
-            async with asyncio.timeout(SOON_S):
-                await work(client)
-        finally:
-            await client.close()
+        async with server.client() as client, asyncio.timeout(SOON_S):
+            await work(client)
 
     asyncio.run(conversed())
 
 
-async def create(client: RestClient, *manifests: Json) -> None:
+async def create(client: Client, *manifests: Json) -> None:
     for each in manifests:
         with suppress(AlreadyExists):
             await client.create(_BY_KIND[each["kind"]], each)
 
 
 async def until(
-    client: RestClient, resource: Resource, key: Key, true: Callable[[Json], object]
+    client: Client, resource: Resource, key: Key, true: Callable[[Json], object]
 ) -> Json:
     """The object as soon as that is true of it."""
     while True:

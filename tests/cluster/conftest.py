@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from cluster import ground
-from cluster.kube_install import install_crds
-from cluster.kube_server import KubeServer, programs
+from cluster.kube_install import installed
+from cluster.kube_server import KubeServer
 from cluster.stage import Told
 
 REAL = bool(os.environ.get("KUOTA_KUBE"))
@@ -21,15 +19,9 @@ collect_ignore_glob = [] if REAL else ["test_kube_*.py"]
 
 @pytest.fixture(scope="session")
 def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeServer]:
-    """A real API server with Kueue's kinds and Kubernetes' own controllers, for all tests."""
-    server = KubeServer(Path(tmp_path_factory.mktemp("kube")), programs())
-    try:
-        server.start()
-        asyncio.run(install_crds(server.connection()))
-        server.run("kube-controller-manager")
+    """A real API server for all tests."""
+    with installed(tmp_path_factory.mktemp("kube")) as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from cluster.kube_server import KubeServer
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.http_client import HttpTransport
 from kuota.kube.transport import Transport
 from kuota.runner.job_controller import JobController
@@ -30,7 +30,7 @@ Wrap = Callable[[Transport], Transport]
 class Ground(Protocol):
     """A server that answers. `client` makes a new client, whose requests may go through `wrap`."""
 
-    def client(self, wrap: Wrap | None = None) -> RestClient:
+    def client(self, wrap: Wrap | None = None) -> Client:
         """A client that may do everything."""
 
 
@@ -44,7 +44,7 @@ class Embedded:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
 
-    def client(self, wrap: Wrap | None = None) -> RestClient:
+    def client(self, wrap: Wrap | None = None) -> Client:
         return _client(LocalTransport(self._api, SYSTEM), wrap)
 
 
@@ -55,7 +55,7 @@ class Real:
         self._server = server
         self._transports: list[HttpTransport] = []
 
-    def client(self, wrap: Wrap | None = None) -> RestClient:
+    def client(self, wrap: Wrap | None = None) -> Client:
         transport = HttpTransport(self._server.connection())
         self._transports.append(transport)
         return _client(transport, wrap)
@@ -74,8 +74,8 @@ async def _goodbyes() -> None:
             await asyncio.sleep(0.01)
 
 
-def _client(transport: Transport, wrap: Wrap | None) -> RestClient:
-    return RestClient(wrap(transport) if wrap is not None else transport)
+def _client(transport: Transport, wrap: Wrap | None) -> Client:
+    return Client(wrap(transport) if wrap is not None else transport)
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def embedded() -> AsyncIterator[Ground]:
         store.close()
 
 
-async def _job_controller(client: RestClient) -> None:
+async def _job_controller(client: Client) -> None:
     jobs = jobs_mirror(client)
     pods = pods_mirror(client)
     controller = JobController(client, jobs, pods, pace=Pace(first_s=0.05))

@@ -22,9 +22,8 @@ from cluster.kube_server import KubeServer, free_port, programs
 from control.objects import flavor, job, namespace, queue
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.errors import KubeError
-from kuota.kube.http_client import http_client
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     CRDS,
@@ -63,9 +62,8 @@ class Hooked:
         return f"https://{HOST}:{self.port}"
 
     async def install(self) -> None:
-        await install_crds(self.server.connection())
-        client = http_client(self.server.connection())
-        try:
+        await install_crds(self.server)
+        async with self.server.client() as client:
             for file in sorted(MANIFESTS.glob("*.yaml")):
                 crd = yaml.safe_load(file.read_text())
                 if crd["spec"]["conversion"]["strategy"] == "Webhook":
@@ -77,21 +75,11 @@ class Hooked:
             await client.create(VALIDATING, validating)
             for name in ("team", "kueue-system"):
                 await client.create(NAMESPACES, namespace(name))
-        finally:
-            await client.close()
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[RestClient]:
-        client = http_client(self.server.connection())
-        try:
-            yield client
-        finally:
-            await client.close()
-
-    @asynccontextmanager
-    async def answering(self) -> AsyncIterator[RestClient]:
+    async def answering(self) -> AsyncIterator[Client]:
         """Webhooks that answer and are trusted, and a client."""
-        async with self.client() as own, self.client() as client:
+        async with self.server.client() as own, self.server.client() as client:
             context = serving_context()
             managed, following = Managed(own, context, Settings(hosts=(HOST,))), Following(own)
             webhooks = Webhooks(following, CONFIG)
@@ -141,7 +129,7 @@ async def eventually(attempt: Callable[[], Awaitable[T]]) -> T:
                 await asyncio.sleep(_PAUSE_S)
 
 
-async def _asked(client: RestClient) -> None:
+async def _asked(client: Client) -> None:
     """Whether the API server asks each webhook, and trusts what it is told."""
     await client.create(RESOURCE_FLAVORS, flavor("probe"), dry_run=True)
     await client.create(CLUSTER_QUEUES, queue("probe"), dry_run=True)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts what a story needs onto a real API server: Kueue's kinds, as they are shipped."""
+"""A real API server with what a story needs: Kueue's kinds, as they are shipped."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 
 import yaml
 
+from cluster.kube_server import KubeServer, programs
 from kuota.api.base import Json
 from kuota.kube.client import Client
-from kuota.kube.config import Connection
 from kuota.kube.errors import AlreadyExists
-from kuota.kube.http_client import http_client
 from kuota.kube.resources import ALL, CRDS
 
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "crds"
@@ -21,10 +21,22 @@ LIMIT_S = 30
 _GROUP = "kueue.x-k8s.io"
 
 
-async def install_crds(connection: Connection) -> None:
-    """Create all kinds, and return when they are served."""
-    client = http_client(connection)
+@contextmanager
+def installed(folder: Path) -> Iterator[KubeServer]:
+    """A server with Kueue's kinds and Kubernetes' own controllers."""
+    server = KubeServer(folder, programs())
     try:
+        server.start()
+        asyncio.run(install_crds(server))
+        server.run("kube-controller-manager")
+        yield server
+    finally:
+        server.close()
+
+
+async def install_crds(server: KubeServer) -> None:
+    """Create all kinds, and return when they are served."""
+    async with server.client() as client:
         for file in sorted(MANIFESTS.glob("*.yaml")):
             with suppress(AlreadyExists):
                 await client.create(CRDS, yaml.safe_load(file.read_text()))
@@ -34,8 +46,6 @@ async def install_crds(connection: Connection) -> None:
                 if resource.group == _GROUP:
                     # Just after its birth a kind answers that it is not ready; that is retried.
                     await client.list(resource)
-    finally:
-        await client.close()
 
 
 async def _established_all(client: Client) -> None:

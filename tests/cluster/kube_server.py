@@ -13,12 +13,16 @@ import socket
 import ssl
 import subprocess
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
 from cluster.kube_certificates import Certificates
+from kuota.kube.client import Client
 from kuota.kube.config import Connection, Pem, Secret, User
+from kuota.kube.http_client import http_client
 
 PATIENCE_S = 60.0
 """How long a part may take to answer; four seconds are usual."""
@@ -63,14 +67,22 @@ class KubeServer:
     def url(self) -> str:
         return f"https://127.0.0.1:{self.port}"
 
-    def connection(self, *, token: str = ADMIN_TOKEN, acting_as: str = "") -> Connection:
+    def connection(self, acting_as: str = "") -> Connection:
         """How to reach it, as an admin, or as somebody whom the admin impersonates."""
         impersonate = (("Impersonate-User", acting_as),) if acting_as else ()
         return Connection(
             server=self.url,
             authority=Pem(file=str(self.certificates.authority)),
-            user=User(token=Secret(token), impersonate=impersonate),
+            user=User(token=Secret(ADMIN_TOKEN), impersonate=impersonate),
         )
+
+    @asynccontextmanager
+    async def client(self, acting_as: str = "") -> AsyncIterator[Client]:
+        client = http_client(self.connection(acting_as=acting_as))
+        try:
+            yield client
+        finally:
+            await client.close()
 
     def start(self) -> None:
         """Start storage and API; controllers come with `run`, once their kinds are known."""

@@ -18,7 +18,7 @@ from typing import Any
 from cluster.ground import Ground, Grounds, Wrap
 from cluster.kubelet import Kubelet
 from cluster.names import Names
-from control.objects import condition, namespace
+from control.objects import condition, flavor, local_queue, namespace, queue
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
@@ -186,6 +186,10 @@ class Stage:
                 self._applied.append((resource, key_of(obj)))
             except AlreadyExists:
                 await self.client.patch(resource, key_of(obj), obj)
+
+    async def furnish(self, cpu: int = 4) -> None:
+        """The plain setting: one queue with so many CPUs."""
+        await self.apply(flavor(), queue("cq", cpu), local_queue())
 
     async def edit(self, resource: Resource, name: str, body: Json) -> None:
         await self.client.patch(resource, self._key(resource, name), self.names.referring(body))

@@ -3,29 +3,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from cluster.controllers import WRITERS, controllers, electing
 from cluster.flood import Flood
 from cluster.kube_server import KubeServer
-from cluster.replicas import Replicas
 from cluster.stage import Stage, Told
+from controller.site import LEASE, Running, stopped
 from kuota.kube.resources import LEASES
 
 JOBS = 30
-
-
-async def _leader_changes(stage: Stage, replicas: Replicas, before: str = "") -> str:
-    """Who leads, as soon as it is another one than before."""
-
-    def holder() -> str:
-        lease = stage.get(LEASES, replicas.lease.name)
-        return str(lease["spec"].get("holderIdentity") or "")
-
-    await stage.holds(lambda: holder() not in ("", before))
-    return holder()
 
 
 def test_a_flood_passes_while_one_leader_after_the_other_leaves(
@@ -33,38 +24,74 @@ def test_a_flood_passes_while_one_leader_after_the_other_leaves(
 ) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
-        replicas = Replicas(kube, tmp_path, stage.names.namespace)
-        try:
-            replicas.start()
-            leader = await _leader_changes(stage, replicas)
+        config = electing(stage.names.namespace)
+        async with controllers(kube, tmp_path) as site:
+            leading = await site.controller(WRITERS, config=config)
+            leader = await _leader_changes(stage)
             flood = Flood(stage, JOBS)
             await flood.begin()
             for share, leave in enumerate((_killed, _asked, _frozen), 1):
-                replicas.start()
+                following = await site.controller(WRITERS, config=config)
                 await flood.until(JOBS * share // 5)
-                leader = await leave(stage, replicas, share - 1, leader)
+                leader = await leave(stage, leading, leader)
+                leading = following
             await flood.end()
-        finally:
-            replicas.close()
 
     told(scene)
 
 
-async def _killed(stage: Stage, replicas: Replicas, number: int, leader: str) -> str:
+def test_a_leader_whose_server_hangs_ends_before_anybody_else_leads(
+    told: Told, kube: KubeServer, tmp_path: Path
+) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.stop_system()
+        config = electing(stage.names.namespace)
+        async with controllers(kube, tmp_path) as site:
+            first = await site.controller(WRITERS, config=config)
+            await first.said("leading")
+            with _frozen_process(kube.pid("kube-apiserver")):
+                assert 1 == await first.ended()
+            await first.said("could not renew")
+            second = await site.controller(WRITERS, config=config)
+            await second.said("leading")
+            await stopped(second)
+
+    told(scene)
+
+
+async def _leader_changes(stage: Stage, before: str = "") -> str:
+    """Who leads, as soon as it is another one than before."""
+
+    def holder() -> str:
+        return str(stage.get(LEASES, LEASE.name)["spec"].get("holderIdentity") or "")
+
+    await stage.holds(lambda: holder() not in ("", before))
+    return holder()
+
+
+async def _killed(stage: Stage, leading: Running, leader: str) -> str:
     """It cannot give its Lease back: that has to run out."""
-    await asyncio.to_thread(replicas.kill, number)
-    return await _leader_changes(stage, replicas, leader)
+    await leading.kill()
+    return await _leader_changes(stage, leader)
 
 
-async def _asked(stage: Stage, replicas: Replicas, number: int, leader: str) -> str:
-    assert 0 == await asyncio.to_thread(replicas.stop, number)
-    return await _leader_changes(stage, replicas, leader)
+async def _asked(stage: Stage, leading: Running, leader: str) -> str:
+    await stopped(leading)
+    return await _leader_changes(stage, leader)
 
 
-async def _frozen(stage: Stage, replicas: Replicas, number: int, leader: str) -> str:
+async def _frozen(stage: Stage, leading: Running, leader: str) -> str:
     """It wakes up when another leads, and must not write a word."""
-    os.kill(replicas.pid(number), signal.SIGSTOP)
-    found = await _leader_changes(stage, replicas, leader)
-    os.kill(replicas.pid(number), signal.SIGCONT)
-    assert 0 != await asyncio.to_thread(replicas.wait, number)
+    with _frozen_process(leading.process.pid):
+        found = await _leader_changes(stage, leader)
+    assert 0 != await leading.ended()
     return found
+
+
+@contextmanager
+def _frozen_process(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)

@@ -21,9 +21,8 @@ from kuota.install.kinds import DEPLOYMENTS, resource_of
 from kuota.install.network import api_services
 from kuota.install.objects import objects
 from kuota.install.settings import CONTROLLER, NAMESPACE, Settings
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.errors import Forbidden, NotFound
-from kuota.kube.http_client import http_client
 from kuota.kube.requests import Patch
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
@@ -70,7 +69,7 @@ def kuota(server: KubeServer, *words: str) -> Result:
     return CliRunner().invoke(main, [*words, "--kubeconfig", str(server.kubeconfig)])
 
 
-async def there(client: RestClient) -> list[str]:
+async def there(client: Client) -> list[str]:
     """Which objects of an installation the server has."""
     found = []
     for each in objects(Settings(service_monitor=False)):
@@ -87,7 +86,7 @@ def test_everything_is_applied_and_a_second_time_changes_nothing(installed: Audi
     again = kuota(installed, "install", "--no-wait")
     assert f"{count} objects in all: {count} unchanged" == again.stdout.strip()
 
-    async def look(client: RestClient) -> None:
+    async def look(client: Client) -> None:
         assert count == len(await there(client))
 
     conversing(installed, look)
@@ -96,7 +95,7 @@ def test_everything_is_applied_and_a_second_time_changes_nothing(installed: Audi
 def test_uninstalling_leaves_nothing_not_even_what_a_finalizer_holds(server: Audited) -> None:
     kuota(server, "install", "--no-wait", "-n", "kuota-system")
 
-    async def use(client: RestClient) -> None:
+    async def use(client: Client) -> None:
         await without_webhooks(client)
         for each in (flavor(), queue("cq")):
             each["metadata"]["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
@@ -111,7 +110,7 @@ def test_uninstalling_leaves_nothing_not_even_what_a_finalizer_holds(server: Aud
     done = kuota(server, "uninstall", "-n", "kuota-system", "--yes")
     assert 0 == done.exit_code, done.output
 
-    async def look(client: RestClient) -> None:
+    async def look(client: Client) -> None:
         assert [] == await there(client)
         assert [] == (await client.list(CRDS)).items
 
@@ -119,7 +118,7 @@ def test_uninstalling_leaves_nothing_not_even_what_a_finalizer_holds(server: Aud
 
 
 def test_definitions_are_kept_if_so_wished(installed: Audited) -> None:
-    async def use(client: RestClient) -> None:
+    async def use(client: Client) -> None:
         await without_webhooks(client)
         await create(client, queue("kept"))
 
@@ -127,7 +126,7 @@ def test_definitions_are_kept_if_so_wished(installed: Audited) -> None:
     done = kuota(installed, "uninstall", "--keep-crds")
     assert 0 == done.exit_code, done.output
 
-    async def look(client: RestClient) -> None:
+    async def look(client: Client) -> None:
         assert "kept" == (await client.get(CLUSTER_QUEUES, Key("", "kept")))["metadata"]["name"]
         with pytest.raises(NotFound):
             await client.get(DEPLOYMENTS, Key(NAMESPACE, CONTROLLER))
@@ -136,7 +135,7 @@ def test_definitions_are_kept_if_so_wished(installed: Audited) -> None:
 
 
 def test_what_somebody_else_manages_is_left_alone_unless_told(server: Audited) -> None:
-    async def others(client: RestClient) -> None:
+    async def others(client: Client) -> None:
         deployment = next(e for e in objects(Settings()) if e["kind"] == "Deployment")
         theirs = json.loads(json.dumps(deployment))
         theirs["spec"]["template"]["spec"]["containers"][0]["image"] = "kueue:v0.19"
@@ -152,7 +151,7 @@ def test_what_somebody_else_manages_is_left_alone_unless_told(server: Audited) -
     taken = kuota(server, "install", "--no-wait", "--force-conflicts")
     assert 0 == taken.exit_code, taken.output
 
-    async def look(client: RestClient) -> None:
+    async def look(client: Client) -> None:
         found = await client.get(DEPLOYMENTS, Key(NAMESPACE, CONTROLLER))
         containers = found["spec"]["template"]["spec"]["containers"]
         assert [Settings().image] == [each["image"] for each in containers]
@@ -163,7 +162,7 @@ def test_what_somebody_else_manages_is_left_alone_unless_told(server: Audited) -
 
 
 def test_webhooks_wait_for_the_controller(server: Audited) -> None:
-    async def look(client: RestClient) -> None:
+    async def look(client: Client) -> None:
         assert not [each for each in await there(client) if each.partition("/")[0] in HOOKS]
 
     late = kuota(server, "install", "--timeout", "0.2")
@@ -171,7 +170,7 @@ def test_webhooks_wait_for_the_controller(server: Audited) -> None:
     assert "no pod has been made" in late.output
     conversing(server, look)
 
-    async def come_up(client: RestClient) -> None:
+    async def come_up(client: Client) -> None:
         """As the Deployment's controller would tell, once the pods are ready."""
         found = await client.get(DEPLOYMENTS, Key(NAMESPACE, CONTROLLER))
         counts = dict.fromkeys(
@@ -188,7 +187,7 @@ def test_webhooks_wait_for_the_controller(server: Audited) -> None:
     assert 0 == done.exit_code, done.output
 
 
-async def without_webhooks(client: RestClient) -> None:
+async def without_webhooks(client: Client) -> None:
     """The API server has nobody to ask here: there is no network of Services."""
     for each in objects(Settings()):
         if each["kind"] in HOOKS:
@@ -196,27 +195,24 @@ async def without_webhooks(client: RestClient) -> None:
 
 
 def test_a_team_member_cannot_change_a_quota(installed: Audited) -> None:
-    async def try_it(client: RestClient) -> None:
+    async def try_it(client: Client) -> None:
         await without_webhooks(client)
         await create(client, namespace("team"), flavor(), queue("cq"), local_queue("main", "cq"))
         for role in ("kueue-batch-user-role", "edit", "admin"):
             user = f"member-with-{role}"
             await bind(client, role, user)
             await aggregated(client, role)
-            member = http_client(installed.connection(acting_as=user))
-            try:
+            async with installed.client(acting_as=user) as member:
                 await _try_quota(member)
                 hers = await member.create(JOBS, job(f"of-{user}"))
                 seen = await member.list(LOCAL_QUEUES, "team")
                 await member.delete(JOBS, key_of(hers), propagation="Background")
-            finally:
-                await member.close()
             assert ["main"] == [each["metadata"]["name"] for each in seen.items]
 
     conversing(installed, try_it)
 
 
-async def _try_quota(ann: RestClient) -> None:
+async def _try_quota(ann: Client) -> None:
     """Every way to more than the team's share."""
     more = queue("cq", 1000)
     attempts = (
@@ -234,7 +230,7 @@ async def _try_quota(ann: RestClient) -> None:
             await each
 
 
-async def bind(client: RestClient, role: str, user: str) -> None:
+async def bind(client: Client, role: str, user: str) -> None:
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
     binding = {
@@ -247,7 +243,7 @@ async def bind(client: RestClient, role: str, user: str) -> None:
     await client.create(ROLE_BINDINGS, binding)
 
 
-async def aggregated(client: RestClient, role: str) -> None:
+async def aggregated(client: Client, role: str) -> None:
     """Wait until the small roles are part of the large one."""
 
     def complete(found: Json) -> bool:
@@ -260,7 +256,7 @@ async def aggregated(client: RestClient, role: str) -> None:
 def test_the_controller_needs_the_roles_that_it_ships_and_no_more(
     installed: Audited, tmp_path: Path
 ) -> None:
-    async def live(client: RestClient) -> None:
+    async def live(client: Client) -> None:
         kubeconfig = tmp_path / "kubeconfig"
         token = await token_of(client)
         kubeconfig.write_text(installed.kubeconfig.read_text().replace(ADMIN_TOKEN, token))
@@ -286,7 +282,7 @@ def _resource(request: Json) -> str:
     return str((request.get("objectRef") or {}).get("resource") or request["requestURI"])
 
 
-async def token_of(client: RestClient) -> str:
+async def token_of(client: Client) -> str:
     """A token of the controller's account, as a pod of it is given."""
     wish = {
         "apiVersion": "authentication.k8s.io/v1",
@@ -319,7 +315,7 @@ def started(folder: Path, kubeconfig: Path, log: int) -> subprocess.Popen[bytes]
     )
 
 
-async def trusted(client: RestClient) -> None:
+async def trusted(client: Client) -> None:
     """Wait until the API server was told whom to trust, wherever it has to."""
     for each in objects(Settings()):
         if each["kind"] in HOOKS:
@@ -343,7 +339,7 @@ def _conversion_trusts(crd: Json) -> bool:
     return bool(crd["spec"]["conversion"]["webhook"]["clientConfig"].get("caBundle"))
 
 
-async def a_job_runs(client: RestClient) -> None:
+async def a_job_runs(client: Client) -> None:
     """One is admitted, one waits and takes its place."""
     await create(client, namespace("team"), flavor(), queue("cq", 1), local_queue("main", "cq"))
     await create(client, job("first"))

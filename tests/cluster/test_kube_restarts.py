@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+from cluster.controllers import WRITERS, controllers, electing
 from cluster.flood import Flood
 from cluster.kube_server import KubeServer
 from cluster.stage import Stage, Told
+from controller.site import stopped
 
 JOBS = 30
 
@@ -33,5 +36,22 @@ def test_a_flood_passes_while_the_api_server_is_upgraded(told: Told, kube: KubeS
         await asyncio.to_thread(kube.stop, "kube-apiserver")
         await asyncio.to_thread(kube.run, "kube-apiserver")
         await flood.end()
+
+    told(scene)
+
+
+def test_a_controller_outlives_its_api_server(told: Told, kube: KubeServer, tmp_path: Path) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.stop_system()
+        config = electing(stage.names.namespace, quick=False)
+        async with controllers(kube, tmp_path) as site:
+            running = await site.controller(WRITERS, config=config)
+            flood = Flood(stage, JOBS)
+            await flood.begin()
+            await flood.until(JOBS // 3)
+            await asyncio.to_thread(kube.kill, "kube-apiserver")
+            await asyncio.to_thread(kube.run, "kube-apiserver")
+            await flood.end()
+            await stopped(running)
 
     told(scene)

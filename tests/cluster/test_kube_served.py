@@ -17,29 +17,27 @@ import pytest
 import trustme
 
 from build import job, local_queue, namespace, queue
+from cluster.aggregation import api_service, service
 from cluster.kube_server import ADMIN_TOKEN, KubeServer
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Stored
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, Forbidden
-from kuota.kube.http_client import HttpTransport
 from kuota.kube.resources import NAMESPACES, SERVICES, Resource
 from kuota.metrics.http import MetricsServer
 from kuota.metrics.metrics import Metrics
 from kuota.visibility.api import PREFIX, VisibilityApi
 from kuota.visibility.http import VisibilityServer
 from kuota.visibility.summary import GROUP, VERSIONS
+from kuota.webhook.injection import API_SERVICES
 
 KUBECTL = str(Path(sys.executable).with_name("kubectl"))
-API_SERVICES = Resource(
-    "apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False
-)
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", False)
 BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", False
 )
-SPACE, SERVICE = "visibility-test", "visibility-server"
+SERVICE = Key("visibility-test", "visibility-server")
 LINE = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
 OWN = f"{PREFIX}/v1beta1/namespaces/default/localqueues/q/pendingworkloads"
 
@@ -50,67 +48,38 @@ class Shelf:
 
 
 @asynccontextmanager
-async def clients(kube: KubeServer, user: str = "") -> AsyncIterator[RestClient]:
-    transport = HttpTransport(kube.connection(acting_as=user))
-    try:
-        yield RestClient(transport)
-    finally:
-        await transport.close()
-
-
-@asynccontextmanager
-async def served(client: RestClient) -> AsyncIterator[None]:
+async def served(client: Client) -> AsyncIterator[None]:
     """The visibility API beside the API server, and the API server told of it."""
     engine, authority = Engine(), trustme.CA()
     for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
         engine.apply(Stored(value=each), 0.0)
     server = VisibilityServer(VisibilityApi(engine, Shelf()), client)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(f"{SERVICE}.{SPACE}.svc").configure_cert(tls)
+    authority.issue_cert(f"{SERVICE.name}.{SERVICE.namespace}.svc").configure_cert(tls)
     port = await server.listen("127.0.0.1", 0, tls)
     try:
-        for resource, obj in registration(port, authority.cert_pem.bytes()):
-            await ensured(client, resource, obj)
+        await ensured(client, NAMESPACES, {"metadata": {"name": SERVICE.namespace}})
+        await ensured(client, SERVICES, service(SERVICE))
+        trusted = base64.b64encode(authority.cert_pem.bytes()).decode()
+        for version in VERSIONS:
+            told = api_service(version, SERVICE, port, caBundle=trusted)
+            await ensured(client, API_SERVICES, told)
         await eventually(lambda: available(client))
         yield
     finally:
         for version in VERSIONS:
             await client.delete(API_SERVICES, Key("", f"{version}.{GROUP}"))
-        await client.delete(SERVICES, Key(SPACE, SERVICE))
+        await client.delete(SERVICES, SERVICE)
         await server.close()
 
 
-def registration(port: int, authority: bytes) -> list[tuple[Resource, Json]]:
-    found: list[tuple[Resource, Json]] = [
-        (NAMESPACES, {"metadata": {"name": SPACE}}),
-        (
-            SERVICES,
-            {
-                "metadata": {"name": SERVICE, "namespace": SPACE},
-                "spec": {"type": "ExternalName", "externalName": "localhost"},
-            },
-        ),
-    ]
-    for version in VERSIONS:
-        spec = {
-            "group": GROUP,
-            "version": version,
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "service": {"name": SERVICE, "namespace": SPACE, "port": port},
-            "caBundle": base64.b64encode(authority).decode(),
-        }
-        found.append((API_SERVICES, {"metadata": {"name": f"{version}.{GROUP}"}, "spec": spec}))
-    return found
-
-
-async def ensured(client: RestClient, resource: Resource, obj: Json) -> None:
+async def ensured(client: Client, resource: Resource, obj: Json) -> None:
     named = {"apiVersion": resource.api_version, "kind": resource.kind}
     with suppress(AlreadyExists):
         await client.create(resource, named | obj)
 
 
-async def available(client: RestClient) -> bool:
+async def available(client: Client) -> bool:
     """Whether the API server reaches us in both versions."""
     for version in VERSIONS:
         found = await client.get(API_SERVICES, Key("", f"{version}.{GROUP}"))
@@ -128,7 +97,7 @@ async def eventually(claim: Callable[[], Awaitable[bool]]) -> None:
 
 def test_the_api_server_passes_on_who_asks_and_kubectl_reads_the_line(kube: KubeServer) -> None:
     async def story() -> None:
-        async with clients(kube) as admin, served(admin), clients(kube, "ann") as ann:
+        async with kube.client() as admin, served(admin), kube.client("ann") as ann:
             found = await admin.fetch(LINE)
             assert ["j"] == [each["metadata"]["name"] for each in found["items"]]
             with pytest.raises(Forbidden):
@@ -155,7 +124,7 @@ def test_the_api_server_passes_on_who_asks_and_kubectl_reads_the_line(kube: Kube
     asyncio.run(story())
 
 
-async def may(client: RestClient, path: str) -> bool:
+async def may(client: Client, path: str) -> bool:
     try:
         await client.fetch(path)
     except Forbidden:
@@ -163,7 +132,7 @@ async def may(client: RestClient, path: str) -> bool:
     return True
 
 
-async def described(client: RestClient) -> bool:
+async def described(client: Client) -> bool:
     """Whether the API server has read our documents, and tells them as its own."""
     at = f"apis/{GROUP}/v1beta2"
     index = await client.fetch("/openapi/v3")
@@ -184,7 +153,7 @@ def test_the_api_server_says_who_may_read_metrics(kube: KubeServer) -> None:
         tls, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
         authority.issue_cert("127.0.0.1").configure_cert(tls)
         authority.configure_trust(trusting)
-        async with clients(kube) as admin:
+        async with kube.client() as admin:
             server = MetricsServer(Metrics(Engine()), admin)
             port = await server.listen("127.0.0.1", 0, tls)
             url = f"https://127.0.0.1:{port}/metrics"

@@ -13,7 +13,7 @@ import pytest
 from cluster.hooked import Hooked, eventually, hooked
 from control.objects import flavor, local_queue, queue
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden, KubeError
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hooked]:
         yield made
 
 
-def play(server: Hooked, story: Callable[[RestClient], Awaitable[None]]) -> None:
+def play(server: Hooked, story: Callable[[Client], Awaitable[None]]) -> None:
     async def run() -> None:
         async with server.answering() as client:
             await story(client)
@@ -73,7 +73,7 @@ def reservation(pod_set: str = "main") -> Json:
 
 
 def test_new_queues_and_flavors_get_their_finalizer(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         for resource, obj in ((CLUSTER_QUEUES, queue("f")), (RESOURCE_FLAVORS, flavor("f"))):
             made = await client.create(resource, obj)
             assert [FINALIZER] == made["metadata"]["finalizers"]
@@ -82,7 +82,7 @@ def test_new_queues_and_flavors_get_their_finalizer(server: Hooked) -> None:
 
 
 def test_what_is_wrong_is_refused_with_every_cause(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         bad = queue("bad", preemption={"reclaimWithinCohort": "Never"})
         bad["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "-1"
         with pytest.raises(Forbidden, match=r"vclusterqueue.kb.io.*denied") as refusal:
@@ -94,7 +94,7 @@ def test_what_is_wrong_is_refused_with_every_cause(server: Hooked) -> None:
 
 
 def test_jobs_are_held_back_given_queues_and_checked(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         held = await client.create(JOBS, job("held", queue="q"))
         assert held["spec"]["suspend"]
         free = await client.create(JOBS, job("free"))
@@ -110,7 +110,7 @@ def test_jobs_are_held_back_given_queues_and_checked(server: Hooked) -> None:
         await eventually(lambda: defaulted(client))
         await client.delete(LOCAL_QUEUES, Key(TEAM, "default"))
 
-    async def defaulted(client: RestClient) -> None:
+    async def defaulted(client: Client) -> None:
         made = await client.create(JOBS, job("any"), dry_run=True)
         if not made["spec"]["suspend"]:
             raise KubeError("the queue is not known yet")
@@ -120,7 +120,7 @@ def test_jobs_are_held_back_given_queues_and_checked(server: Hooked) -> None:
 
 
 def test_pods_are_checked_and_get_no_gate_that_nobody_would_open(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         made = await client.create(PODS, pod("p", queue="q"))
         assert "schedulingGates" not in made["spec"]
         with pytest.raises(Forbidden, match=r"vpod.kb.io.*denied"):
@@ -155,7 +155,7 @@ def placed(obj: Json) -> Json:
 
 
 def test_the_status_of_a_workload_is_checked_and_its_pods_are_frozen(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         key = Key(TEAM, "w")
         await client.create(WORKLOADS, workload("w"))
         with pytest.raises(Forbidden) as refusal:
@@ -173,7 +173,7 @@ def test_the_status_of_a_workload_is_checked_and_its_pods_are_frozen(server: Hoo
 
 
 def test_the_older_version_is_stored_and_read_in_the_newer_and_back(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         given = in_old(queue("old"), cohort="eng", admissionChecks=["a", "b"])
         made = await client.create(OLD_QUEUES, given)
         assert ("kueue.x-k8s.io/v1beta1", "eng") == (made["apiVersion"], made["spec"]["cohort"])
@@ -198,7 +198,7 @@ def test_the_older_version_is_stored_and_read_in_the_newer_and_back(server: Hook
 
 
 def test_long_lists_are_converted(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         spec = {"priorityClassRef": {"group": "scheduling.k8s.io", "kind": "PriorityClass"}}
         for number in range(120):
             given = workload(f"many-{number:03}")
@@ -216,7 +216,7 @@ def test_long_lists_are_converted(server: Hooked) -> None:
 
 
 def test_whom_to_trust_is_told_everywhere(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         secret = await client.get(SECRETS, Key("kueue-system", SECRET))
         wanted = {secret["data"]["ca.crt"]}
         found = set()
@@ -233,7 +233,7 @@ def test_whom_to_trust_is_told_everywhere(server: Hooked) -> None:
 
 
 def test_nobody_is_refused_while_the_certificate_is_renewed(server: Hooked) -> None:
-    async def story(client: RestClient) -> None:
+    async def story(client: Client) -> None:
         key = Key("kueue-system", SECRET)
         before = (await client.get(SECRETS, key))["data"]["tls.crt"]
         answers = 0
@@ -268,7 +268,7 @@ def test_nobody_is_refused_while_the_certificate_is_renewed(server: Hooked) -> N
 
 def test_jobs_of_the_system_do_not_wait_for_webhooks_that_are_away(server: Hooked) -> None:
     async def run() -> None:
-        async with server.client() as client:
+        async with server.server.client() as client:
             system = job("j")
             system["metadata"]["namespace"] = "kube-system"
             await client.create(JOBS, system, dry_run=True)

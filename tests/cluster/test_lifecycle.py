@@ -8,13 +8,9 @@ from control.objects import flavor, job, local_queue, queue
 from kuota.kube.resources import JOBS, WORKLOADS
 
 
-async def _setting(stage: Stage, cpu: int = 4) -> None:
-    await stage.apply(flavor(), queue("cq", cpu), local_queue())
-
-
 def test_a_failed_job_frees_its_quota(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4", backoffLimit=0))
         await stage.shows(1, stage.active, "a")
         await stage.apply(job("b", "4"))
@@ -28,7 +24,7 @@ def test_a_failed_job_frees_its_quota(told: Told) -> None:
 
 def test_a_deleted_job_takes_its_workload_along_and_frees_its_quota(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4"))
         await stage.shows(1, stage.active, "a")
         await stage.apply(job("b", "4"))
@@ -42,7 +38,7 @@ def test_a_deleted_job_takes_its_workload_along_and_frees_its_quota(told: Told) 
 
 def test_a_deleted_workload_stops_its_job_which_queues_again(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4"))
         await stage.shows(1, stage.active, "a")
         before = stage.workload("a")["metadata"]
@@ -58,7 +54,7 @@ def test_a_deleted_workload_stops_its_job_which_queues_again(told: Told) -> None
 
 def test_a_deactivated_workload_stops_and_frees_its_quota_at_once(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         stage.kubelet.hold()
         await stage.apply(job("a", "4"))
         await stage.shows(1, stage.active, "a")
@@ -76,7 +72,7 @@ def test_a_deactivated_workload_stops_and_frees_its_quota_at_once(told: Told) ->
 
 def test_a_reactivated_workload_queues_again(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4"))
         await stage.shows(1, stage.active, "a")
         await stage.edit_workload("a", {"spec": {"active": False}})
@@ -91,7 +87,7 @@ def test_a_reactivated_workload_queues_again(told: Told) -> None:
 
 def test_quota_of_pods_that_are_done_is_given_back_early(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 4)
+        await stage.furnish(4)
         await stage.apply(job("a", "1", parallelism=4, completions=4))
         await stage.shows(4, stage.active, "a")
         await stage.apply(job("b", "2"))
@@ -107,7 +103,7 @@ def test_quota_of_pods_that_are_done_is_given_back_early(told: Told) -> None:
 
 def test_partial_admission_lowers_parallelism_and_a_stop_restores_it(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 6)
+        await stage.furnish(6)
         minimum = {"kueue.x-k8s.io/job-min-parallelism": "2"}
         await stage.apply(job("a", "1", parallelism=10, completions=10, annotations=minimum))
         await stage.shows(6, stage.active, "a")
@@ -121,7 +117,7 @@ def test_partial_admission_lowers_parallelism_and_a_stop_restores_it(told: Told)
 
 def test_a_job_that_runs_too_long_is_deactivated_in_three_steps(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         limit = {"kueue.x-k8s.io/max-exec-time-seconds": "2"}
         await stage.apply(job("a", "4", labels=limit))
         await stage.shows(1, stage.active, "a")
@@ -137,7 +133,7 @@ def test_a_job_that_runs_too_long_is_deactivated_in_three_steps(told: Told) -> N
 
 def test_a_waiting_job_that_is_edited_keeps_its_workload(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 1)
+        await stage.furnish(1)
         await stage.apply(job("a", "4", parallelism=3))
         await stage.shows(3, lambda: stage.workload("a")["spec"]["podSets"][0]["count"])
         before = stage.workload("a")
@@ -151,7 +147,7 @@ def test_a_waiting_job_that_is_edited_keeps_its_workload(told: Told) -> None:
 
 def test_a_waiting_job_may_change_its_queue(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 1)
+        await stage.furnish(1)
         await stage.apply(queue("roomy", 10), local_queue("roomy", "roomy"))
         await stage.apply(job("a", "4"))
         await stage.shows("False/ExceedsMaxQuota", stage.says, "a", "QuotaReserved")
@@ -165,7 +161,7 @@ def test_a_waiting_job_may_change_its_queue(told: Told) -> None:
 
 def test_a_running_job_that_gets_no_quota_is_suspended(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 1)
+        await stage.furnish(1)
         await stage.apply(job("a", "4", suspend=False))
         await stage.shows("False/ExceedsMaxQuota", stage.says, "a", "QuotaReserved")
         await stage.shows(True, stage.suspended, "a")
@@ -177,7 +173,7 @@ def test_a_running_job_that_gets_no_quota_is_suspended(told: Told) -> None:
 
 def test_an_admission_gate_keeps_a_workload_out_until_it_goes(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         gate = "kueue.x-k8s.io/admission-gated-by"
         await stage.apply(job("a", annotations={gate: "example.com/gate"}))
         await stage.shows("False/AdmissionGated", stage.says, "a", "QuotaReserved")
@@ -191,7 +187,7 @@ def test_an_admission_gate_keeps_a_workload_out_until_it_goes(told: Told) -> Non
 
 def test_finished_workloads_are_deleted_after_their_retention(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a"))
         await stage.succeed("a")
         await stage.shows("True/Succeeded", stage.says, "a", "Finished")
@@ -203,7 +199,7 @@ def test_finished_workloads_are_deleted_after_their_retention(told: Told) -> Non
 
 def test_a_job_that_was_given_up_is_deleted_after_its_retention(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         limit = {"kueue.x-k8s.io/max-exec-time-seconds": "1"}
         await stage.apply(job("b"))
         await stage.shows(1, stage.active, "b")

@@ -41,7 +41,7 @@ def _used(stage: Stage) -> str:
 
 def test_queues_count_who_waits_and_who_runs(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await stage.apply(flavor(), queue("cq", 2), local_queue())
+        await stage.furnish(2)
         await stage.apply(*(job(f"j{number}") for number in range(5)))
         for resource, name in ((CLUSTER_QUEUES, "cq"), (LOCAL_QUEUES, "main")):
             await stage.shows((2, 2, 3), _counts, stage, resource, name)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cluster.stage import Stage, Told
-from control.objects import flavor, job, local_queue, queue
+from control.objects import job
 
 READY = {
     "timeout": "2s",
@@ -14,13 +14,9 @@ READY = {
 PATIENT = READY | {"timeout": "5m", "recoveryTimeout": "5m"}
 
 
-async def _setting(stage: Stage, cpu: int = 4) -> None:
-    await stage.apply(flavor(), queue("cq", cpu), local_queue())
-
-
 def test_pods_that_do_not_come_cost_the_quota_then_the_activity(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         stage.kubelet.ready = False
         await stage.apply(job("a"))
         await stage.shows("False/WaitForStart", stage.says, "a", "PodsReady")
@@ -39,7 +35,7 @@ def test_pods_that_do_not_come_cost_the_quota_then_the_activity(told: Told) -> N
 
 def test_pods_that_are_lost_may_recover_in_time(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", parallelism=2))
         await stage.shows("True/Started", stage.says, "a", "PodsReady")
         await stage.set_ready("a", 1, False)
@@ -54,7 +50,7 @@ def test_pods_that_are_lost_may_recover_in_time(told: Told) -> None:
 
 def test_pods_that_are_lost_for_too_long_cost_the_quota(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a"))
         await stage.shows("True/Started", stage.says, "a", "PodsReady")
         await stage.set_ready("a", 1, False)
@@ -65,7 +61,7 @@ def test_pods_that_are_lost_for_too_long_cost_the_quota(told: Told) -> None:
 
 def test_blocked_admission_lets_one_start_at_a_time(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 10)
+        await stage.furnish(10)
         stage.kubelet.ready = False
         await stage.apply(job("a"))
         await stage.shows(1, stage.active, "a")

@@ -8,13 +8,9 @@ from control.objects import flavor, job, local_queue, namespace, queue
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, RESOURCE_FLAVORS
 
 
-async def _setting(stage: Stage, cpu: int = 4) -> None:
-    await stage.apply(flavor(), queue("cq", cpu), local_queue())
-
-
 def test_hold_lets_running_work_go_on_and_nothing_new_in(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 8)
+        await stage.furnish(8)
         await stage.apply(job("a", "4"))
         await stage.shows(1, stage.active, "a")
         await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "Hold"}})
@@ -31,7 +27,7 @@ def test_hold_lets_running_work_go_on_and_nothing_new_in(told: Told) -> None:
 
 def test_hold_and_drain_evicts_and_a_restart_brings_back(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 8)
+        await stage.furnish(8)
         await stage.apply(local_queue("other"))
         await stage.apply(job("a", "4"), job("b", "4", queue="other"))
         await stage.shows(1, stage.active, "a")
@@ -50,7 +46,7 @@ def test_hold_and_drain_evicts_and_a_restart_brings_back(told: Told) -> None:
 
 def test_draining_a_cluster_queue_evicts_all_of_it(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 8)
+        await stage.furnish(8)
         await stage.apply(job("a", "4"), job("b", "4"))
         for name in ("a", "b"):
             await stage.shows(1, stage.active, name)
@@ -65,7 +61,7 @@ def test_draining_a_cluster_queue_evicts_all_of_it(told: Told) -> None:
 
 def test_a_queue_in_use_cannot_go(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a"))
         await stage.shows(1, stage.active, "a")
         held = ["kueue.x-k8s.io/resource-in-use"]
@@ -98,7 +94,7 @@ def test_a_queue_without_its_flavor_waits_for_it(told: Told) -> None:
 
 def test_jobs_without_the_label_run_at_once(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4", queue="", suspend=False))
         await stage.shows(1, stage.active, "a")
         await stage.apply(job("b", "4"))
@@ -110,7 +106,7 @@ def test_jobs_without_the_label_run_at_once(told: Told) -> None:
 
 def test_jobs_without_the_label_are_managed_when_configured_so(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4", queue="", suspend=False))
         await stage.shows(True, stage.suspended, "a")
         await stage.shows(1, lambda: len(stage.workloads("a")))
@@ -128,7 +124,7 @@ def test_jobs_without_the_label_are_managed_when_configured_so(told: Told) -> No
 
 def test_jobs_of_other_namespaces_are_left_alone(told: Told) -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.apply(job("a", "4"))
         await stage.shows("True/Ready", stage.active_says, CLUSTER_QUEUES, "cq")
         await stage.holds(lambda: stage.find(JOBS, "a"))

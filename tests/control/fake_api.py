@@ -20,19 +20,18 @@ from kuota.api.defaults import defaulted
 from kuota.api.kueue import KINDS
 from kuota.api.rules import faults
 from kuota.bridge.effects import merged
-from kuota.kube.client import WHOLE_LOG, Listing
+from kuota.kube.client import Client, Listing
 from kuota.kube.clock import Clock
 from kuota.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
-from kuota.kube.requests import LogOptions, Patch, Selection
-from kuota.kube.resources import ALL, JOBS, Resource, key_of
+from kuota.kube.requests import PatchBody, Selection
+from kuota.kube.resources import ALL, Resource, key_of
 from kuota.kube.watch_lines import Event
 
 BY_KIND = {each.kind: each for each in ALL}
-Jsons = list[Json]
 _MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-class FakeApi:
+class FakeApi(Client):
     """Objects by resource and key. `writes` counts, and `conflicts` what was made from an old
     version; `refuse` makes chosen writes fail, and `latency_s` is how long each takes.
     """
@@ -80,19 +79,12 @@ class FakeApi:
         """How often an object was written."""
         return sum(r == resource and o["metadata"]["name"] == name for _, r, _, o in self._log)
 
-    # The client
+    # The client: the verbs that are used, and of their options those that are
 
-    async def get(self, resource: Resource, key: Key, *, subresource: str = "") -> Json:
+    async def get(self, resource: Resource, key: Key) -> Json:
         return _copy(self._existing(resource, key))
 
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-    ) -> Listing:
+    async def list(self, resource: Resource, namespace: str | None = None, **_: Any) -> Listing:
         found = [o for o in self.all(resource) if not namespace or key_of(o).namespace == namespace]
         return Listing(found, str(self._revision))
 
@@ -107,9 +99,7 @@ class FakeApi:
         namespace: str | None = None,
         *,
         since: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        bookmarks: bool = False,
+        **_: Any,
     ) -> AsyncGenerator[Event, None]:
         sent = int(since)
         while True:
@@ -122,16 +112,7 @@ class FakeApi:
             if news is self._news:
                 await news.wait()
 
-    async def create(
-        self,
-        resource: Resource,
-        obj: Json,
-        *,
-        subresource: str = "",
-        manager: str = "",
-        dry_run: bool = False,
-        validation: str = "",
-    ) -> Json:
+    async def create(self, resource: Resource, obj: Json, **_: Any) -> Json:
         await asyncio.sleep(self.latency_s)
         self._may_fail("create", resource)
         key = key_of(obj)
@@ -147,21 +128,14 @@ class FakeApi:
         self._check(made, None)
         return self._store(resource, key, made, "ADDED")
 
-    async def replace(self, resource: Resource, obj: Json, **options: Any) -> Json:
-        raise NotImplementedError
-
     async def patch(
         self,
         resource: Resource,
         key: Key,
-        body: Json | Jsons,
+        body: PatchBody,
         *,
-        kind: Patch = Patch.MERGE,
         subresource: str = "",
-        manager: str = "",
-        force: bool = False,
-        dry_run: bool = False,
-        validation: str = "",
+        **_: Any,
     ) -> Json:
         await asyncio.sleep(self.latency_s)
         self._may_fail(subresource or "patch", resource)
@@ -186,17 +160,7 @@ class FakeApi:
         self._check(after, before)
         return self._changed(resource, key, after)
 
-    async def delete(
-        self,
-        resource: Resource,
-        key: Key,
-        *,
-        propagation: str = "",
-        uid: str = "",
-        revision: str = "",
-        grace_s: int | None = None,
-        dry_run: bool = False,
-    ) -> Json:
+    async def delete(self, resource: Resource, key: Key, *, uid: str = "", **_: Any) -> Json:
         await asyncio.sleep(self.latency_s)
         before = self._existing(resource, key)
         if uid and before["metadata"]["uid"] != uid:
@@ -205,15 +169,6 @@ class FakeApi:
             return before
         meta = before["metadata"] | {"deletionTimestamp": self._stamp()}
         return self._changed(resource, key, before | {"metadata": meta})
-
-    def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
-        raise NotImplementedError
-
-    async def fetch(self, path: str) -> Any:
-        raise NotImplementedError
-
-    async def close(self) -> None:
-        return None
 
     # Inside
 
@@ -293,6 +248,3 @@ def _job_faults(job: Json, old: Json) -> list[str]:
         for field in _MUTABLE:
             template["spec"].pop(field, None)
     return [] if before == after else ["spec.template: field is immutable"]
-
-
-__all__ = ["JOBS", "FakeApi"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from control.fake_api import FakeApi
 from control.kubelet import Kubelet
-from control.objects import condition, namespace
+from control.objects import condition, flavor, local_queue, namespace, queue
 from control.virtual import VirtualClock, played
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
@@ -54,6 +54,10 @@ class Stage:
     def _start(self) -> None:
         self.system = System(self.api, config=self._config, gates=self._gates, clock=self.clock)
         self._running = asyncio.create_task(self.system.run())
+
+    async def furnish(self, cpu: int = 4) -> None:
+        """The plain setting: one queue with so many CPUs."""
+        await self.api.apply(flavor(), queue("cq", cpu), local_queue())
 
     async def rest(self, seconds: float = 3) -> None:
         await asyncio.sleep(seconds)

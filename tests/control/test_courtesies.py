@@ -70,3 +70,16 @@ def test_of_a_flood_only_the_first_are_told_and_what_went_wrong_always() -> None
         await asyncio.sleep(MOST)
 
     assert MOST + 1 == len(heard(story))
+
+
+def test_a_warning_that_can_wait_does_and_in_a_flood_is_left_out() -> None:
+    async def story(courtesies: Courtesies, said: list[Told]) -> None:
+        for number in range(MOST + 10):
+            name = about(f"pod-{number}")
+            courtesies.record(
+                name, "FailedScheduling", "", warning=True, can_wait=True, controller=BY
+            )
+        assert [] == said
+        await asyncio.sleep(MOST)
+
+    assert MOST == len(heard(story))

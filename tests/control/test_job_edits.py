@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from control.objects import flavor, job, local_queue, queue, workload_class
+from control.objects import job, workload_class
 from control.stage import Stage, told
 from kuota.api.base import Json, Key
 from kuota.api.rules.metadata import ELASTIC_JOB
@@ -12,10 +12,6 @@ from kuota.kube.resources import JOBS, WORKLOADS
 LIMIT = "kueue.x-k8s.io/max-exec-time-seconds"
 CLASS = "kueue.x-k8s.io/priority-class"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-
-
-async def _setting(stage: Stage, cpu: int = 4) -> None:
-    await stage.api.apply(flavor(), queue("cq", cpu), local_queue())
 
 
 def _owned(made: Json, by: Json) -> Json:
@@ -28,7 +24,7 @@ def _owned(made: Json, by: Json) -> Json:
 
 def test_a_new_time_limit_changes_a_workload_without_quota_and_replaces_one_with() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("running", "4"), job("waiting", "4"))
         await stage.rest()
         before = {name: stage.workload(name)["metadata"]["uid"] for name in ("running", "waiting")}
@@ -47,7 +43,7 @@ def test_a_new_time_limit_changes_a_workload_without_quota_and_replaces_one_with
 
 def test_labels_and_node_selectors_of_a_running_job_are_its_own_affair() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         before = stage.workload("a")["metadata"]["uid"]
@@ -61,7 +57,7 @@ def test_labels_and_node_selectors_of_a_running_job_are_its_own_affair() -> None
 
 def test_a_class_named_later_moves_no_workload_that_holds_quota_without_one() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(workload_class("high", 100), job("a", "4"), job("b", "4"))
         await stage.rest()
         for name in ("a", "b"):
@@ -74,7 +70,7 @@ def test_a_class_named_later_moves_no_workload_that_holds_quota_without_one() ->
 
 def test_a_job_of_a_managed_job_runs_only_while_that_one_may() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 1)
+        await stage.furnish(1)
         await stage.api.apply(job("parent", "4"))
         await stage.rest()
         child = _owned(job("child", "1", queue="", suspend=False), stage.job("parent"))
@@ -89,7 +85,7 @@ def test_a_job_of_a_managed_job_runs_only_while_that_one_may() -> None:
 
 def test_a_job_whose_parent_was_replaced_is_on_its_own() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("parent", "4"))
         await stage.rest()
         forged = {"metadata": {"name": "parent", "uid": "another"}}
@@ -102,7 +98,7 @@ def test_a_job_whose_parent_was_replaced_is_on_its_own() -> None:
 
 def test_a_job_may_bring_its_workload_along() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 8)
+        await stage.furnish(8)
         made = job("a", "4", labels={PREBUILT: "mine"})
         await stage.api.apply(made)
         await stage.rest()
@@ -117,7 +113,7 @@ def test_a_job_may_bring_its_workload_along() -> None:
 
 def test_a_workload_brought_along_that_asks_for_something_else_is_out_of_sync() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 8)
+        await stage.furnish(8)
         other = job("a", "2")
         await stage.api.apply(_prebuilt("mine", other), job("a", "4", labels={PREBUILT: "mine"}))
         await stage.rest()
@@ -129,7 +125,7 @@ def test_a_workload_brought_along_that_asks_for_something_else_is_out_of_sync() 
 
 def test_the_workload_of_another_job_counts_as_missing() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 8)
+        await stage.furnish(8)
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         named = stage.workload("a")["metadata"]["name"]
@@ -154,7 +150,7 @@ def _prebuilt(name: str, made: Json) -> Json:
 
 def test_a_workload_that_lost_its_job_is_finished() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         name = stage.workload("a")["metadata"]["name"]
@@ -170,7 +166,7 @@ def test_a_workload_that_lost_its_job_is_finished() -> None:
 
 def test_a_job_that_ended_before_it_was_seen_gets_no_workload() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", "4", queue="", suspend=False))
         await stage.rest()
         await stage.kubelet.succeed("a")
@@ -184,7 +180,7 @@ def test_a_job_that_ended_before_it_was_seen_gets_no_workload() -> None:
 
 def test_a_finished_workload_kept_for_no_time_goes_at_once_with_an_event() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         await stage.kubelet.succeed("a")
@@ -197,7 +193,7 @@ def test_a_finished_workload_kept_for_no_time_goes_at_once_with_an_event() -> No
 
 def test_a_job_that_its_user_deactivated_is_kept() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         await stage.edit_workload("a", {"spec": {"active": False}})
@@ -210,7 +206,7 @@ def test_a_job_that_its_user_deactivated_is_kept() -> None:
 
 def test_an_elastic_job_is_admitted_whole_and_its_pods_wait_at_no_gate() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         made = job("a", "4")
         made["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
         made["spec"]["template"]["spec"]["schedulingGates"] = [{"name": ELASTIC_JOB}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from control.objects import flavor, job, local_queue, queue
+from control.objects import job
 from control.stage import Stage, told
 from control.virtual import VirtualClock, played
 from kuota.api.base import Key
@@ -102,7 +102,7 @@ def test_words_get_old() -> None:
 
 def test_the_same_reason_is_not_told_again_and_again() -> None:
     async def scene(stage: Stage) -> None:
-        await stage.api.apply(flavor(), queue("cq", 4), local_queue())
+        await stage.furnish()
         await stage.api.apply(job("runs", "1", parallelism=3, completions=3))
         await stage.rest()
         await stage.api.apply(job("waits", "4"))
@@ -123,7 +123,7 @@ def test_the_same_reason_is_not_told_again_and_again() -> None:
 
 def test_all_of_a_kind_give_the_reason_of_the_one_that_was_tried() -> None:
     async def scene(stage: Stage) -> None:
-        await stage.api.apply(flavor(), queue("cq", 4), local_queue())
+        await stage.furnish()
         await stage.api.apply(*(job(f"j{n}", "6") for n in range(5)))
         await stage.rest()
         words = {stage.condition(f"j{n}", "QuotaReserved")["message"] for n in range(5)}

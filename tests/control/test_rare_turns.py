@@ -8,10 +8,6 @@ from control.stage import Stage, told
 from kuota.kube.errors import ServerError
 
 
-async def _setting(stage: Stage, cpu: int = 4) -> None:
-    await stage.api.apply(flavor(), queue("cq", cpu), local_queue())
-
-
 def test_a_stop_that_was_cut_off_is_completed() -> None:
     async def scene(stage: Stage) -> None:
         by_priority = {"withinClusterQueue": "LowerPriority"}
@@ -33,7 +29,7 @@ def test_a_stop_that_was_cut_off_is_completed() -> None:
 
 def test_deactivating_a_waiting_workload_leaves_no_event() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 1)
+        await stage.furnish(1)
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         await stage.edit_workload("a", {"spec": {"active": False}})
@@ -47,7 +43,7 @@ def test_deactivating_a_waiting_workload_leaves_no_event() -> None:
 
 def test_without_a_word_in_the_configuration_half_an_hour_is_waited_for_pods() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         stage.kubelet.ready = False
         await stage.api.apply(job("a"))
         await stage.rest(1790)

@@ -18,10 +18,6 @@ IMPATIENT = {
 }
 
 
-async def _setting(stage: Stage, cpu: int = 4) -> None:
-    await stage.api.apply(flavor(), queue("cq", cpu), local_queue())
-
-
 def _limits(most: str) -> Json:
     return {
         "apiVersion": "v1",
@@ -33,7 +29,7 @@ def _limits(most: str) -> Json:
 
 def test_a_limit_of_the_namespace_keeps_a_workload_out_until_it_is_raised() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(_limits("2"))
         await stage.rest()
         await stage.api.apply(job("a", "4"))
@@ -101,7 +97,7 @@ def _conditions(stage: Stage, resource: Resource, name: str) -> list[Json]:
 
 def test_one_of_two_gates_is_enough_to_keep_a_workload_out() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", annotations={GATE: "x.com/one,x.com/two"}))
         await stage.rest()
         await stage.edit(JOBS, "a", {"metadata": {"annotations": {GATE: "x.com/two"}}})
@@ -115,7 +111,7 @@ def test_one_of_two_gates_is_enough_to_keep_a_workload_out() -> None:
 
 def test_who_was_given_up_starts_counting_anew_when_reactivated() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         stage.kubelet.ready = False
         await stage.api.apply(job("a", "4"))
         await stage.rest(70)
@@ -134,7 +130,7 @@ def test_who_was_given_up_starts_counting_anew_when_reactivated() -> None:
 
 def test_time_spent_admitted_counts_against_the_limit_across_evictions() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage)
+        await stage.furnish()
         await stage.api.apply(job("a", "4", labels={LIMIT: "60"}))
         await stage.rest(30)
         await stage.edit(LOCAL_QUEUES, "main", {"spec": {"stopPolicy": "HoldAndDrain"}})
@@ -153,7 +149,7 @@ def test_time_spent_admitted_counts_against_the_limit_across_evictions() -> None
 
 def test_a_stopped_local_queue_has_nobody_waiting() -> None:
     async def scene(stage: Stage) -> None:
-        await _setting(stage, 1)
+        await stage.furnish(1)
         await stage.api.apply(job("a", "4"))
         await stage.rest()
         assert 1 == stage.get(LOCAL_QUEUES, "main")["status"]["pendingWorkloads"]

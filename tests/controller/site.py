@@ -18,7 +18,7 @@ import msgspec
 import yaml
 
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.resources import ALL, LEASES, WORKLOADS, Resource, key_of
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
@@ -148,7 +148,7 @@ def _reviewed(request: Request) -> Json | None:
 class Ground:
     """An API server, and whoever watches what controllers do on it."""
 
-    def __init__(self, folder: Path, admin: RestClient, stack: AsyncExitStack) -> None:
+    def __init__(self, folder: Path, admin: Client, stack: AsyncExitStack) -> None:
         self.folder = folder
         self.admin = admin
         self._stack = stack
@@ -290,6 +290,12 @@ def namespace(name: str) -> Json:
 def _owned(workload: Json, job: str) -> bool:
     owners = workload["metadata"].get("ownerReferences") or ()
     return any(each["name"] == job for each in owners)
+
+
+async def stopped(running: Running) -> None:
+    """Ask it to end, and see that it does so well and soon."""
+    status, took_s = await running.stop()
+    assert (0, True) == (status, took_s < STOP_S), str(running)
 
 
 async def _ended(running: Running) -> None:

@@ -14,7 +14,7 @@ from kuota.api.config.defaults import default_configuration
 from kuota.api.config.shapes import ClientConnection, LeaderElection
 from kuota.controller.clients import allowed
 from kuota.controller.leadership import Leadership, Lost, leadership
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.errors import NotWriting
 from kuota.kube.resources import PODS
 
@@ -29,13 +29,13 @@ class Process:
         self.lost_at: list[float] = []
         wanted = default_configuration().leader_election or LeaderElection()
         self.leadership = leadership(
-            RestClient(server, clock=clock),
+            Client(server, clock=clock),
             wanted,
             "kueue-system",
             on_lost=lambda: self.lost_at.append(clock.monotonic()),
             clock=clock,
         )
-        self.client = RestClient(server, clock=clock, may_write=self.leadership.may_write)
+        self.client = Client(server, clock=clock, may_write=self.leadership.may_write)
 
 
 def play(clock: VirtualClock, story: Story) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from control.objects import condition, flavor, job, local_queue, queue
-from controller.site import LEASE, STOP_S, TOKEN, Running, Site, told
+from controller.site import LEASE, TOKEN, Site, stopped, told
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LEASES, WORKLOADS, key_of
 
@@ -26,7 +26,7 @@ def test_jobs_are_queued_and_started_over_a_kubeconfig(tmp_path: Path) -> None:
         await site.apply(job("one"), job("two"))
         await site.until_some(JOBS, _started)
         await site.until_some(WORKLOADS, _waits)
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -35,7 +35,7 @@ def test_the_lease_is_kueues_own_and_given_back_at_the_end(tmp_path: Path) -> No
     async def story(site: Site) -> None:
         running = await site.controller(WRITERS)
         await site.holder()
-        await _stopped(running)
+        await stopped(running)
         assert "" == (await site.admin.get(LEASES, LEASE))["spec"]["holderIdentity"]
 
     told(story, tmp_path)
@@ -48,11 +48,11 @@ def test_one_of_two_leads_and_the_other_is_there_when_it_stops(tmp_path: Path) -
         second = await site.controller(WRITERS)
         await second.said("starting")
         await _queues(site)
-        await _stopped(first)
+        await stopped(first)
         await second.said("leading")
         await site.apply(job("one"))
         await site.until(JOBS, Key("team", "one"), _started)
-        await _stopped(second)
+        await stopped(second)
 
     told(story, tmp_path)
 
@@ -73,7 +73,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_admitted_twice(tmp_path: Pat
         gone = key_of(started[0])
         await site.until_some(JOBS, lambda each: _started(each) and key_of(each) != gone, 5)
         assert 5 == await _reserved(site)
-        await _stopped(second)
+        await stopped(second)
 
     told(story, tmp_path)
 
@@ -98,13 +98,13 @@ def test_a_stop_in_the_middle_of_a_flood_leaves_work_that_the_next_one_takes_up(
         await _queues(site, 40)
         await site.apply(*(job(f"j{n}") for n in range(40)))
         await site.until_some(JOBS, _started, 5)
-        await _stopped(first)
+        await stopped(first)
         before = len(site.door.writes())
         second = await site.controller(WRITERS)
         assert before == len(site.door.writes())
         await site.until_some(JOBS, _started, 40)
         assert 40 == await _reserved(site)
-        await _stopped(second)
+        await stopped(second)
 
     told(story, tmp_path)
 
@@ -120,7 +120,7 @@ def test_an_idle_leader_writes_nothing_but_its_lease(tmp_path: Path) -> None:
         before = site.door.writes(), site.door.events()
         await _renewals(site, 10)
         assert before == (site.door.writes(), site.door.events())
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -134,7 +134,7 @@ def test_a_server_that_comes_late_is_waited_for(tmp_path: Path) -> None:
         await _queues(site)
         await site.apply(job("one"))
         await site.until(JOBS, Key("team", "one"), _started)
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -149,7 +149,7 @@ def test_kinds_that_the_server_does_not_have_are_done_without(tmp_path: Path) ->
         await site.until(JOBS, Key("team", "one"), _started)
         await running.said("the server has no cohorts.kueue.x-k8s.io")
         await running.said("the server has no topologies.kueue.x-k8s.io")
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -162,7 +162,7 @@ def test_without_rights_to_jobs_the_rest_goes_on(tmp_path: Path) -> None:
         await site.admin.create(WORKLOADS, _workload("alone"))
         await site.until(WORKLOADS, Key("team", "alone"), _admitted)
         await running.said("not allowed to watch jobs.batch: grant get, list and watch on it")
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -178,7 +178,7 @@ def test_a_kind_that_matters_and_may_not_be_read_is_waited_for(tmp_path: Path) -
         assert [] == site.door.writes()
         site.door.refused = {}
         await site.until(JOBS, Key("team", "one"), _started)
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -191,7 +191,7 @@ def test_without_the_scheduler_somebody_else_decides(tmp_path: Path) -> None:
         workload = await site.workload_of("one")
         await _admit(site, workload)
         await site.until(JOBS, Key("team", "one"), _started)
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -205,7 +205,7 @@ def test_the_scheduler_alone_writes_decisions_and_touches_no_job(tmp_path: Path)
         reserved = await site.until(WORKLOADS, Key("team", "alone"), _admitted)
         assert "cq" == reserved["status"]["admission"]["clusterQueue"]
         assert {"PATCH"} == {method for method, path in site.door.writes()}
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -219,7 +219,7 @@ def test_no_secret_is_ever_said_however_much_is_asked_for(tmp_path: Path) -> Non
         await _queues(site)
         await site.apply(job("one"))
         await site.until(JOBS, Key("team", "one"), _started)
-        await _stopped(running)
+        await stopped(running)
         assert TOKEN not in str(running)
 
     told(story, tmp_path)
@@ -233,7 +233,7 @@ def test_probes_answer_before_anything_else_works(tmp_path: Path) -> None:
         assert ("200", "ok") == await _asked(port, "/healthz")
         assert ("200", "ok") == await _asked(port, "/readyz")
         assert "404" == (await _asked(port, "/nothing"))[0]
-        await _stopped(running)
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -282,12 +282,6 @@ async def _renewals(site: Site, count: int) -> None:
 async def _reserved(site: Site) -> int:
     found = (await site.admin.list(WORKLOADS)).items
     return sum(condition(each, "QuotaReserved").get("status") == "True" for each in found)
-
-
-async def _stopped(running: Running) -> None:
-    status, took_s = await running.stop()
-    assert 0 == status, str(running)
-    assert took_s < STOP_S
 
 
 def _workload(name: str) -> Json:

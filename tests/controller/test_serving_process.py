@@ -10,7 +10,7 @@ from aiohttp import ClientSession, TCPConnector
 
 from cluster.kube_server import free_port
 from control.objects import flavor, job, local_queue, queue
-from controller.site import STOP_S, TOKEN, Running, Site, told
+from controller.site import TOKEN, Site, stopped, told
 from kuota.api.base import Json
 from kuota.kube.resources import JOBS
 
@@ -65,7 +65,7 @@ def test_a_follower_tells_who_waits_too(tmp_path: Path) -> None:
         status, text = await _read(f"https://127.0.0.1:{port}{SUMMARY}", TOKEN)
         assert (200, 1) == (status, len(json.loads(text)["items"]))
         assert 403 == (await _read(f"https://127.0.0.1:{port}{SUMMARY}"))[0]
-        await _stopped(second)
+        await stopped(second)
 
     told(story, tmp_path)
 
@@ -74,14 +74,14 @@ def test_visibility_can_have_a_process_of_its_own_that_writes_nothing(tmp_path: 
     async def story(site: Site) -> None:
         first = await site.controller("--parts=core,scheduler,jobs")
         await _busy(site)
-        await _stopped(first)
+        await stopped(first)
         before, port = site.door.writes(), free_port()
         alone = await site.controller("--parts=visibility", config=_visible(port))
         await alone.said("visibility answers on port")
         status, text = await _read(f"https://127.0.0.1:{port}{SUMMARY}", TOKEN)
         assert (200, 1) == (status, len(json.loads(text)["items"]))
         assert before == [each for each in site.door.writes() if "reviews" not in each[1]]
-        await _stopped(alone)
+        await stopped(alone)
 
     told(story, tmp_path)
 
@@ -99,11 +99,6 @@ async def _read(url: str, token: str = "") -> tuple[int, str]:
         session.get(url, headers=headers) as response,
     ):
         return response.status, await response.text()
-
-
-async def _stopped(running: Running) -> None:
-    status, took_s = await running.stop()
-    assert (0, True) == (status, took_s < STOP_S), str(running)
 
 
 def _metrics(at: str) -> Json:

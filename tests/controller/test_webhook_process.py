@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import ClientSession, TCPConnector
 
 from control.objects import job, local_queue
-from controller.site import STOP_S, Running, Site, told
+from controller.site import Running, Site, stopped, told
 from kuota.api.base import Json, Key
 from kuota.kube.resources import SECRETS
 from kuota.pki.certificate import self_signed
@@ -32,7 +32,7 @@ def test_webhooks_answer_soon_with_a_certificate_that_is_given(tmp_path: Path) -
         assert _cpu_s(running) < 2.0
         answer = await _asked(port, authority, "/validate-kueue-x-k8s-io-v1beta2-cohort", _cohort())
         assert answer["response"]["allowed"]
-        assert (0, True) == _soon(await running.stop())
+        await stopped(running)
 
     told(story, tmp_path)
 
@@ -45,7 +45,7 @@ def test_webhooks_alone_have_metrics_of_their_process(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{await running.port('metrics')}"
         async with ClientSession(url) as session, session.get("/metrics") as response:
             assert "process_resident_memory_bytes" in await response.text()
-        assert (0, True) == _soon(await running.stop())
+        await stopped(running)
         assert not any("workloads" in path for _, path in site.door.seen)
 
     told(story, tmp_path)
@@ -59,7 +59,7 @@ def test_a_made_certificate_is_kept_in_the_secret_that_kueue_uses(tmp_path: Path
         authority = base64.b64decode(secret["data"]["ca.crt"]).decode()
         answer = await _asked(port, authority, MUTATE_JOB, _unsuspended())
         assert answer["response"]["allowed"]
-        assert (0, True) == _soon(await running.stop())
+        await stopped(running)
         assert base64.b64decode(secret["data"]["tls.key"]).decode()[:60] not in str(running)
 
     told(story, tmp_path)
@@ -114,11 +114,6 @@ def _provide(folder: Path) -> str:
 
 def _webhook(certs: Json, folder: Path) -> Json:
     return certs | {"webhook": {"host": "127.0.0.1", "port": 0, "certDir": str(folder)}}
-
-
-def _soon(stop: tuple[int, float]) -> tuple[int, bool]:
-    status, took_s = stop
-    return status, took_s < STOP_S
 
 
 def _cpu_s(running: Running) -> float:

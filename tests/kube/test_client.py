@@ -11,7 +11,7 @@ from kube.scripted import Answer, Scripted, line, ok, refused
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube import errors
-from kuota.kube.client import Listing, RestClient
+from kuota.kube.client import Client, Listing
 from kuota.kube.errors import ApiError, NotWriting, Unreachable
 from kuota.kube.rate import Rate
 from kuota.kube.requests import HttpResponse, Patch
@@ -29,7 +29,7 @@ class Setting:
     def __init__(self, *answers: Answer, streams: Any = (), **options: Any) -> None:
         self.clock = VirtualClock()
         self.transport = Scripted(answers, streams)
-        self.client = RestClient(self.transport, clock=self.clock, **options)
+        self.client = Client(self.transport, clock=self.clock, **options)
 
     def get(self) -> Json:
         return run(self.clock, self.client.get(PODS, KEY))
@@ -181,7 +181,7 @@ def test_writes_name_their_manager() -> None:
 def test_a_rate_lets_a_burst_pass_and_then_one_at_a_time() -> None:
     clock = VirtualClock()
     transport = Scripted([ok(POD)] * 5)
-    client = RestClient(transport, clock=clock, rate=Rate(clock, qps=2, burst=3))
+    client = Client(transport, clock=clock, rate=Rate(clock, qps=2, burst=3))
 
     async def main() -> list[float]:
         times = []

@@ -11,7 +11,7 @@ from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json
 from kuota.kube import event_quota
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.events import BURST, FLOOD_QPS, INTERVAL_S, MOST_WAITING, QUIET_S, EventRecorder
 
 JOB: Json = {
@@ -26,7 +26,7 @@ class Told:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.server = TinyServer()
-        client = RestClient(self.server, clock=self.clock)
+        client = Client(self.server, clock=self.clock)
         self.recorder = EventRecorder(client, "kueue-admission", "me", clock=self.clock)
 
     def during(self, story: Callable[[], Awaitable[None]]) -> list[Json]:

@@ -11,7 +11,7 @@ import pytest
 from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.holder import holder_named
 
 KEY = Key("kueue-system", "lock")
@@ -43,7 +43,7 @@ def looked(server: TinyServer, later: Callable[[], None] | None = None) -> tuple
 
     async def story() -> tuple[str, float]:
         task = asyncio.create_task(meanwhile())
-        found = await holder_named(RestClient(server, clock=clock), KEY, "kuota", clock)
+        found = await holder_named(Client(server, clock=clock), KEY, "kuota", clock)
         took = clock.monotonic()
         task.cancel()
         return found, took

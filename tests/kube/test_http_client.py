@@ -17,7 +17,7 @@ from aiohttp import web
 from kube.scripted import line
 from kube.web_server import InstantClock, Respond, serving
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.config import Connection, Secret, User
 from kuota.kube.errors import Forbidden, Gone, Unauthorized, Unreachable
 from kuota.kube.http_client import HttpTransport, http_client
@@ -31,7 +31,7 @@ POD: Json = {"kind": "Pod", "metadata": {"namespace": "team", "name": "it"}}
 @asynccontextmanager
 async def client_of(
     respond: Respond, clock: InstantClock | None = None, **user: object
-) -> AsyncGenerator[RestClient, None]:
+) -> AsyncGenerator[Client, None]:
     async with serving(respond) as server:
         connection = Connection(server=server, user=msgspec.convert(user, User))
         client = http_client(connection, clock=clock)

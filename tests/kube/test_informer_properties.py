@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.informer import Informer
 from kuota.kube.resources import PODS
 
@@ -42,7 +42,7 @@ def _act(server: TinyServer, verb: str, name: str | None, number: int) -> None:
 @settings(max_examples=150, deadline=None)
 def test_the_cache_and_the_tale_both_end_at_the_truth(steps: list[tuple[str, str | None]]) -> None:
     clock, server = VirtualClock(), TinyServer()
-    client = RestClient(server, clock=clock)
+    client = Client(server, clock=clock)
     informer: Informer[Json] = Informer(client, PODS, "team", clock=clock)
     tale: dict[str, Json] = {}
     lies: list[str] = []

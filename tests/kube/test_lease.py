@@ -12,7 +12,7 @@ import pytest
 from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.lease import Election, Timing, unique_identity
 from kuota.kube.requests import HttpRequest, HttpResponse
 
@@ -27,7 +27,7 @@ class Candidate:
         self.clock = clock
         self.lost_at: list[float] = []
         self.led_at: list[float] = []
-        client = RestClient(server, clock=clock)
+        client = Client(server, clock=clock)
         self.election = Election(client, KEY, name, clock=clock, on_lost=self._lose)
 
     def _lose(self) -> None:
@@ -215,7 +215,7 @@ class Slow:
 
 def test_a_slow_answer_does_not_make_the_lease_last_longer() -> None:
     clock, server = VirtualClock(), TinyServer()
-    client = RestClient(Slow(server, clock, 3), clock=clock)
+    client = Client(Slow(server, clock, 3), clock=clock)
     election = Election(client, KEY, "one", clock=clock)
 
     async def story() -> None:

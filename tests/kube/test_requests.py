@@ -24,7 +24,7 @@ KEY = Key("team", "it")
     ],
 )
 def test_an_object_has_one_path(path: str, resource: Resource, key: Key, subresource: str) -> None:
-    assert path == requests.reading(resource, key, subresource).path
+    assert path == requests.item_path(resource, key, subresource)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
@@ -76,15 +76,13 @@ def test_a_creation_goes_to_the_namespace_in_the_object() -> None:
 
 def test_a_binding_goes_to_the_pod_it_names() -> None:
     binding = {"metadata": {"namespace": "team", "name": "it"}, "target": {"name": "n1"}}
-    request = requests.creation(PODS, binding, WriteOptions(), "binding")
+    request = requests.creation(PODS, binding, {}, "binding")
     assert "/api/v1/namespaces/team/pods/it/binding" == request.path
 
 
 def test_a_replacement_that_could_undo_others_work_is_refused() -> None:
     with pytest.raises(ValueError, match="resourceVersion"):
-        requests.replacement(
-            JOBS, {"metadata": {"namespace": "team", "name": "it"}}, WriteOptions()
-        )
+        requests.replacement(JOBS, {"metadata": {"namespace": "team", "name": "it"}}, {})
 
 
 @pytest.mark.parametrize(
@@ -105,18 +103,18 @@ def test_each_patch_has_its_content_type(content_type: str, idempotent: bool, ki
 
 def test_an_apply_without_a_manager_is_refused() -> None:
     with pytest.raises(ValueError, match="manager"):
-        requests.patching(JOBS, KEY, {}, Patch.APPLY, WriteOptions())
+        requests.patching(JOBS, KEY, {}, Patch.APPLY, {})
 
 
 def test_a_deletion_carries_its_options_in_the_body() -> None:
     request = requests.deletion(
-        JOBS, KEY, propagation="Foreground", uid="u1", revision="5", grace_s=0, dry_run=True
+        JOBS, KEY, propagation="Foreground", uid="u1", grace_s=0, dry_run=True
     )
     assert {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Foreground",
-        "preconditions": {"uid": "u1", "resourceVersion": "5"},
+        "preconditions": {"uid": "u1"},
         "gracePeriodSeconds": 0,
         "dryRun": ["All"],
     } == msgspec.json.decode(request.body)

@@ -11,7 +11,7 @@ from kube.scripted import Scripted
 from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.informer import Informer
 from kuota.kube.resources import PODS
 
@@ -24,7 +24,7 @@ class Watched:
     def __init__(self, server: TinyServer | Scripted, **options: Any) -> None:
         self.clock = VirtualClock()
         self.server = server
-        client = RestClient(server, clock=self.clock)
+        client = Client(server, clock=self.clock)
         self.informer: Informer[Json] = Informer(client, PODS, "team", clock=self.clock, **options)
         self.told: list[tuple[str, Any, Any]] = []
         self.informer.observe(self._note)

@@ -4,60 +4,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from kuota.api.base import Json, Key
-from kuota.kube.client import Client, RestClient
-from kuota.kube.errors import NotFound, response_error
-from kuota.kube.requests import HttpRequest, HttpResponse
+from kuota.kube.client import Client
+from kuota.kube.errors import NotFound
 from kuota.kube.resources import NAMESPACES, Resource
 from kuota.server.api import ApiServer
-from kuota.server.requests import ADMINS, Request, Response, User
 from kuota.server.store import Store
+from kuota.up.local import local_client
 
 LIMIT_S = 30
-_ADMIN = User("admin", (ADMINS,))
-
-
-class InProcess:
-    """A transport to a server in this process."""
-
-    def __init__(self, server: ApiServer) -> None:
-        self._server = server
-
-    async def send(self, request: HttpRequest) -> HttpResponse:
-        answer = await self._ask(request)
-        body = answer.body
-        if not isinstance(body, bytes):
-            body = b"".join([each async for each in body])
-        return HttpResponse(answer.status, {}, body)
-
-    async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        answer = await self._ask(request)
-        if isinstance(answer.body, bytes):
-            if answer.status >= 300:
-                raise response_error(answer.status, {}, answer.body)
-            yield answer.body
-            return
-        async for chunk in answer.body:
-            yield chunk
-
-    async def close(self) -> None:
-        return None
-
-    async def _ask(self, request: HttpRequest) -> Response:
-        return await self._server.handle(
-            Request(
-                method=request.method,
-                path=request.path,
-                query=request.query,
-                headers=request.headers,
-                body=request.body,
-                user=_ADMIN,
-            )
-        )
 
 
 class Cluster:
@@ -111,12 +70,23 @@ class Cluster:
                     await anext(events)
 
 
+class Told(list[str]):
+    """A recorder that remembers what was said, and nothing else."""
+
+    def __init__(self) -> None:
+        self.heard = asyncio.Event()
+
+    def record(self, regarding: Json, reason: str, note: str, **more: Any) -> None:
+        self.heard.set()
+        self.append(f"{'!' * more.get('warning', False)}{reason}: {note}")
+
+
 @asynccontextmanager
 async def cluster() -> AsyncIterator[Cluster]:
     store = Store.open(":memory:")
     server = ApiServer(store)
     await server.start()
-    client = RestClient(InProcess(server))
+    client = local_client(server)
     await client.create(NAMESPACES, {"metadata": {"name": "team"}})
     try:
         yield Cluster(client)

@@ -13,7 +13,7 @@ from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
 from kuota.runner.mirror import jobs_mirror, pods_mirror
-from runner.embedded import LIMIT_S, Cluster, cluster
+from runner.embedded import LIMIT_S, Cluster, Told, cluster
 
 AT_ONCE = Pace(first_s=0.05)
 
@@ -28,17 +28,6 @@ def job(name: str, **spec: Any) -> Json:
         "metadata": meta,
         "spec": {"template": template, **spec},
     }
-
-
-class Told(list[str]):
-    """A recorder that remembers what was said, and nothing else."""
-
-    def __init__(self) -> None:
-        self.heard = asyncio.Event()
-
-    def record(self, regarding: Json, reason: str, note: str, **more: Any) -> None:
-        self.heard.set()
-        self.append(f"{'!' * more['warning']}{reason}: {note}")
 
 
 @asynccontextmanager

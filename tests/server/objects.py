@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from kuota.api.base import Json, Key
+from kuota.server.store import Durability, Store
 
 PODS = "pods"
 JOBS = "jobs.batch"
@@ -22,3 +23,11 @@ def at(obj: Json, revision: int) -> Json:
 
 def key(name: str, namespace: str = "team") -> Key:
     return Key(namespace, name)
+
+
+def filled(path: str, names: str = "abc") -> Store:
+    """A store in a file, with pods of these names."""
+    store = Store.open(path, Durability.NORMAL)
+    for name in names:
+        store.create(PODS, thing(name))
+    return store

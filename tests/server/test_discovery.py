@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pytest
 
 from kuota.api.base import Json
 from kuota.server.discovery import AGGREGATED
@@ -18,13 +16,6 @@ ACCEPT = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
-
-
-@pytest.fixture
-def api() -> Iterator[Local]:
-    local = Local()
-    yield local
-    local.close()
 
 
 def aggregated(api: Local, path: str) -> Json:

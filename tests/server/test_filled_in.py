@@ -3,19 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from kuota.api.base import Json
 from server.served import APPLY, MERGE, Local, namespace
-
-
-@pytest.fixture
-def api() -> Iterator[Local]:
-    local = Local()
-    yield local
-    local.close()
 
 
 def test_applying_no_field_is_tracked_from_the_second_time_on(api: Local) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from kuota.server.kinds import Kind
 from kuota.server.native_faults import native_faults, native_kind
 from server.full_objects import FULL
 from server.served import JOBS, Local, job
-
-
-@pytest.fixture
-def api() -> Iterator[Local]:
-    local = Local()
-    yield local
-    local.close()
 
 
 def path_of(kind: Kind) -> str:

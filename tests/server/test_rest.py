@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,13 +25,6 @@ from server.served import (
 )
 
 JSON_PATCH = "application/json-patch+json"
-
-
-@pytest.fixture
-def api() -> Iterator[Local]:
-    local = Local()
-    yield local
-    local.close()
 
 
 def test_a_created_object_has_identity_and_time(api: Local) -> None:

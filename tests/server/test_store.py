@@ -3,20 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kuota.api.base import Key
 from kuota.server.store import AlreadyExists, Conflict, Gone, NotFound, Store, StoreError
 from server.objects import JOBS, PODS, at, key, thing
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    store = Store.open(":memory:")
-    yield store
-    store.close()
 
 
 def test_what_was_created_is_read_back_with_its_revision(store: Store) -> None:

@@ -13,24 +13,12 @@ import pytest
 from kuota.server.store import Durability, Gone, InUse, Store, StoreError, TooNew
 from kuota.server.store_copies import back_up, restore
 from kuota.server.store_schema import STEPS, connected
-from server.objects import PODS, key, thing
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "kuota.db")
+from server.objects import PODS, filled, key, thing
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> str:
     return str(tmp_path / "copy")
-
-
-def filled(path: str, names: str = "abc") -> Store:
-    store = Store.open(path, Durability.NORMAL)
-    for name in names:
-        store.create(PODS, thing(name))
-    return store
 
 
 def names(path: str) -> str:

@@ -22,19 +22,7 @@ from kuota.server.store import (
     copy_store,
 )
 from kuota.server.store_schema import RESTORE_GAP, STEPS, connected
-from server.objects import JOBS, PODS, at, key, thing
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "kuota.db")
-
-
-def filled(path: str, names: str = "abc") -> Store:
-    store = Store.open(path, Durability.NORMAL)
-    for name in names:
-        store.create(PODS, thing(name))
-    return store
+from server.objects import JOBS, PODS, at, filled, key, thing
 
 
 def test_objects_log_and_revision_outlive_the_process(path: str) -> None:

@@ -4,20 +4,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
 from kuota.server.changes import QUEUE, STRIDE, Change, Watch
 from kuota.server.store import Gone, Store
 from server.objects import JOBS, PODS, key, thing
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    store = Store.open(":memory:")
-    yield store
-    store.close()
 
 
 def seen(changes: list[Change]) -> list[tuple[str, str, int]]:

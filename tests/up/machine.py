@@ -108,6 +108,18 @@ def _run_as() -> list[str]:
 
 
 @contextmanager
+def running(*options: str) -> Iterator[Machine]:
+    """An installation that is up until it is left."""
+    with open_folder() as folder:
+        machine = Machine(folder / "state")
+        machine.up(*options)
+        try:
+            yield machine
+        finally:
+            machine.down()
+
+
+@contextmanager
 def open_folder() -> Iterator[Path]:
     """A folder that other users may pass through, as whom pods may run; it goes afterwards.
 

@@ -3,28 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from kuota.cli.main import main
-from up.machine import Machine, open_folder
-from up.test_up import QUEUES, job
+from up.lab import job, queues
+from up.machine import Machine
 
 WAIT = "while :; do sleep 0.05; done"
-
-
-@pytest.fixture
-def machine() -> Iterator[Machine]:
-    with open_folder() as folder:
-        found = Machine(folder / "state")
-        found.up("--gpus", "2")
-        try:
-            yield found
-        finally:
-            found.down()
 
 
 def kuota(machine: Machine, *arguments: str, code: int = 0) -> str:
@@ -36,7 +23,7 @@ def kuota(machine: Machine, *arguments: str, code: int = 0) -> str:
 def test_a_system_goes_on_from_a_backup_made_while_it_ran(machine: Machine) -> None:
     copy, gate = machine.state.parent / "copy", machine.state.parent / "gate"
     script = f"while [ ! -e {gate} ]; do sleep 0.05; done; echo done"
-    machine.apply(QUEUES, job("kept", script))
+    machine.apply(queues(), job("kept", script))
     machine.started("kept")
     assert "KiB" in kuota(machine, "backup", str(copy))
     machine.apply(job("later", f"echo $$ > {gate}.pid; {WAIT}"))

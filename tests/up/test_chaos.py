@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -14,44 +13,18 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kuota.runner.processes import shim_state
-from up.machine import Machine, open_folder
+from up.lab import job, queues
+from up.machine import Machine, running
 
 JOBS = int(os.environ.get("KUOTA_CHAOS", "40"))
 SEED = int(os.environ.get("KUOTA_CHAOS_SEED", "1"))
 PATIENT = "KUOTA_CHAOS" in os.environ
 GPUS, QUOTA = 4, 3
 PATIENCE_S = 60 + 3 * JOBS
-
-QUEUES = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: lab}
-spec:
-  namespaceSelector: {}
-  preemption: {withinClusterQueue: LowerPriority}
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors: [{name: default, resources: [{name: nvidia.com/gpu, nominalQuota: 3}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: main, namespace: default}
-spec: {clusterQueue: lab}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: WorkloadPriorityClass
-metadata: {name: high}
-value: 100
-"""
 
 # A process holds a lock of its Job's and one of each of its GPUs', and so do all its children.
 SCRIPT = """
@@ -75,37 +48,16 @@ class Chaos:
 
     def submit(self) -> None:
         jobs = [self._job(f"j{number:03d}", number % 8 == 7) for number in range(JOBS)]
-        self.machine.kubectl(
-            "create",
-            "-f",
-            "-",
-            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": jobs}),
-        )
+        self.machine.kubectl("create", "-f", "-", stdin="---\n".join(jobs))
 
-    def _job(self, name: str, urgent: bool) -> dict[str, Any]:
+    def _job(self, name: str, urgent: bool) -> str:
         gpus = self._chance.choice([1, 1, 2])
         script = SCRIPT.format(
             name=name, folder=self.folder, gpus=gpus, length_s=self._chance.choice([0.1, 0.3])
         )
-        labels = {"kueue.x-k8s.io/queue-name": "main"}
-        if urgent:
-            labels["kueue.x-k8s.io/priority-class"] = "high"
-        amounts = {"nvidia.com/gpu": gpus}
-        container = {
-            "name": "main",
-            "image": "none",
-            "command": ["sh", "-c", script],
-            "resources": {"requests": amounts, "limits": amounts},
-        }
         # After a failure that it must count, the Job controller pauses: for patient runs only.
         again = self._chance.choice(["OnFailure", "Never" if PATIENT else "OnFailure"])
-        pods = {"restartPolicy": again, "containers": [container]}
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"backoffLimit": 1000, "template": {"spec": pods}},
-        }
+        return job(name, script, gpus, restart=again, retries=1000, urgent=urgent)
 
     def strike(self) -> None:
         """After a while kill the control plane, some shims, or both, and start it again."""
@@ -173,20 +125,15 @@ class Chaos:
 
 @pytest.fixture
 def chaos() -> Iterator[Chaos]:
-    with open_folder() as folder:
-        machine = Machine(folder / "state")
-        marks = folder / "marks"
+    with running("--gpus", str(GPUS)) as machine:
+        marks = machine.state.parent / "marks"
         marks.mkdir()
         marks.chmod(0o777)
-        machine.up("--gpus", str(GPUS))
-        try:
-            yield Chaos(machine, marks)
-        finally:
-            machine.down()
+        yield Chaos(machine, marks)
 
 
 def test_whatever_dies_every_job_ends_once_at_a_time_and_quota_adds_up(chaos: Chaos) -> None:
-    chaos.machine.apply(QUEUES)
+    chaos.machine.apply(queues(QUOTA))
     chaos.submit()
     while chaos.unfinished():
         if sum(chaos.deaths.values()) < JOBS // 5:

@@ -7,15 +7,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from up.machine import open_folder
+from up.machine import KUOTA, open_folder
 
-KUOTA = str(Path(sys.executable).with_name("kuota"))
 ROOT = Path(__file__).parents[2]
 
 

@@ -4,23 +4,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from contextlib import ExitStack
 
-import pytest
-
-from up.machine import KUOTA, Machine, open_folder
-
-
-@pytest.fixture
-def machine() -> Iterator[Machine]:
-    with open_folder() as folder:
-        found = Machine(folder / "state")
-        found.up()
-        try:
-            yield found
-        finally:
-            found.down()
+from up.machine import KUOTA, Machine
 
 
 def test_a_log_goes_on_where_it_broke_and_the_exit_status_is_the_commands(machine: Machine) -> None:
@@ -51,7 +37,7 @@ def test_a_log_goes_on_where_it_broke_and_the_exit_status_is_the_commands(machin
         assert "1\n" == run.stdout.readline() == tail.stdout.readline()
         machine.kill()
         line.with_name("line2").touch()
-        machine.up()
+        machine.up("--gpus", "2")
         line.with_name("line3").touch()
         assert ["2\n", "3\n"] == run.stdout.readlines() == tail.stdout.readlines()
         assert (3, 0) == (run.wait(30), tail.wait(30))

@@ -3,78 +3,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from textwrap import dedent
-
-import pytest
-
-from up.machine import Machine, open_folder
-
-QUEUES = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
-spec: {}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: lab}
-spec:
-  namespaceSelector: {}
-  preemption: {withinClusterQueue: LowerPriority}
-  resourceGroups:
-  - coveredResources: ["nvidia.com/gpu"]
-    flavors: [{name: default, resources: [{name: nvidia.com/gpu, nominalQuota: 2}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: main, namespace: default}
-spec: {clusterQueue: lab}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: WorkloadPriorityClass
-metadata: {name: high}
-value: 100
-"""
-
-
-def job(name: str, script: str, gpus: int = 1, **labels: str) -> str:
-    marks = {"kueue.x-k8s.io/queue-name": "main", **labels}
-    return dedent(f"""
-        apiVersion: batch/v1
-        kind: Job
-        metadata: {{name: {name}, namespace: default, labels: {json.dumps(marks)}}}
-        spec:
-          template:
-            spec:
-              restartPolicy: Never
-              terminationGracePeriodSeconds: 20
-              containers:
-              - name: main
-                image: none
-                command: ["sh", "-c", {json.dumps(script)}]
-                resources:
-                  requests: {{nvidia.com/gpu: {gpus}}}
-                  limits: {{nvidia.com/gpu: {gpus}}}
-        """)
-
-
-@pytest.fixture
-def machine() -> Iterator[Machine]:
-    with open_folder() as folder:
-        found = Machine(folder / "state")
-        found.up("--gpus", "2")
-        try:
-            yield found
-        finally:
-            found.down()
+from up.lab import job, queues
+from up.machine import Machine
 
 
 def test_jobs_wait_for_quota_and_run_as_processes_that_see_only_their_gpus(
     machine: Machine,
 ) -> None:
-    machine.apply(QUEUES)
+    machine.apply(queues())
     machine.apply(*(job(f"j{n}", "echo $CUDA_VISIBLE_DEVICES", gpus=2) for n in (1, 2)))
     for name in ("j1", "j2"):
         machine.wait(f"job/{name}", "condition=complete")
@@ -94,9 +30,9 @@ def test_a_preempted_job_saves_on_term_and_goes_on_where_it_was(machine: Machine
         f"trap 'echo saving; touch {saved}/state; exit 1' TERM; "
         f"touch {saved}/begun; while :; do sleep 0.05; done"
     )
-    machine.apply(QUEUES, job("low", script, gpus=2))
+    machine.apply(queues(), job("low", script, gpus=2))
     machine.started("low")
-    machine.apply(job("urgent", "echo now", 2, **{"kueue.x-k8s.io/priority-class": "high"}))
+    machine.apply(job("urgent", "echo now", 2, urgent=True))
     machine.wait("job/urgent", "condition=complete")
     machine.wait("job/low", "condition=complete")
     assert "resumed\n" == machine.kubectl("logs", "job/low")
@@ -110,7 +46,7 @@ def test_a_killed_control_plane_takes_up_what_still_runs(machine: Machine) -> No
     runs.touch()
     runs.chmod(0o666)
     script = f"echo run >> {runs}; while [ ! -e {gate} ]; do sleep 0.05; done; echo done"
-    machine.apply(QUEUES, job("long", script))
+    machine.apply(queues(), job("long", script))
     machine.started("long")
     machine.kill()
     machine.up("--gpus", "2")
@@ -121,7 +57,7 @@ def test_a_killed_control_plane_takes_up_what_still_runs(machine: Machine) -> No
 
 
 def test_describe_tells_what_became_of_a_job(machine: Machine) -> None:
-    machine.apply(QUEUES, job("brief", "true"))
+    machine.apply(queues(), job("brief", "true"))
     with machine.following(
         "get", "events", "--watch", "--field-selector", "reason=Completed"
     ) as news:

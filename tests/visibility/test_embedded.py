@@ -17,43 +17,13 @@ from kuota.server.requests import ADMINS, ANONYMOUS, Request, User
 from kuota.server.store import Store
 from kuota.up.visibility import VisibilityExtension
 from kuota.visibility.api import PREFIX, VisibilityApi
-from up.machine import Machine, open_folder
+from up import lab
+from up.machine import Machine, running
 
 ADMIN = User("root", (ADMINS,))
 MEMBER = User("ann", ("red", "system:authenticated"))
 SHARED = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
 OWN = f"{PREFIX}/v1beta2/namespaces/default/localqueues/q/pendingworkloads"
-
-MANIFEST = """
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ResourceFlavor
-metadata: {name: default}
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: ClusterQueue
-metadata: {name: lab}
-spec:
-  namespaceSelector: {}
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 0}]}]
----
-apiVersion: kueue.x-k8s.io/v1beta2
-kind: LocalQueue
-metadata: {name: main, namespace: default}
-spec: {clusterQueue: lab}
-"""
-JOB = """
-apiVersion: batch/v1
-kind: Job
-metadata: {name: NAME, namespace: default, labels: {kueue.x-k8s.io/queue-name: main}}
-spec:
-  suspend: true
-  template:
-    spec:
-      restartPolicy: Never
-      containers: [{name: c, image: none, resources: {requests: {cpu: 1}}}]
-"""
 
 
 class Shelf:
@@ -95,26 +65,16 @@ def test_a_team_sees_its_own_line_and_only_admins_see_everyones() -> None:
 
 
 def test_kubectl_reads_the_line() -> None:
-    with open_folder() as folder:
-        machine = Machine(folder / "state")
-        machine.up()
-        try:
-            machine.apply(MANIFEST, *(JOB.replace("NAME", name) for name in ("a", "b")))
-            for name in ("a", "b"):
-                label = f"--selector=kueue.x-k8s.io/job-uid={_uid(machine, name)}"
-                machine.kubectl(
-                    "wait",
-                    "workload",
-                    label,
-                    "--for=condition=QuotaReserved=false",
-                    "--timeout=20s",
-                )
-            found = json.loads(machine.kubectl("get", "--raw", SHARED.replace("/q/", "/lab/")))
-            owners = [each["metadata"]["ownerReferences"][0]["name"] for each in found["items"]]
-            assert ["a", "b"] == sorted(owners)
-            assert [0, 1] == [each["positionInLocalQueue"] for each in found["items"]]
-        finally:
-            machine.down()
+    with running() as machine:
+        machine.apply(lab.queues(gpus=0), lab.job("a", "true"), lab.job("b", "true"))
+        for name in ("a", "b"):
+            label = f"--selector=kueue.x-k8s.io/job-uid={_uid(machine, name)}"
+            condition = "--for=condition=QuotaReserved=false"
+            machine.kubectl("wait", "workload", label, condition, "--timeout=20s")
+        found = json.loads(machine.kubectl("get", "--raw", SHARED.replace("/q/", "/lab/")))
+        owners = [each["metadata"]["ownerReferences"][0]["name"] for each in found["items"]]
+        assert ["a", "b"] == sorted(owners)
+        assert [0, 1] == [each["positionInLocalQueue"] for each in found["items"]]
 
 
 def _uid(machine: Machine, job: str) -> str:

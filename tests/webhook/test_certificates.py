@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from control.fake_api import FakeApi
 from kube.virtual_time import VirtualClock, run, settled
@@ -22,7 +23,6 @@ from kuota.webhook.certificates import RENEWED_BEFORE, Managed, Settings
 from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING, trusting
 from kuota.webhook.manifests import configurations
 
-T = TypeVar("T")
 SECRET = Key("kueue-system", "kueue-webhook-server-cert")
 HOST = "kueue-webhook-service.kueue-system.svc"
 DAY = timedelta(days=1)
@@ -31,13 +31,16 @@ DAY = timedelta(days=1)
 class Api(FakeApi):
     """With replacement, and what is looked at here."""
 
-    async def replace(self, resource: Resource, obj: Json, **options: Any) -> Json:
+    async def replace(self, resource: Resource, obj: Json) -> Json:
         await asyncio.sleep(0)
         self._may_fail("replace", resource)
         before = self._existing(resource, key_of(obj))
         if obj["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", "it has changed")
         return self._changed(resource, key_of(obj), obj)
+
+    def managed(self) -> Managed:
+        return Managed(self, serving_context(), clock=self.clock)
 
     async def install(self) -> None:
         mutating, validating = configurations()
@@ -63,18 +66,27 @@ class Api(FakeApi):
         return {*found, *(each["clientConfig"].get("caBundle") for each in webhooks)}
 
 
-def played(story: Coroutine[Any, Any, T], clock: VirtualClock) -> T:
-    return run(clock, story)
+def played(story: Callable[[Api], Coroutine[Any, Any, None]]) -> None:
+    """Tell a story of an API server that knows our webhooks and kinds."""
+    clock = VirtualClock(datetime.now(UTC).replace(microsecond=0))
+
+    async def whole() -> None:
+        api = Api(clock)
+        await api.install()
+        await story(api)
+
+    run(clock, whole())
 
 
-def now() -> VirtualClock:
-    return VirtualClock(datetime.now(UTC).replace(microsecond=0))
-
-
-async def stopped(*tasks: asyncio.Task[None]) -> None:
-    for each in tasks:
-        each.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+@asynccontextmanager
+async def running(managed: Managed) -> AsyncIterator[None]:
+    task = asyncio.create_task(managed.run())
+    try:
+        await managed.ready.wait()
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def coded(given: Chain) -> str:
@@ -82,85 +94,68 @@ def coded(given: Chain) -> str:
 
 
 def test_the_first_replica_makes_a_certificate_and_tells_everybody() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
-        managed = Managed(api, serving_context(), clock=clock)
+    async def story(api: Api) -> None:
+        managed = api.managed()
         await managed.refresh()
         assert managed.ready.is_set()
         kept = api.stored()
-        assert clock.now() + timedelta(days=365) == trusted_until(kept.pair, kept.authority, HOST)
+        in_a_year = api.clock.now() + timedelta(days=365)
+        assert in_a_year == trusted_until(kept.pair, kept.authority, HOST)
         assert {coded(kept)} == api.bundles()
         assert managed.authority == kept.authority
         # The key of the authority is nowhere.
         secret = api.find(SECRETS, SECRET.name, SECRET.namespace) or {}
         assert {"ca.crt", "tls.crt", "tls.key"} == set(secret["data"])
 
-    played(story(), clock)
+    played(story)
 
 
 def test_a_second_look_writes_nothing() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
-        managed = Managed(api, serving_context(), clock=clock)
+    async def story(api: Api) -> None:
+        managed = api.managed()
         await managed.refresh()
         writes = api.writes
         await managed.refresh()
-        await Managed(api, serving_context(), clock=clock).refresh()
+        await api.managed().refresh()
         assert writes == api.writes
 
-    played(story(), clock)
+    played(story)
 
 
 def test_replicas_that_start_together_end_with_one_certificate() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
-        replicas = [Managed(api, serving_context(), clock=clock) for _ in range(3)]
+    async def story(api: Api) -> None:
+        replicas = [api.managed() for _ in range(3)]
         await asyncio.gather(*(each.refresh() for each in replicas))
         kept = api.stored()
         assert {kept.authority} == {each.authority for each in replicas}
         assert {coded(kept)} == api.bundles()
         assert 1 == api.versions(SECRETS, SECRET.name)
 
-    played(story(), clock)
+    played(story)
 
 
 def test_an_empty_secret_as_kueue_ships_it_is_filled() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
+    async def story(api: Api) -> None:
         metadata = {"name": SECRET.name, "namespace": SECRET.namespace, "labels": {"a": "b"}}
         await api.create(SECRETS, {"metadata": metadata})
-        replicas = [Managed(api, serving_context(), clock=clock) for _ in range(2)]
+        replicas = [api.managed() for _ in range(2)]
         await asyncio.gather(*(each.refresh() for each in replicas))
         assert {api.stored().authority} == {each.authority for each in replicas}
         secret = api.find(SECRETS, SECRET.name, SECRET.namespace) or {}
         assert {"a": "b"} == secret["metadata"]["labels"]
 
-    played(story(), clock)
+    played(story)
 
 
 def test_a_good_certificate_of_somebody_else_is_used() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        other = chain("kueue-ca", [HOST], clock.now())
+    async def story(api: Api) -> None:
+        other = chain("kueue-ca", [HOST], api.clock.now())
         await api.create(SECRETS, secret_of(other, **{"ca.key": b"k"}))
-        managed = Managed(api, serving_context(), clock=clock)
+        managed = api.managed()
         await managed.refresh()
         assert other == api.stored()
 
-    played(story(), clock)
+    played(story)
 
 
 def secret_of(given: Chain, **more: bytes) -> Json:
@@ -174,34 +169,27 @@ def secret_of(given: Chain, **more: bytes) -> Json:
 
 
 def test_a_certificate_for_another_name_or_of_junk_is_replaced() -> None:
-    clock = now()
-    sound = chain("ca", [HOST], clock.now())
-    bad = (
-        chain("ca", ["other.svc"], clock.now()),
-        Chain(authority=b"junk", pair=sound.pair),
-        Chain(authority=sound.authority, pair=Pair(b"junk", b"junk")),
-    )
+    async def story(api: Api) -> None:
+        sound = chain("ca", [HOST], api.clock.now())
+        for bad in (
+            chain("ca", ["other.svc"], api.clock.now()),
+            Chain(authority=b"junk", pair=sound.pair),
+            Chain(authority=sound.authority, pair=Pair(b"junk", b"junk")),
+        ):
+            await api.create(SECRETS, secret_of(bad))
+            await api.managed().refresh()
+            kept = api.stored()
+            assert trusted_until(kept.pair, kept.authority, HOST) is not None
+            await api.delete(SECRETS, SECRET)
 
-    async def story(given: Chain) -> None:
-        api = Api(clock)
-        await api.create(SECRETS, secret_of(given))
-        await Managed(api, serving_context(), clock=clock).refresh()
-        kept = api.stored()
-        assert trusted_until(kept.pair, kept.authority, HOST) is not None
-
-    for each in bad:
-        played(story(each), clock)
+    played(story)
 
 
 def test_a_certificate_is_renewed_in_time_and_the_old_one_stays_trusted() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
-        old = chain("ca", [HOST], clock.now(), RENEWED_BEFORE - DAY)
+    async def story(api: Api) -> None:
+        old = chain("ca", [HOST], api.clock.now(), RENEWED_BEFORE - DAY)
         await api.create(SECRETS, secret_of(old, **{"ca.key": b"k", "other": b"o"}))
-        managed = Managed(api, serving_context(), clock=clock)
+        managed = api.managed()
         await managed.refresh()
         kept = api.stored()
         assert kept.pair != old.pair
@@ -211,54 +199,41 @@ def test_a_certificate_is_renewed_in_time_and_the_old_one_stays_trusted() -> Non
         secret = api.find(SECRETS, SECRET.name, SECRET.namespace) or {}
         assert {"ca.crt", "tls.crt", "tls.key", "other"} == set(secret["data"])
 
-    played(story(), clock)
+    played(story)
 
 
 def test_a_running_replica_shows_what_another_one_renewed_once_that_is_trusted() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
+    async def story(api: Api) -> None:
         context = serving_context()
-        managed = Managed(api, context, clock=clock)
-        task = asyncio.create_task(managed.run())
-        await managed.ready.wait()
-        await settled()
-        first = api.stored()
-        assert shown(context, first)
-        second = chain("kueue-ca", [HOST], clock.now())
-        both = Chain(authority=second.authority + first.authority, pair=second.pair)
-        secret = await api.get(SECRETS, SECRET)
-        await api.replace(SECRETS, secret | {"data": secret_of(both)["data"]})
-        await clock.sleep(60)
-        assert {coded(both)} == api.bundles()
-        assert shown(context, second)
-        await stopped(task)
+        managed = Managed(api, context, clock=api.clock)
+        async with running(managed):
+            await settled()
+            first = api.stored()
+            assert shown(context, first)
+            second = chain("kueue-ca", [HOST], api.clock.now())
+            both = Chain(authority=second.authority + first.authority, pair=second.pair)
+            secret = await api.get(SECRETS, SECRET)
+            await api.replace(SECRETS, secret | {"data": secret_of(both)["data"]})
+            await api.clock.sleep(60)
+            assert {coded(both)} == api.bundles()
+            assert shown(context, second)
 
-    played(story(), clock)
+    played(story)
 
 
 def test_a_secret_that_is_deleted_is_made_again_and_nobody_is_cut_off() -> None:
-    clock = now()
+    async def story(api: Api) -> None:
+        async with running(api.managed()):
+            await api.clock.sleep(60)
+            first = api.stored()
+            await api.delete(SECRETS, SECRET)
+            await api.clock.sleep(60)
+            second = api.stored()
+            assert first.pair != second.pair
+            assert {coded(second)} == api.bundles()
+            assert trusted_until(first.pair, second.authority, HOST) is not None
 
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
-        managed = Managed(api, serving_context(), clock=clock)
-        task = asyncio.create_task(managed.run())
-        await managed.ready.wait()
-        await clock.sleep(60)
-        first = api.stored()
-        await api.delete(SECRETS, SECRET)
-        await clock.sleep(60)
-        second = api.stored()
-        assert first.pair != second.pair
-        assert {coded(second)} == api.bundles()
-        assert trusted_until(first.pair, second.authority, HOST) is not None
-        await stopped(task)
-
-    played(story(), clock)
+    played(story)
 
 
 def shown(context: ssl.SSLContext, given: Chain) -> bool:
@@ -279,41 +254,27 @@ def shown(context: ssl.SSLContext, given: Chain) -> bool:
 
 
 def test_trust_that_somebody_takes_away_is_given_back() -> None:
-    clock = now()
+    async def story(api: Api) -> None:
+        async with running(api.managed()):
+            await api.clock.sleep(60)
+            wanted = {coded(api.stored())}
+            assert wanted == api.bundles()
+            mutating = await api.get(MUTATING, Key("", "kueue-mutating-webhook-configuration"))
+            await api.replace(MUTATING, mutating | {"webhooks": configurations()[0]["webhooks"]})
+            assert wanted != api.bundles()
+            await api.clock.sleep(60)
+            assert wanted == api.bundles()
 
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
-        managed = Managed(api, serving_context(), clock=clock)
-        task = asyncio.create_task(managed.run())
-        await managed.ready.wait()
-        await clock.sleep(60)
-        wanted = {coded(api.stored())}
-        assert wanted == api.bundles()
-        mutating = await api.get(MUTATING, Key("", "kueue-mutating-webhook-configuration"))
-        await api.replace(MUTATING, mutating | {"webhooks": configurations()[0]["webhooks"]})
-        assert wanted != api.bundles()
-        await clock.sleep(60)
-        assert wanted == api.bundles()
-        await stopped(task)
-
-    played(story(), clock)
+    played(story)
 
 
 def test_what_cannot_be_written_is_tried_again() -> None:
-    clock = now()
-
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
+    async def story(api: Api) -> None:
         api.refuse["create", "Secret"] = [Forbidden(403, "Forbidden", "no")] * 3
-        managed = Managed(api, serving_context(), clock=clock)
-        task = asyncio.create_task(managed.run())
-        await managed.ready.wait()
-        assert {coded(api.stored())} != {None}
-        await stopped(task)
+        async with running(api.managed()):
+            assert {coded(api.stored())} != {None}
 
-    played(story(), clock)
+    played(story)
 
 
 def test_names_in_a_certificate_are_those_of_the_service() -> None:
@@ -331,19 +292,16 @@ def test_only_what_names_a_webhook_is_told_whom_to_trust() -> None:
 
 
 def test_an_aggregated_api_has_a_certificate_of_its_own_in_the_same_secret() -> None:
-    clock = now()
     name = "v1beta2.visibility.kueue.x-k8s.io"
     spec = {"group": "visibility.kueue.x-k8s.io", "version": "v1beta2"}
     service = {"kind": API_SERVICES.kind, "metadata": {"name": name}, "spec": spec}
 
-    async def story() -> None:
-        api = Api(clock)
-        await api.install()
+    async def story(api: Api) -> None:
         await api.create(API_SERVICES, service)
         context = serving_context()
-        hooks = Managed(api, serving_context(), clock=clock)
+        hooks = api.managed()
         wanted = Settings(service="lines", api_services=(name,), entry="visibility-")
-        lines = Managed(api, context, wanted, clock)
+        lines = Managed(api, context, wanted, api.clock)
         await hooks.refresh()
         before = api.stored()
         await lines.refresh()
@@ -354,7 +312,7 @@ def test_an_aggregated_api_has_a_certificate_of_its_own_in_the_same_secret() -> 
         kept = Pair(*(base64.b64decode(data[f"visibility-tls.{each}"]) for each in ("crt", "key")))
         assert trusted_until(kept, base64.b64decode(coded), "lines.kueue-system.svc") is not None
 
-    played(story(), clock)
+    played(story)
 
 
 def test_an_api_service_that_trusts_anybody_is_left_alone() -> None:

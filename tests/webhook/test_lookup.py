@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from control.fake_api import FakeApi
 from control.objects import job, local_queue, namespace
@@ -21,9 +20,9 @@ class Counting(FakeApi):
 
     asked = 0
 
-    async def get(self, resource: Resource, key: Key, **options: Any) -> Json:
+    async def get(self, resource: Resource, key: Key) -> Json:
         self.asked += 1
-        return await super().get(resource, key, **options)
+        return await super().get(resource, key)
 
 
 def test_before_the_caches_are_full_the_server_is_asked() -> None:

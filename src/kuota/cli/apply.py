@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .connect import FAILED, Choice, conduct, server_options
+from .filenames import filename_option
 
 if TYPE_CHECKING:
     from .manifests import Manifest
@@ -21,16 +22,7 @@ UNREADABLE = 2
 
 
 @click.command("apply")
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    required=True,
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
-)
+@filename_option(required=True)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "name"]), default="text")
 @click.option("--dry-run", is_flag=True, help="Let the server check everything, and store nothing.")
 @click.option(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .filenames import PATH, filename_option
+
 if TYPE_CHECKING:
     from .findings import Verdict
 
@@ -20,16 +22,8 @@ UNREADABLE = 2
 
 
 @click.command("check")
-@click.argument("files", nargs=-1, type=click.Path(allow_dash=True))
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
-)
+@click.argument("files", nargs=-1, type=PATH)
+@filename_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
 def command(

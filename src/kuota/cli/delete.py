@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .connect import Choice, conduct, server_options
+from .filenames import filename_option
 
 if TYPE_CHECKING:
     from .session import Session
@@ -15,15 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("delete")
 @click.argument("what", nargs=-1, metavar="[KIND NAME... | KIND/NAME...]")
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Delete the objects that these manifests describe.",
-)
+@filename_option("Delete the objects that these manifests describe.")
 @click.option("-l", "--selector", default="", metavar="LABELS", help="All with these labels.")
 @click.option("--all", "everything", is_flag=True, help="All of the kind in the namespace.")
 @click.option(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from .filenames import PATH, filename_option
+
 if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration
     from kuota.api.gates import Gates
@@ -23,20 +25,11 @@ if TYPE_CHECKING:
 
 FAULTY = 1
 UNREADABLE = 2
-_FILE = click.Path(allow_dash=True)
 
 
 @click.command("plan")
-@click.argument("files", nargs=-1, type=_FILE)
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    type=_FILE,
-    metavar="FILE",
-    help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
-)
+@click.argument("files", nargs=-1, type=PATH)
+@filename_option()
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False),

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.config import Connection
 from kuota.kube.errors import Unreachable
@@ -27,7 +27,7 @@ class Session:
     """A client, the namespace meant, and the bare requests that tables need."""
 
     def __init__(self, transport: HttpTransport, namespace: str, version: str) -> None:
-        self.client = RestClient(transport, manager=MANAGER)
+        self.client = Client(transport, manager=MANAGER)
         self.namespace = namespace
         self.here = ""
         """What leads another command to the same namespace, where the user had to name it."""

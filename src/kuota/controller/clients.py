@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kuota import __version__
 from kuota.api.config.shapes import ClientConnection
-from kuota.kube.client import RestClient
+from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.config import Connection
 from kuota.kube.http_client import HttpTransport
@@ -37,9 +37,9 @@ class Clients:
         line = HttpTransport(connection, clock, agent=f"kuota/{__version__}")
         self._transport = runtime.transport(line, connection.server)
         rate = allowed(limits, clock)
-        self.electing = RestClient(self._transport, clock=clock)
-        self.every_replica = RestClient(self._transport, clock=clock, rate=rate)
-        self.leading = RestClient(self._transport, clock=clock, rate=rate, may_write=may_write)
+        self.electing = Client(self._transport, clock=clock)
+        self.every_replica = Client(self._transport, clock=clock, rate=rate)
+        self.leading = Client(self._transport, clock=clock, rate=rate, may_write=may_write)
 
     async def close(self) -> None:
         await self._transport.close()

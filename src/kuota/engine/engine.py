@@ -273,7 +273,7 @@ class Engine:
         self.last[pending.key] = decision
         match decision:
             case Admit():
-                self._admitted(decision, now)
+                self._admitted(decision)
             case Preempt():
                 self._evicting |= {v.workload.key for v in decision.victims if not v.leaving}
                 self._put_back(pending, Requeue.PENDING_PREEMPTION, now)
@@ -287,7 +287,7 @@ class Engine:
             case _:
                 assert_never(decision)
 
-    def _admitted(self, decision: Admit, now: Instant) -> None:
+    def _admitted(self, decision: Admit) -> None:
         workload = decision.workload
         self.queues.drop_workload(workload.key)
         if decision.second_pass:

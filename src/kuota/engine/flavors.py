@@ -51,7 +51,7 @@ def assign(
     holds. A workload that has a reservation keeps its flavors without a search.
     """
     if workload.reservation is not None:
-        found = _kept(workload, workload.reservation.pod_sets)
+        found = _kept(workload.reservation.pod_sets)
     else:
         fungible = snapshot.policy.on(_FUNGIBLE)
         scan = Scan(
@@ -298,7 +298,7 @@ def _held(workload: Workload, replaced: Running | None) -> list[Assigned | None]
     return [by_name.get(each.name) for each in workload.pod_sets]
 
 
-def _kept(workload: Workload, assigned: Sequence[Assigned]) -> Assignment:
+def _kept(assigned: Sequence[Assigned]) -> Assignment:
     """The flavors a workload already has, as they were recorded."""
     usage: dict[FlavorResource, int] = {}
     for each in assigned:

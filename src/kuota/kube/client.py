@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs of a Kubernetes API, for whoever reads or writes objects.
 
-`Client` is the contract. `RestClient` keeps it over any `Transport`, so that the embedded server
-in this process and a real one behind HTTP are used alike: the transport moves bytes, everything
-else (paths, paging, patch types, retries, typed errors, decoding of watches) is shared.
+They go over any `Transport`, so that the embedded server in this process and a real one behind
+HTTP are used alike: the transport moves bytes, everything else (paths, paging, patch types,
+retries, typed errors, decoding of watches) is shared.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, Protocol
+from typing import Any, Unpack
 
 import msgspec
 
@@ -20,7 +20,15 @@ from . import requests
 from .clock import Clock, SystemClock
 from .errors import Gone, Unreachable
 from .rate import Rate
-from .requests import HttpRequest, LogOptions, Patch, PatchBody, Selection, WriteOptions
+from .requests import (
+    DeleteOptions,
+    HttpRequest,
+    LogOptions,
+    Patch,
+    PatchBody,
+    Selection,
+    WriteOptions,
+)
 from .resources import PODS, Resource
 from .retry import Sender
 from .transport import Transport
@@ -36,115 +44,11 @@ class Listing(msgspec.Struct, frozen=True):
     revision: str
 
 
-class Client(Protocol):
+class Client:
     """What controllers, runner and commands may ask of an API server.
 
     Objects are plain JSON, and belong to the caller. Failures are those of `kuota.kube.errors`.
     The generators hang up when closed: use them under `contextlib.aclosing`.
-    """
-
-    async def get(self, resource: Resource, key: Key, *, subresource: str = "") -> Json:
-        """The object; raises NotFound."""
-
-    async def list(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        label_selector: str = "",
-        field_selector: str = "",
-    ) -> Listing:
-        """All objects that match, as of one revision, however many pages that takes."""
-
-    def pages(
-        self, resource: Resource, which: Selection, *, limit: int | None = requests.PAGE
-    ) -> AsyncGenerator[Listing, None]:
-        """The same page by page, for who need not hold all at once.
-
-        Raises Gone when the server forgot the revision between two pages; begin again then, with
-        a limit of None.
-        """
-
-    def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        since: str,
-        label_selector: str = "",
-        field_selector: str = "",
-        bookmarks: bool = False,
-    ) -> AsyncGenerator[Event, None]:
-        """Every change after the revision `since`, until the server ends the stream.
-
-        Raises Gone when that revision was compacted, and Unreachable when the line breaks.
-        """
-
-    async def create(
-        self,
-        resource: Resource,
-        obj: Json,
-        *,
-        subresource: str = "",
-        manager: str = "",
-        dry_run: bool = False,
-        validation: str = "",
-    ) -> Json:
-        """The object as stored; raises AlreadyExists, Invalid."""
-
-    async def replace(
-        self,
-        resource: Resource,
-        obj: Json,
-        *,
-        subresource: str = "",
-        manager: str = "",
-        dry_run: bool = False,
-        validation: str = "",
-    ) -> Json:
-        """The object as stored; raises Conflict when it is no longer what `obj` was made from."""
-
-    async def patch(
-        self,
-        resource: Resource,
-        key: Key,
-        body: PatchBody,
-        *,
-        kind: Patch = Patch.MERGE,
-        subresource: str = "",
-        manager: str = "",
-        force: bool = False,
-        dry_run: bool = False,
-        validation: str = "",
-    ) -> Json:
-        """The object as stored. A body with `metadata.resourceVersion` is refused by Conflict
-        when the object is no longer at that revision."""
-
-    async def delete(
-        self,
-        resource: Resource,
-        key: Key,
-        *,
-        propagation: str = "",
-        uid: str = "",
-        revision: str = "",
-        grace_s: int | None = None,
-        dry_run: bool = False,
-    ) -> Json:
-        """The dying object, or a Status; raises NotFound, and Conflict for another uid."""
-
-    def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
-        """The text of a pod's log, in chunks."""
-
-    async def fetch(self, path: str) -> Any:
-        """The JSON found at any path, such as `/version` or `/apis`."""
-
-    async def close(self) -> None:
-        """Let go of the transport. The client is of no use afterwards."""
-
-
-class RestClient:
-    """A `Client` over a transport.
 
     Writes name `manager` as their field manager unless told otherwise. They are held back, with
     NotWriting, while `may_write` is false; it is asked before every attempt.
@@ -160,10 +64,11 @@ class RestClient:
         may_write: Callable[[], bool] | None = None,
     ) -> None:
         self._sender = Sender(transport, clock or SystemClock(), rate, may_write)
-        self._manager = manager
+        self._own = WriteOptions(manager=manager)
 
-    async def get(self, resource: Resource, key: Key, *, subresource: str = "") -> Json:
-        return await self._object(requests.reading(resource, key, subresource))
+    async def get(self, resource: Resource, key: Key) -> Json:
+        """The object; raises NotFound."""
+        return await self._object(requests.reading(resource, key))
 
     async def list(
         self,
@@ -173,6 +78,7 @@ class RestClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing:
+        """All objects that match, as of one revision, however many pages that takes."""
         which = Selection(namespace, label_selector, field_selector)
         try:
             return await self._listing(resource, which, requests.PAGE)
@@ -183,6 +89,11 @@ class RestClient:
     async def pages(
         self, resource: Resource, which: Selection, *, limit: int | None = requests.PAGE
     ) -> AsyncGenerator[Listing, None]:
+        """The same page by page, for who need not hold all at once.
+
+        Raises Gone when the server forgot the revision between two pages; begin again then, with
+        a limit of None.
+        """
         resume = ""
         while True:
             page = await self._object(requests.listing(resource, which, limit=limit, resume=resume))
@@ -203,6 +114,10 @@ class RestClient:
         field_selector: str = "",
         bookmarks: bool = False,
     ) -> AsyncGenerator[Event, None]:
+        """Every change after the revision `since`, until the server ends the stream.
+
+        Raises Gone when that revision was compacted, and Unreachable when the line breaks.
+        """
         which = Selection(namespace, label_selector, field_selector)
         request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
         async with aclosing(self._stream(request)) as chunks:
@@ -217,25 +132,16 @@ class RestClient:
         obj: Json,
         *,
         subresource: str = "",
-        manager: str = "",
-        dry_run: bool = False,
-        validation: str = "",
+        **options: Unpack[WriteOptions],
     ) -> Json:
-        options = self._options(manager=manager, dry_run=dry_run, validation=validation)
-        return await self._object(requests.creation(resource, obj, options, subresource))
+        """The object as stored; raises AlreadyExists, Invalid."""
+        return await self._object(
+            requests.creation(resource, obj, self._own | options, subresource)
+        )
 
-    async def replace(
-        self,
-        resource: Resource,
-        obj: Json,
-        *,
-        subresource: str = "",
-        manager: str = "",
-        dry_run: bool = False,
-        validation: str = "",
-    ) -> Json:
-        options = self._options(manager=manager, dry_run=dry_run, validation=validation)
-        return await self._object(requests.replacement(resource, obj, options, subresource))
+    async def replace(self, resource: Resource, obj: Json) -> Json:
+        """The object as stored; raises Conflict when it is no longer what `obj` was made from."""
+        return await self._object(requests.replacement(resource, obj, self._own))
 
     async def patch(
         self,
@@ -245,44 +151,24 @@ class RestClient:
         *,
         kind: Patch = Patch.MERGE,
         subresource: str = "",
-        manager: str = "",
-        force: bool = False,
-        dry_run: bool = False,
-        validation: str = "",
+        **options: Unpack[WriteOptions],
     ) -> Json:
-        options = self._options(
-            manager=manager, force=force, dry_run=dry_run, validation=validation
-        )
-        request = requests.patching(resource, key, body, kind, options, subresource)
-        return await self._object(request)
-
-    async def delete(
-        self,
-        resource: Resource,
-        key: Key,
-        *,
-        propagation: str = "",
-        uid: str = "",
-        revision: str = "",
-        grace_s: int | None = None,
-        dry_run: bool = False,
-    ) -> Json:
+        """The object as stored. A body with `metadata.resourceVersion` is refused by Conflict
+        when the object is no longer at that revision."""
         return await self._object(
-            requests.deletion(
-                resource,
-                key,
-                propagation=propagation,
-                uid=uid,
-                revision=revision,
-                grace_s=grace_s,
-                dry_run=dry_run,
-            )
+            requests.patching(resource, key, body, kind, self._own | options, subresource)
         )
+
+    async def delete(self, resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> Json:
+        """The dying object, or a Status; raises NotFound, and Conflict for another uid."""
+        return await self._object(requests.deletion(resource, key, **options))
 
     def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
+        """The text of a pod's log, in chunks."""
         return self._stream(requests.log_reading(PODS, key, options))
 
     async def fetch(self, path: str) -> Any:
+        """The JSON found at any path, such as `/version` or `/apis`."""
         return await self._decoded(requests.fetching(path))
 
     async def quiet(self) -> None:
@@ -290,14 +176,8 @@ class RestClient:
         await self._sender.quiet()
 
     async def close(self) -> None:
+        """Let go of the transport. The client is of no use afterwards."""
         await self._sender.transport.close()
-
-    def _options(
-        self, *, manager: str, force: bool = False, dry_run: bool = False, validation: str = ""
-    ) -> WriteOptions:
-        return WriteOptions(
-            manager=manager or self._manager, force=force, dry_run=dry_run, validation=validation
-        )
 
     async def _listing(self, resource: Resource, which: Selection, limit: int | None) -> Listing:
         items: _Items = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import socket
 import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -14,11 +14,10 @@ import aiohttp
 from yarl import URL
 
 from .auth import Credentials
-from .client import RestClient
+from .client import Client
 from .clock import Clock, SystemClock
 from .config import Connection
 from .errors import Unreachable, response_error
-from .rate import Rate
 from .requests import HttpRequest, HttpResponse
 
 CONNECT_S = 10.0
@@ -35,18 +34,9 @@ _KEEPALIVE = (
 )
 
 
-def http_client(
-    connection: Connection,
-    *,
-    clock: Clock | None = None,
-    manager: str = "kuota",
-    rate: Rate | None = None,
-    may_write: Callable[[], bool] | None = None,
-) -> RestClient:
+def http_client(connection: Connection, *, clock: Clock | None = None) -> Client:
     """A client of the server behind the connection. Make it inside a running event loop."""
-    clock = clock or SystemClock()
-    transport = HttpTransport(connection, clock)
-    return RestClient(transport, clock=clock, manager=manager, rate=rate, may_write=may_write)
+    return Client(HttpTransport(connection, clock), clock=clock)
 
 
 class HttpTransport:

@@ -9,7 +9,7 @@ name would delete the whole collection.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -80,24 +80,26 @@ class Selection(msgspec.Struct, frozen=True):
         return _stated(labelSelector=self.labels, fieldSelector=self.fields)
 
 
-class WriteOptions(msgspec.Struct, frozen=True, kw_only=True):
+class WriteOptions(TypedDict, total=False):
     """How to write: as whom (field manager), for real or not, and how strictly to check fields.
 
-    `validation` is Strict, Warn, Ignore, or "" for the server's default.
+    `validation` is Strict, Warn, Ignore, or "" for the server's default. `force` takes fields that
+    an apply patch sets from other managers; no other request knows it.
     """
 
-    manager: str = ""
-    force: bool = False
-    dry_run: bool = False
-    validation: str = ""
+    manager: str
+    force: bool
+    dry_run: bool
+    validation: str
 
-    def query(self) -> dict[str, str]:
-        return _stated(
-            fieldManager=self.manager,
-            force="true" if self.force else "",
-            dryRun="All" if self.dry_run else "",
-            fieldValidation=self.validation,
-        )
+
+class DeleteOptions(TypedDict, total=False):
+    """How to delete. `uid` is a precondition: anything else under that name is left alone."""
+
+    propagation: str
+    uid: str
+    grace_s: int | None
+    dry_run: bool
 
 
 def fetching(path: str) -> HttpRequest:
@@ -105,8 +107,8 @@ def fetching(path: str) -> HttpRequest:
     return HttpRequest(method="GET", path=path, idempotent=True)
 
 
-def reading(resource: Resource, key: Key, subresource: str = "") -> HttpRequest:
-    return fetching(item_path(resource, key, subresource))
+def reading(resource: Resource, key: Key) -> HttpRequest:
+    return fetching(item_path(resource, key))
 
 
 def listing(
@@ -147,13 +149,15 @@ def creation(
     else:
         path = collection_path(resource, _own_namespace(resource, namespace))
     return HttpRequest(
-        method="POST", path=path, query=options.query(), headers=_JSON_BODY, body=_encoded(obj)
+        method="POST",
+        path=path,
+        query=_write_query(options),
+        headers=_JSON_BODY,
+        body=_encoded(obj),
     )
 
 
-def replacement(
-    resource: Resource, obj: Json, options: WriteOptions, subresource: str = ""
-) -> HttpRequest:
+def replacement(resource: Resource, obj: Json, options: WriteOptions) -> HttpRequest:
     """PUT of the object as read and changed.
 
     Without a resourceVersion it would overwrite whatever others wrote meanwhile, so that is
@@ -167,8 +171,8 @@ def replacement(
     key = Key(metadata.get("namespace") or "", metadata["name"])
     return HttpRequest(
         method="PUT",
-        path=item_path(resource, key, subresource),
-        query=options.query(),
+        path=item_path(resource, key),
+        query=_write_query(options),
         headers=_JSON_BODY,
         body=_encoded(obj),
         idempotent=True,
@@ -184,12 +188,12 @@ def patching(
     subresource: str = "",
 ) -> HttpRequest:
     """A patch. Apply needs a manager; an apply's body is sent as JSON, which is YAML too."""
-    if kind is Patch.APPLY and not options.manager:
+    if kind is Patch.APPLY and not options.get("manager"):
         raise ValueError("an apply patch needs the name of its field manager")
     return HttpRequest(
         method="PATCH",
         path=item_path(resource, key, subresource),
-        query=options.query(),
+        query=_write_query(options),
         headers={"accept": "application/json", "content-type": kind.value},
         body=_encoded(body),
         # A JSON patch may append to a list, and would do so twice.
@@ -197,35 +201,22 @@ def patching(
     )
 
 
-def deletion(
-    resource: Resource,
-    key: Key,
-    *,
-    propagation: str = "",
-    uid: str = "",
-    revision: str = "",
-    grace_s: int | None = None,
-    dry_run: bool = False,
-) -> HttpRequest:
-    """DELETE with its options in the body, where kubectl puts them too.
-
-    `uid` and `revision` are preconditions: anything else under that name is left alone.
-    """
-    options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    preconditions = _stated(uid=uid, resourceVersion=revision)
-    if propagation:
-        options["propagationPolicy"] = propagation
-    if preconditions:
-        options["preconditions"] = preconditions
-    if grace_s is not None:
-        options["gracePeriodSeconds"] = grace_s
-    if dry_run:
-        options["dryRun"] = ["All"]
+def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> HttpRequest:
+    """DELETE with its options in the body, where kubectl puts them too."""
+    body: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if propagation := options.get("propagation"):
+        body["propagationPolicy"] = propagation
+    if uid := options.get("uid"):
+        body["preconditions"] = {"uid": uid}
+    if (grace_s := options.get("grace_s")) is not None:
+        body["gracePeriodSeconds"] = grace_s
+    if options.get("dry_run"):
+        body["dryRun"] = ["All"]
     return HttpRequest(
         method="DELETE",
         path=item_path(resource, key),
         headers=_JSON_BODY,
-        body=_encoded(options),
+        body=_encoded(body),
         idempotent=True,
     )
 
@@ -240,14 +231,9 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     tail: int | None = None
     since_s: int | None = None
     since_time: str = ""
-    limit_bytes: int | None = None
 
     def query(self) -> dict[str, str]:
-        numbers = {
-            "tailLines": self.tail,
-            "sinceSeconds": self.since_s,
-            "limitBytes": self.limit_bytes,
-        }
+        numbers = {"tailLines": self.tail, "sinceSeconds": self.since_s}
         flags = {"follow": self.follow, "previous": self.previous, "timestamps": self.timestamps}
         return (
             _stated(container=self.container, sinceTime=self.since_time)
@@ -292,6 +278,15 @@ def _segment(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "%" in name:
         raise ValueError(f"{name!r} is no name of an object")
     return name
+
+
+def _write_query(options: WriteOptions) -> dict[str, str]:
+    return _stated(
+        fieldManager=options.get("manager", ""),
+        force="true" if options.get("force") else "",
+        dryRun="All" if options.get("dry_run") else "",
+        fieldValidation=options.get("validation", ""),
+    )
 
 
 def _stated(**words: str) -> dict[str, str]:

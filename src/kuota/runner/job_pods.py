@@ -15,7 +15,6 @@ from .instants import instant
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
-IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
 JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
@@ -62,7 +61,7 @@ def pod_view(pod: Json) -> PodView:
         deleting=bool(meta.get("deletionTimestamp")),
         tracked=FINALIZER in (meta.get("finalizers") or ()),
         index=_number(notes.get(INDEX)),
-        ready=_condition(status, "Ready") == "True",
+        ready=condition_status(status, "Ready") == "True",
         created=instant(meta.get("creationTimestamp")) or 0.0,
         finished=_finished(meta, status),
         restarts=sum(each.get("restartCount") or 0 for each in container_statuses(status)),
@@ -93,7 +92,8 @@ def _finished(meta: Json, status: Json) -> float:
     return 0.0
 
 
-def _condition(status: Json, type_: str) -> str:
+def condition_status(status: Json, type_: str) -> str:
+    """The status of a condition, "" without it."""
     for each in status.get("conditions") or ():
         if each.get("type") == type_:
             return str(each.get("status"))

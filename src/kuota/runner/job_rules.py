@@ -158,7 +158,7 @@ def _replacements(
     if room <= 0:
         return [], None
     if job.backoff_limit_per_index is None:
-        at = _ready_again(job, pods, pace)
+        at = _ready_again(pods, pace)
         if now < at:
             return [], at
     if not job.indexed:
@@ -166,7 +166,7 @@ def _replacements(
     return _indexed(job, count, pods, now, pace, room)
 
 
-def _ready_again(job: JobView, pods: Sequence[PodView], pace: Pace) -> float:
+def _ready_again(pods: Sequence[PodView], pace: Pace) -> float:
     """When the pause after the last failures is over. A success in between ends the row."""
     ended = [each for each in pods if each.ended and (each.tracked or not each.deleting)]
     success = max((each.finished for each in ended if each.phase == "Succeeded"), default=0.0)

@@ -9,7 +9,7 @@ from kuota.api.base import Json
 
 from .instants import time_text
 from .job_indexes import indexes_text
-from .job_pods import PodView
+from .job_pods import PodView, condition_status
 from .job_spec import JobView
 from .job_tally import Tally
 from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, Target
@@ -79,7 +79,7 @@ def _uncounted(count: Tally) -> Json:
 
 
 def _set_suspended(status: Json, job: JobView, now: float) -> None:
-    before = _status_of(status, "Suspended")
+    before = condition_status(status, "Suspended")
     if job.suspended:
         if before != "True":
             _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
@@ -88,16 +88,9 @@ def _set_suspended(status: Json, job: JobView, now: float) -> None:
         status["startTime"] = time_text(now)  # a deadline counts from the resumption
 
 
-def _status_of(status: Json, type_: str) -> str:
-    for each in status.get("conditions") or ():
-        if each.get("type") == type_:
-            return str(each.get("status"))
-    return ""
-
-
 def _set(status: Json, type_: str, value: str, reason: str, message: str, now: float) -> None:
     """Set the condition, unless it says so already."""
-    if _status_of(status, type_) == value:
+    if condition_status(status, type_) == value:
         return
     at = time_text(now)
     fresh = {

@@ -22,7 +22,6 @@ from .errors import LaunchError
 
 GRACE_S = 30
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
-_NO_ENV: Mapping[str, str] = {}
 _NO_DEVICES: Mapping[str, Sequence[str]] = {}
 
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")

@@ -80,7 +80,7 @@ class _Described(msgspec.Struct):
     status: _Status | None = None
 
 
-def this_machine(name: str, machine: Machine, labels: Mapping[str, str] | None = None) -> NodePlan:
+def this_machine(name: str, machine: Machine) -> NodePlan:
     """The Node that is this machine."""
     capacity = {
         "cpu": f"{machine.cpu_milli}m"
@@ -91,7 +91,7 @@ def this_machine(name: str, machine: Machine, labels: Mapping[str, str] | None =
         "pods": str(PODS_PER_NODE),
         **{resource: str(len(ids)) for resource, ids in machine.gpus.ids.items()},
     }
-    node = {"metadata": {"name": name, "labels": {**machine.gpus.labels, **(labels or {})}}}
+    node = {"metadata": {"name": name, "labels": dict(machine.gpus.labels)}}
     return _planned(node, capacity, machine.gpus.ids)
 
 

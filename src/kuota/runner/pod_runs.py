@@ -98,10 +98,6 @@ class PodRuns:
             for process in attempts.values():
                 process.forget()
 
-    def log_folder(self, container: str, *, previous: bool) -> str | None:
-        """Where the log of the last run is, or of the one before; None if there is no such run."""
-        return last_run(self._home, container, previous=previous)
-
     def _next(self, container: str) -> int:
         return max(self._processes.get(container, {-1: None}), default=-1) + 1
 

@@ -56,7 +56,6 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
     stage: int = 0
     lost: int = 0
     oom: int = 0
-    cgroup_errno: int = 0
 
 
 def shim_state(folder: str) -> ShimState | None:

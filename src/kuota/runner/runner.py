@@ -39,7 +39,9 @@ class Runner:
         when = clock or SystemClock()
         self._jobs = jobs_mirror(client, when)
         self._pods = pods_mirror(client, when)
-        self._agent = Agent(client, self._pods, plans, settings, clock=when, cgroups=cgroups)
+        self._agent = Agent(
+            client, self._pods, plans, settings, clock=when, cgroups=cgroups, recorder=recorder
+        )
         self._job_controller = JobController(
             client, self._jobs, self._pods, clock=when, pace=pace, recorder=recorder
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kuota.api import crds
 from kuota.api.base import Json
+from kuota.api.descriptions import OBJECT
 from kuota.api.schema import structural_schema
 
 from .builtin_columns import COLUMNS
@@ -16,7 +17,6 @@ from .pod_columns import POD_COLUMNS
 from .shapes import reference, resolved
 
 CRD_GROUP = "apiextensions.k8s.io"
-KUEUE_GROUP = crds.GROUP
 
 
 def builtin_kinds() -> Kinds:
@@ -34,7 +34,6 @@ def _native(
     kind: str,
     *short_names: str,
     group: str = "",
-    version: str = "v1",
     shape: str = "",
     status: bool = True,
     namespaced: bool = True,
@@ -46,7 +45,7 @@ def _native(
     columns = POD_COLUMNS if kind == "Pod" else COLUMNS.get(kind, (NAME, AGE))
     shape = shape or kind
     served = Version(
-        name=version,
+        name="v1",
         schema=resolved(reference(shape)),
         shape=shape,
         columns=columns,
@@ -59,7 +58,7 @@ def _native(
         singular=kind.lower(),
         short_names=short_names,
         versions=(served,),
-        stored=version,
+        stored="v1",
         namespaced=namespaced,
         categories=categories,
         subresources=(*(("status",) if status else ()), *subresources),
@@ -178,6 +177,8 @@ def _kueue_version(kind: crds.Kind, version: str) -> Version:
 
 def with_metadata(schema: Json) -> Json:
     """A structural schema with what every object has, which definitions leave out."""
-    text: Json = {"type": "string"}
-    common = {"apiVersion": text, "kind": text, "metadata": reference("ObjectMeta")}
+    common = {
+        name: {"type": "string", "description": OBJECT[name]} for name in ("apiVersion", "kind")
+    }
+    common["metadata"] = reference("ObjectMeta")
     return schema | {"type": "object", "properties": schema.get("properties", {}) | common}

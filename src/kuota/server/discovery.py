@@ -34,7 +34,7 @@ def _parameters(media: str) -> Iterator[str]:
 def aggregated(kinds: Kinds, core: bool) -> Json:
     """The answer to /api or /apis for clients that take everything at once."""
     items = [
-        {"metadata": {"name": group} if group else {}, "versions": [*_versions(group, versions)]}
+        {"metadata": {"name": group} if group else {}, "versions": [*_versions(versions)]}
         for group, versions in kinds.by_group().items()
         if (group == "") == core
     ]
@@ -46,7 +46,7 @@ def aggregated(kinds: Kinds, core: bool) -> Json:
     }
 
 
-def _versions(group: str, versions: dict[str, list[Kind]]) -> Iterator[Json]:
+def _versions(versions: dict[str, list[Kind]]) -> Iterator[Json]:
     for version, kinds in versions.items():
         resources = [_described(kind, version) for kind in _sorted(kinds)]
         yield {"version": version, "resources": resources, "freshness": "Current"}

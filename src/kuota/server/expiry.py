@@ -17,6 +17,8 @@ from .metadata import timestamp
 from .store import Store
 
 EVENTS = "events"
+AGE_S = 3600.0
+EVERY_S = 300.0
 SLICE = 100
 """How many Events are looked at before others on the event loop get their turn."""
 
@@ -46,16 +48,11 @@ class _Event(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Event)
 
 
-async def keep_expiring(
-    store: Store,
-    age_s: float = 3600.0,
-    every_s: float = 300.0,
-    clock: Callable[[], float] = time.time,
-) -> Never:
+async def keep_expiring(store: Store, clock: Callable[[], float] = time.time) -> Never:
     """Every so often remove the Events that nobody has written for so long. For ever."""
     while True:
-        await remove_expired(store, datetime.fromtimestamp(clock() - age_s, UTC))
-        await asyncio.sleep(every_s)
+        await remove_expired(store, datetime.fromtimestamp(clock() - AGE_S, UTC))
+        await asyncio.sleep(EVERY_S)
 
 
 async def remove_expired(store: Store, limit: datetime) -> None:

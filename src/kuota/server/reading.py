@@ -59,7 +59,7 @@ class Reading:
         shown = objects if kind.storage else served
         include = request.query.get("includeObject", "Metadata")
         pairs = list(zip(shown, served, strict=True))
-        return table(kind, version, pairs, self._clock(), include=include, headed=headed)
+        return table(version, pairs, self._clock(), include=include, headed=headed)
 
     def many(self, target: Target, request: Request) -> Response:
         """One page, or everything when no limit is given."""

@@ -104,8 +104,8 @@ def bad_request(message: str) -> Refused:
     return Refused(400, "BadRequest", message)
 
 
-def unauthorized(message: str = "Unauthorized") -> Refused:
-    return Refused(401, "Unauthorized", message)
+def unauthorized() -> Refused:
+    return Refused(401, "Unauthorized", "Unauthorized")
 
 
 def not_allowed(message: str) -> Refused:

@@ -11,7 +11,7 @@ from typing import Any
 from kuota.api.base import Json
 
 from .columns import Column, mapped
-from .kinds import Kind, Version
+from .kinds import Version
 
 _META = "meta.k8s.io/v1"
 
@@ -39,7 +39,6 @@ def form_of(accept: str) -> Form:
 
 
 def table(
-    kind: Kind,
     version: Version,
     rows: Sequence[tuple[Json, Json]],
     now: datetime,

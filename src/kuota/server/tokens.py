@@ -47,22 +47,22 @@ class Tokens:
         return found
 
 
-def admin_token(path: str | os.PathLike[str], user: str = OWNER) -> str:
-    """The token of `user` in the file, which is made with one admin if it is not there.
+def admin_token(path: str | os.PathLike[str]) -> str:
+    """The owner's token in the file, which is made with one admin if it is not there.
 
     The file is for its owner's eyes only.
     """
     place = Path(path)
     if not place.exists():
-        line = f'{secrets.token_urlsafe(32)},{user},,"{ADMINS}"\n'
+        line = f'{secrets.token_urlsafe(32)},{OWNER},,"{ADMINS}"\n'
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(line)
     with open(place, encoding="utf-8", newline="") as file:
         for row in csv.reader(file):
-            if len(row) > 1 and row[1].strip() == user:
+            if len(row) > 1 and row[1].strip() == OWNER:
                 return row[0].strip()
-    raise TokenError(f"{place}: no token of {user}; add a line `TOKEN,{user},,{ADMINS}`")
+    raise TokenError(f"{place}: no token of {OWNER}; add a line `TOKEN,{OWNER},,{ADMINS}`")
 
 
 def _entry(row: list[str], at: int) -> tuple[str, User]:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from kuota.kube.client import RestClient
-from kuota.kube.clock import Clock
+from kuota.kube.client import Client
 from kuota.kube.errors import response_error
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.server.api import ApiServer
@@ -16,11 +15,9 @@ from kuota.server.requests import ADMINS, Request, Response, User
 SYSTEM = User("system:kuota", (ADMINS, "system:authenticated"))
 
 
-def local_client(
-    api: ApiServer, *, manager: str = "kuota", user: User = SYSTEM, clock: Clock | None = None
-) -> RestClient:
-    """A client that acts as `user`, by default as an admin."""
-    return RestClient(LocalTransport(api, user), manager=manager, clock=clock)
+def local_client(api: ApiServer) -> Client:
+    """A client that may do everything."""
+    return Client(LocalTransport(api, SYSTEM))
 
 
 class LocalTransport:

@@ -31,7 +31,6 @@ def configurations(
     *,
     prefix: str = PREFIX,
     namespace_selector: Json | None = None,
-    authority: str = "",
     url: str = "",
     reinvocation: str = "",
 ) -> list[Json]:
@@ -39,7 +38,6 @@ def configurations(
 
     Without `integrations` (names as in Kueue's configuration) all are listed, as Kueue does.
     `namespace_selector`: where jobs are asked about; else all but kube-system and our own.
-    `authority` is the base64 of whom to trust, where the controller does not see to that itself;
     `url` is asked in place of the service.
     """
     selector = namespace_selector or _elsewhere(service_namespace)
@@ -47,8 +45,7 @@ def configurations(
 
     def client(path: str) -> Json:
         service = {"namespace": service_namespace, "name": service_name, "path": path}
-        found: Json = {"url": f"{url}{path}"} if url else {"service": service}
-        return found | ({"caBundle": authority} if authority else {})
+        return {"url": f"{url}{path}"} if url else {"service": service}
 
     mutating = [
         _entry("m", each, client(each.mutating_path), selector) | _mutated(each, reinvocation)
