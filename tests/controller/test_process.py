@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,6 +32,28 @@ def test_jobs_are_queued_and_started_over_a_kubeconfig(tmp_path: Path) -> None:
         await stopped(running)
 
     told(story, tmp_path)
+
+
+def test_an_authority_that_cannot_be_read_is_named_in_one_line(tmp_path: Path) -> None:
+    kubeconfig = {
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [
+            {"name": "a", "cluster": {"server": "https://[::1]:1", "certificate-authority": "no"}}
+        ],
+        "users": [{"name": "a", "user": {}}],
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    done = subprocess.run(
+        [sys.executable, "-m", "kuota.cli.main", "controller", "--kubeconfig", "kubeconfig"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 1 == done.returncode
+    assert "cannot start: cannot read" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_the_lease_is_kueues_own_and_given_back_at_the_end(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import threading
 from typing import NoReturn
 
 from kuota import loop
+from kuota.kube.errors import ConfigError
 
 from . import logs
 from .controller import Controller
@@ -49,7 +50,7 @@ async def _status(settings: Settings) -> int:
         await Controller(settings, on_lost=lambda: _end_soon(FAILED)).run(stop)
     except BaseExceptionGroup as failures:
         return _explained(failures)
-    except OSError as error:
+    except (OSError, ConfigError) as error:
         _log.error("cannot start: %s", error)
         return FAILED
     return STOPPED
