@@ -168,6 +168,13 @@ def test_queues_and_cohorts_are_held_to_the_same_rules_for_resource_groups(versi
     assert queue[rules] == cohort[rules]
 
 
+def test_limits_that_only_the_older_version_has() -> None:
+    flavors = node(structural_schema("LocalQueue", "v1beta1"), "status.flavors")
+    assert 64 == flavors["maxItems"]
+    profile = "spec.clusterProfileRef.name"
+    assert 1 == node(structural_schema("MultiKueueCluster", "v1beta1"), profile)["minLength"]
+
+
 def test_a_field_says_all_that_its_table_says() -> None:
     schema = structural_schema("Workload", "v1beta2")
     count = {"type": "integer", "format": "int32", "minimum": 0, "default": 1}

@@ -97,7 +97,8 @@ MULTIKUEUE_CLUSTER_V1BETA1: Table = relaxed(
             "spec.kubeConfig.locationType": one_of(
                 "Secret", "Path", required=True, default="Secret"
             ),
-            "spec.clusterProfileRef.name": text(256, required=True),
+            "spec.clusterProfileRef.name": text(256, required=True, min_length=1),
         },
-    )
+    ),
+    keep=("spec.clusterProfileRef.name",),
 )

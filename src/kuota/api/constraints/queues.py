@@ -148,7 +148,7 @@ LOCAL_QUEUE_V1BETA1: Table = relaxed(
         gone=("status.flavorsUsage",),
         changed={
             **under("status.flavorUsage", FLAVOR_USAGE),
-            "status.flavors": keyed(),
+            "status.flavors": keyed(max_items=64),
             "status.flavors[].name": subdomain(required=True),
             "status.flavors[].resources": set_of(64),
             "status.flavors[].nodeLabels": field(max_properties=8, map_type="atomic"),
