@@ -33,7 +33,8 @@ _MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
 
 class FakeApi(Client):
     """Objects by resource and key. `writes` counts, and `conflicts` what was made from an old
-    version; `refuse` makes chosen writes fail, and `latency_s` is how long each takes.
+    version; `refuse` makes chosen writes fail, `barred` all on the status of objects so named, and
+    `latency_s` is how long each takes.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -42,6 +43,7 @@ class FakeApi(Client):
         self.conflicts: Counter[Resource] = Counter()
         self.latency_s = 0.0
         self.refuse: dict[tuple[str, str], list[ApiError]] = {}
+        self.barred: dict[str, ApiError] = {}
         self._objects: dict[tuple[Resource, Key], Json] = {}
         self._revision = 100
         self._log: list[tuple[int, Resource, str, Json]] = []
@@ -139,6 +141,8 @@ class FakeApi(Client):
     ) -> Json:
         await asyncio.sleep(self.latency_s)
         self._may_fail(subresource or "patch", resource)
+        if subresource == "status" and key.name in self.barred:
+            raise self.barred[key.name]
         assert isinstance(body, dict)
         before = self._existing(resource, key)
         wanted = (body.get("metadata") or {}).get("resourceVersion")

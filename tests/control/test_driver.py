@@ -7,7 +7,7 @@ from typing import Any
 
 from control.objects import flavor, job, local_queue, priority_class, queue
 from control.stage import Stage, told
-from kuota.kube.errors import Conflict, ServerError
+from kuota.kube.errors import Conflict, Invalid, ServerError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 
 
@@ -87,6 +87,27 @@ def test_a_write_that_fails_is_tried_again_later() -> None:
         await stage.rest(600)
         assert not stage.suspended("a")
         assert not stage.suspended("b")
+
+    told(scene)
+
+
+def test_one_whose_admission_is_refused_lets_others_go_first_and_is_told_so() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(job("first"))
+        await stage.rest()
+        await stage.api.apply(job("odd"), job("plain"))
+        await stage.rest()
+        odd = stage.workload("odd")["metadata"]["name"]
+        stage.api.barred[odd] = Invalid(422, "Invalid", "no such thing")
+        await stage.kubelet.succeed("first")
+        await stage.rest()
+        assert not stage.suspended("plain")
+        assert "AdmissionRefused" in stage.events("Workload", odd)
+        del stage.api.barred[odd]
+        await stage.kubelet.succeed("plain")
+        await stage.rest(60)
+        assert not stage.suspended("odd")
 
     told(scene)
 

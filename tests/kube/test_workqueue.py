@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.backoff import Backoff
 from kuota.kube.errors import Conflict, Unreachable
-from kuota.kube.workqueue import Closed, WorkQueue, serve
+from kuota.kube.workqueue import Closed, Unfinished, WorkQueue, serve
 
 Story = Callable[[WorkQueue[str], VirtualClock], Awaitable[None]]
 
@@ -176,7 +176,12 @@ def test_alarms_that_no_longer_matter_do_not_pile_up() -> None:
 def test_workers_reconcile_look_again_and_retry(caplog: pytest.LogCaptureFixture) -> None:
     clock = VirtualClock()
     seen: list[tuple[str, float]] = []
-    faults = {"stale": Conflict(409, "Conflict", "x"), "cut": Unreachable("x"), "bug": KeyError()}
+    faults = {
+        "stale": Conflict(409, "Conflict", "x"),
+        "cut": Unreachable("x"),
+        "lacking": Unfinished("x"),
+        "bug": KeyError(),
+    }
 
     async def reconcile(name: str) -> float | None:
         seen.append((name, clock.monotonic()))
@@ -187,7 +192,7 @@ def test_workers_reconcile_look_again_and_retry(caplog: pytest.LogCaptureFixture
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue(clock, Backoff(base=1000, cap=8000))
         working = asyncio.create_task(serve(queue, reconcile, workers=2))
-        for name in ("fine", "again", "stale", "cut", "bug"):
+        for name in ("fine", "again", *faults):
             queue.add(name)
         await clock.sleep(30)
         assert queue.idle
@@ -201,9 +206,10 @@ def test_workers_reconcile_look_again_and_retry(caplog: pytest.LogCaptureFixture
         "again": [0.0, 10.0],
         "stale": [0.0, 1.0],
         "cut": [0.0, 1.0],
+        "lacking": [0.0, 1.0],
         "bug": [0.0, 1.0],
     } == {name: [at for each, at in seen if each == name] for name, _ in seen}
-    assert ["WARNING", "ERROR"] == [each.levelname for each in caplog.records]
+    assert ["WARNING", "WARNING", "ERROR"] == [each.levelname for each in caplog.records]
 
 
 ops = st.lists(

@@ -19,18 +19,18 @@ from kuota.api.backoff import Backoff
 from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
 from kuota.bridge.draft import Seen
-from kuota.bridge.effects import Effect, StatusPatch
+from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.messages import wait_text
 from kuota.bridge.outbound import Outbound, pending_reason
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
 from kuota.engine.engine import Engine
-from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact
+from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
 from kuota.engine.reasons import Requeue, WaitReason
 from kuota.engine.rest import Rest
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import Conflict, KubeError, NotFound
+from kuota.kube.errors import ApiError, Conflict, KubeError, NotFound
 
 from .effects import Sender
 from .notices import Notices, Said
@@ -90,6 +90,8 @@ class Driver:
     def tell(self, fact: Fact) -> None:
         """Take note of a fact, and decide again soon."""
         self.engine.apply(fact, self.now())
+        if isinstance(fact, Gone):
+            self._failed.pop(fact.key, None)
         self.told(fact)
         self._wake.set()
 
@@ -211,9 +213,24 @@ class Driver:
             _log.info("%s of %s came to nothing: %s", type(decision).__name__, key, error)
         except KubeError as error:
             _log.warning("%s of %s failed: %s", type(decision).__name__, key, error)
+            if isinstance(decision, Admit) and _refused(error) and not self._reserved(key):
+                await self._set_back(key, error)
+                return
         await self._find_out(decision)
         for fact in self._undone(decision):
             self.tell(fact)
+
+    async def _set_back(self, key: Key, error: KubeError) -> None:
+        """Let others have what a Workload cannot be given, until it is tried again."""
+        again_at = self.now() + self._pause_s(key)
+        self.tell(AdmissionFailed(key=key, again_at=again_at))
+        note = f"The API server refuses to store the admission: {error}"
+        await self._sender.send([Event.about(key, "AdmissionRefused", note, warning=True)])
+
+    def _pause_s(self, key: Key) -> float:
+        """How long to wait after one more failure in a row."""
+        self._failed[key] = self._failed.get(key, 0) + 1
+        return PAUSE.wait(self._failed[key]) / 1000
 
     async def _find_out(self, decision: Decision) -> None:
         """Read, after a pause, what a write that failed has left: maybe only its answer was lost.
@@ -221,8 +238,7 @@ class Driver:
         """
         key = decision.workload.key
         while not self._finished:
-            self._failed[key] = self._failed.get(key, 0) + 1
-            await self._clock.sleep(PAUSE.wait(self._failed[key]) / 1000)
+            await self._clock.sleep(self._pause_s(key))
             try:
                 for each in _touched(decision):
                     await self._reread(each)
@@ -313,6 +329,11 @@ class Driver:
 
 class _Overtaken(Exception):
     """What was decided is about something that is no more so."""
+
+
+def _refused(error: KubeError) -> bool:
+    """Whether it is certain that nothing was written: the server looked at it and said no."""
+    return isinstance(error, ApiError) and 400 <= error.status < 500
 
 
 def _touched(decision: Decision) -> list[Key]:

@@ -14,16 +14,13 @@ from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_match import prebuilt_name
 from kuota.bridge.lifecycle_view import Ancestor, JobView, Rules
 from kuota.kube.clock import Clock
+from kuota.kube.workqueue import Unfinished
 
 from .effects import Sender
 from .notices import READINESS, Notices
 from .world import World
 
 FINISHED = "FinishedWorkload"
-
-
-class Unfinished(Exception):
-    """A pass came to nothing for now, and has to be made again."""
 
 
 class JobReconciler:

@@ -81,8 +81,8 @@ class Engine:
                 self._changed |= self._stored(value, now)
             case Gone(kind=kind, key=key):
                 self._gone(kind, key)
-            case AdmissionFailed(key=key):
-                self._admission_failed(key, now)
+            case AdmissionFailed(key=key, again_at=again_at):
+                self._admission_failed(key, again_at, now)
             case EvictionFailed(key=key):
                 self._evicting.discard(key)
             case _:
@@ -176,7 +176,7 @@ class Engine:
             if self.policy.block_until_ready and not self._unready:
                 self._unblocked |= self.state.queues.keys()
 
-    def _admission_failed(self, key: Key, now: Instant) -> None:
+    def _admission_failed(self, key: Key, again_at: Instant | None, now: Instant) -> None:
         """Take the assumed charge back. The workload waits again, if it is still there."""
         self.state.discharge(key)
         workload = self.state.workloads.get(key)
@@ -185,6 +185,9 @@ class Engine:
         self.history.drop(workload)
         self.state.record(workload)
         self._note_readiness(key, workload.charged and not workload.pods_ready)
+        if again_at is not None:
+            workload = replace(workload, requeue_at=max(again_at, workload.requeue_at or again_at))
+            self._released |= self.state.tree_of(self.state.queue_of(workload))
         if workload.queueable:
             self.queues.put_workload(workload, now)
 

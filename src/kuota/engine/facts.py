@@ -9,6 +9,7 @@ from .model import (
     AdmissionCheck,
     ClusterQueue,
     Cohort,
+    Instant,
     LocalQueue,
     Namespace,
     ResourceFlavor,
@@ -43,9 +44,13 @@ class Gone(Struct):
 
 
 class AdmissionFailed(Struct):
-    """The reservation that was decided could not be written; the workload waits again."""
+    """The reservation that was decided could not be written; the workload waits again.
+
+    Before `again_at`, if given, others go first.
+    """
 
     key: Key
+    again_at: Instant | None = None
 
 
 class EvictionFailed(Struct):

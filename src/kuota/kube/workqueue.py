@@ -37,6 +37,10 @@ class Closed(Exception):
     """The queue takes and gives no more names."""
 
 
+class Unfinished(Exception):
+    """A pass came to nothing for now, and has to be made again."""
+
+
 class WorkQueue(Generic[N]):
     """First come, first served, except for names that asked for a delay."""
 
@@ -209,11 +213,12 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N]) -> None:
 
 
 def _explain(name: object, error: Exception) -> None:
-    """Another writer's haste is nothing to report, nor that we may not write any more, a server's
-    refusal is, a bug above all."""
+    """Another writer's haste is nothing to report, nor that we may not write any more; a server's
+    refusal is, or what a pass lacks, and a bug above all.
+    """
     if isinstance(error, Conflict | NotWriting):
         _log.debug("reconciling %s: %s", name, error)
-    elif isinstance(error, KubeError):
+    elif isinstance(error, KubeError | Unfinished):
         _log.warning("reconciling %s failed: %s", name, error)
     else:
         _log.error("reconciling %s failed", name, exc_info=error)
