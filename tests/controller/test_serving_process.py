@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 from aiohttp import ClientSession, TCPConnector
 
 from cluster.kube_server import free_port
-from control.objects import flavor, job, local_queue, queue
-from controller.site import TOKEN, Site, stopped, told
+from control.objects import condition, flavor, job, local_queue, queue
+from controller.site import PATIENCE_S, TOKEN, Site, stopped, told
 from kuota.api.base import Json
-from kuota.kube.resources import JOBS
+from kuota.kube.resources import JOBS, WORKLOADS
 
 ALL = "--parts=core,scheduler,jobs,visibility"
 PLAIN: Json = {"metrics": {"bindAddress": "127.0.0.1:0"}}
@@ -25,10 +26,9 @@ def test_metrics_in_the_clear_are_for_this_machine_alone(tmp_path: Path) -> None
             ALL, "--plain-metrics", config=PLAIN | _visible(free_port())
         )
         await _busy(site)
-        status, text = await _read(f"http://127.0.0.1:{await running.port('metrics')}/metrics")
-        assert 200 == status
+        url = f"http://127.0.0.1:{await running.port('metrics')}/metrics"
+        text = await _counted(url, 'kueue_admitted_workloads_total{cluster_queue="cq"')
         for line in (
-            'kueue_admitted_workloads_total{cluster_queue="cq"',
             'replica_role="leader"',
             "kueue_admission_attempts_total",
             "process_resident_memory_bytes",
@@ -90,6 +90,11 @@ async def _busy(site: Site) -> None:
     """One Job runs, another waits."""
     await site.apply(flavor(), queue("cq", 1), local_queue(), job("one"), job("two"))
     await site.until_some(JOBS, lambda each: not each["spec"].get("suspend"))
+    await site.until_some(WORKLOADS, _waits)
+
+
+def _waits(workload: Json) -> bool:
+    return condition(workload, "QuotaReserved").get("status") == "False"
 
 
 async def _read(url: str, token: str = "") -> tuple[int, str]:
@@ -99,6 +104,16 @@ async def _read(url: str, token: str = "") -> tuple[int, str]:
         session.get(url, headers=headers) as response,
     ):
         return response.status, await response.text()
+
+
+async def _counted(url: str, line: str) -> str:
+    """The metrics, once they have the line: what is counted is what the watch has told."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            status, text = await _read(url)
+            assert 200 == status
+            if line in text:
+                return text
 
 
 def _metrics(at: str) -> Json:
