@@ -157,6 +157,24 @@ async def idle(measured: Installation, client: Client, label: str) -> None:
     report(f"idle, {label}", f"{share:>10.2f} % CPU{measured.memory_mib():>16.0f} MiB")
 
 
+async def comeback(measured: Installation, kept: int) -> None:
+    """What a restart costs: until it answers, until the next Job is done, until all is quiet."""
+    begin = perf_counter()
+    await asyncio.to_thread(measured.restart)
+    up_s = perf_counter() - begin
+    client = http_client(connection(str(measured.kubeconfig)))
+    try:
+        since = (await client.list(kinds.NAMESPACES)).revision
+        await client.create(kinds.JOBS, job("next", "true"))
+        await finished(client, {"next"}, since)
+        done_s = perf_counter() - begin
+        await settled(client)
+    finally:
+        await client.close()
+    figures = f"{up_s:>11.1f} s{done_s:>8.1f} s to the next Job{measured.cpu_s():>8.1f} s CPU"
+    report(f"restart, {kept} finished Jobs kept", figures)
+
+
 async def story(measured: Installation, kept: int) -> None:
     client = http_client(connection(str(measured.kubeconfig)))
     try:
@@ -170,6 +188,7 @@ async def story(measured: Installation, kept: int) -> None:
         if kept:
             await throughput(measured, client, kept - SHORT_JOBS - TRIES, "kept")
             await idle(measured, client, f"{kept} finished Jobs kept")
+            await comeback(measured, kept)
     finally:
         await client.close()
 
