@@ -7,17 +7,45 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from aiohttp import ClientSession, TCPConnector
 
 from cluster.kube_server import free_port
 from control.objects import condition, flavor, job, local_queue, queue
-from controller.site import PATIENCE_S, TOKEN, Site, stopped, told
+from controller.site import PATIENCE_S, TOKEN, Site, configuration, stopped, told
 from kuota.api.base import Json
+from kuota.control.system import System
+from kuota.controller.controller import Controller
+from kuota.controller.flags import Flags, settings
 from kuota.kube.resources import JOBS, WORKLOADS
+from kuota.metrics.metrics import Metrics
 
 ALL = "--parts=core,scheduler,jobs,visibility"
 PLAIN: Json = {"metrics": {"bindAddress": "127.0.0.1:0"}}
 SUMMARY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/cq/pendingworkloads"
+
+
+def test_counting_begins_before_anything_is_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counting = list[bool]()
+
+    async def story(site: Site) -> None:
+        stop = asyncio.Event()
+
+        async def run(system: System, leading: object = None) -> None:
+            counting.append(isinstance(getattr(system.driver.cycled, "__self__", None), Metrics))
+            stop.set()
+
+        monkeypatch.setattr(System, "run", run)
+        config = tmp_path / "config.yaml"
+        config.write_text(json.dumps(configuration({})))
+        flags = Flags(config=str(config), kubeconfig=str(site.kubeconfig), parts="core,scheduler")
+        async with asyncio.timeout(PATIENCE_S):
+            await Controller(settings(flags, {}, tmp_path)).run(stop)
+
+    told(story, tmp_path)
+    assert [True] == counting
 
 
 def test_metrics_in_the_clear_are_for_this_machine_alone(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from .address import address
 from .clients import Clients
 from .flags import Settings
 from .leadership import Leadership, leadership
-from .metrics import MetricsPart
+from .metrics import MetricsPart, load_metrics
 from .probes import Check, Probes
 from .visibility import VisibilityPart
 from .webhooks import WebhookPart
@@ -60,6 +60,9 @@ class Controller:
             self._may_write,
             self._runtime,
             self._clock,
+        )
+        self._metrics = MetricsPart(
+            settings, self._clients.every_replica, self._clock, self._runtime
         )
         self._system: System | None = None
         self._made: asyncio.Future[System] = asyncio.get_running_loop().create_future()
@@ -98,7 +101,7 @@ class Controller:
         found: list[Coroutine[Any, Any, None]] = []
         if Part.WEBHOOKS in parts:
             found.append(self._webhooks().run())
-        found.append(self._metrics())
+        found.append(self._metrics.run(self._leadership))
         if Part.VISIBILITY in parts and self._settings.gates.on(Gate.VisibilityOnDemand):
             found.append(self._visibility())
         return found
@@ -110,11 +113,6 @@ class Controller:
             found.append(self._leadership.run())
         found.append(self._control())
         return found
-
-    async def _metrics(self) -> None:
-        client = self._clients.every_replica
-        part = MetricsPart(self._settings, client, self._clock, self._runtime)
-        await part.run(await self._made, self._leadership)
 
     async def _visibility(self) -> None:
         part = VisibilityPart(self._settings, self._clients.every_replica, self._clock)
@@ -143,7 +141,7 @@ class Controller:
 
     async def _control(self) -> None:
         # Loading takes as long as a webhook may take to answer, so it happens on the side.
-        made = await asyncio.to_thread(_imported_system)
+        made = await asyncio.to_thread(_imported)
         self._system = system = made(
             self._clients.leading,
             config=self._settings.config,
@@ -152,6 +150,7 @@ class Controller:
             parts=self._settings.parts,
         )
         system.watched = self._runtime.watched
+        self._metrics.watch(system, self._leadership)
         # What is loaded by now stays; walking it again and again would be for nothing.
         calm_collector()
         self._made.set_result(system)
@@ -202,7 +201,8 @@ async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _imported_system() -> type[System]:
+def _imported() -> type[System]:
     from kuota.control.system import System
 
+    load_metrics()
     return System

@@ -31,17 +31,10 @@ class MetricsPart:
         self._client = client
         self._clock = clock
         self._runtime = runtime
+        self._watching: asyncio.Future[Metrics] = asyncio.get_running_loop().create_future()
 
-    async def run(self, system: System, leadership: Leadership | None) -> None:
-        await asyncio.to_thread(_loaded)
-        metrics = self._made(system, leadership.lease if leadership is not None else "")
-        at = address(self._settings.config.metrics.bind_address)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_tell_role(metrics, leadership))
-            if at is not None:
-                group.create_task(self._serve(at, metrics))
-
-    def _made(self, system: System, lease: str) -> Metrics:
+    def watch(self, system: System, leadership: Leadership | None) -> None:
+        """Count all that the system does, which must not have begun yet."""
         from kuota.control.observer import Stored, watch_along
         from kuota.metrics.metrics import Metrics
         from kuota.metrics.runtime_families import show
@@ -49,9 +42,18 @@ class MetricsPart:
 
         wanted = setup(self._settings.config, self._settings.gates)
         metrics = Metrics(system.engine, wanted, Stored(system.world))
+        lease = leadership.lease if leadership is not None else ""
         show(self._runtime, metrics, lease=lease, depths=system.depths)
         watch_along(metrics, system.driver, system.world, self._clock)
-        return metrics
+        self._watching.set_result(metrics)
+
+    async def run(self, leadership: Leadership | None) -> None:
+        metrics = await self._watching
+        at = address(self._settings.config.metrics.bind_address)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_tell_role(metrics, leadership))
+            if at is not None:
+                group.create_task(self._serve(at, metrics))
 
     async def _serve(self, at: Address, metrics: Metrics) -> None:
         from kuota.metrics.http import MetricsServer
@@ -82,7 +84,7 @@ async def _tell_role(metrics: Metrics, leadership: Leadership | None) -> None:
     metrics.role = LEADER
 
 
-def _loaded() -> None:
-    """Load what takes a while, on the side."""
+def load_metrics() -> None:
+    """Load what `watch` needs, which takes a while."""
     import kuota.control.observer
     import kuota.metrics.runtime_families  # noqa: F401
