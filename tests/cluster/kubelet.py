@@ -21,6 +21,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 NODE = "stand-in"
 WORKERS = 8
+AGAIN_S = 0.5
 _OVER = ("Succeeded", "Failed")
 
 
@@ -95,12 +96,18 @@ class Kubelet:
         self.peak_milli[space] = max(self.peak_milli.get(space, 0), there)
         self._changed()
 
-    async def _tend(self, key: Key) -> None:
+    async def _tend(self, key: Key) -> float | None:
+        """Bring a pod one step further. What a server says that has just come back is not trusted:
+        a pod that is refused, and still there, is looked at again.
+        """
         pod = self.pods.get(key)
         if pod is None:
-            return
-        with suppress(NotFound, Conflict):
+            return None
+        try:
             await self._move(pod)
+        except (NotFound, Conflict):
+            return AGAIN_S
+        return None
 
     async def _move(self, pod: Json) -> None:
         meta = pod["metadata"]

@@ -17,7 +17,7 @@ JOBS = 30
 
 def test_a_flood_passes_while_parts_of_the_server_are_killed(told: Told, kube: KubeServer) -> None:
     async def scene(stage: Stage) -> None:
-        flood = Flood(stage, JOBS)
+        flood = Flood(stage, JOBS, spare_pods=True)
         await flood.begin()
         for share, part in enumerate(("kube-apiserver", "etcd", "kube-controller-manager"), 1):
             await flood.until(JOBS * share // 5)
@@ -30,7 +30,7 @@ def test_a_flood_passes_while_parts_of_the_server_are_killed(told: Told, kube: K
 
 def test_a_flood_passes_while_the_api_server_is_upgraded(told: Told, kube: KubeServer) -> None:
     async def scene(stage: Stage) -> None:
-        flood = Flood(stage, JOBS)
+        flood = Flood(stage, JOBS, spare_pods=True)
         await flood.begin()
         await flood.until(JOBS // 3)
         await asyncio.to_thread(kube.stop, "kube-apiserver")
@@ -46,7 +46,7 @@ def test_a_controller_outlives_its_api_server(told: Told, kube: KubeServer, tmp_
         config = electing(stage.names.namespace, quick=False)
         async with controllers(kube, tmp_path) as site:
             running = await site.controller(WRITERS, config=config)
-            flood = Flood(stage, JOBS)
+            flood = Flood(stage, JOBS, spare_pods=True)
             await flood.begin()
             await flood.until(JOBS // 3)
             await asyncio.to_thread(kube.kill, "kube-apiserver")
