@@ -20,8 +20,6 @@ from control.variants import (
 from kuota.api.base import Key
 from kuota.kube.resources import JOBS, WORKLOADS
 
-BY_PRIORITY = {"withinClusterQueue": "LowerPriority"}
-
 
 def test_variants_end_with_the_job() -> None:
     async def scene(stage: Stage) -> None:

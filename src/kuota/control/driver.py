@@ -203,7 +203,7 @@ class Driver:
         self._room.release()
 
     async def _make_true(self, decision: Decision) -> None:
-        """Write what was decided; if that fails, the engine hears of it after a while."""
+        """Write what was decided; if that fails, the engine hears of it once that is certain."""
         key = decision.workload.key
         try:
             await self._in_turn(decision)

@@ -22,6 +22,7 @@ from .binder import Binder
 from .binding import offer
 from .cgroups import Cgroups, delegated
 from .devices import Ledger
+from .job_pods import has_ended
 from .logs import LogQuery, read_log
 from .mirror import Mirror
 from .nodes import NodeKeeper, NodePlan, former
@@ -32,7 +33,6 @@ from .proc import become_subreaper
 from .settings import RunnerSettings, Shared
 from .spawn import ShimStarter
 
-_ENDED = ("Succeeded", "Failed")
 _log = logging.getLogger(__name__)
 
 
@@ -99,7 +99,7 @@ class Agent:
     async def _retire_nodes(self) -> None:
         """Let go of nodes that an earlier start offered; what runs there is still ours."""
         old = former(self._nodes.values(), self._plans)
-        running = [each for each in self._pods.values() if not _ended(each)]
+        running = [each for each in self._pods.values() if not has_ended(each)]
         busy = {str((each.get("spec") or {}).get("nodeName") or "") for each in running}
         self._homes |= {key_of(each).name for each in old}
         await self._keeper.retire(old, busy)
@@ -119,7 +119,7 @@ class Agent:
             worker.update(new)
         elif new is None:
             PodHome(self._settings.pods_dir, uid).remove()
-        elif not _ended(new):
+        elif not has_ended(new):
             self._employ(PodWorker(new, self._shared))
 
     def _employ(self, worker: PodWorker) -> None:
@@ -169,7 +169,3 @@ class Agent:
             word = "previous terminated container" if previous else "container"
             raise LookupError(f"{word} {container!r} in pod {key.name!r} not found")
         return read_log(folder, query, lambda: is_alive(folder))
-
-
-def _ended(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") in _ENDED

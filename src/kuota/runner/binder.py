@@ -20,9 +20,9 @@ from kuota.kube.resources import PODS, key_of
 
 from .binding import Bind, Candidate, Decision, Offer, Placed, decisions, placed
 from .instants import time_text
+from .job_pods import has_ended
 
 SCHEDULER = "default-scheduler"
-_ENDED = ("Succeeded", "Failed")
 _log = logging.getLogger(__name__)
 
 
@@ -49,7 +49,7 @@ class Binder:
         if pod is None:
             return
         key = key_of(pod)
-        if new is None or (new.get("status") or {}).get("phase") in _ENDED:
+        if new is None or has_ended(new):
             self._pending.pop(key, None)
             if self._placed.pop(key, None) is not None and self._pending:
                 self._wake.set()

@@ -17,6 +17,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+ENDED = ("Succeeded", "Failed")
+"""The phases of a pod that it does not leave."""
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 57
 
@@ -39,7 +41,7 @@ class PodView(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED
 
     @property
     def active(self) -> bool:
@@ -67,6 +69,10 @@ def pod_view(pod: Json) -> PodView:
         restarts=sum(each.get("restartCount") or 0 for each in container_statuses(status)),
         failures=_number(notes.get(FAILURES)) or 0,
     )
+
+
+def has_ended(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 def container_statuses(status: Json) -> list[Json]:

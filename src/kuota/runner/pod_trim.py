@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 
-from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME
+from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME, has_ended
 
 _META = (
     "name",
@@ -43,8 +43,7 @@ def trimmed_pod(pod: Json) -> Json:
 
 def is_over(pod: Json) -> bool:
     """Whether the pod has ended and is counted."""
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return ended and FINALIZER not in (pod["metadata"].get("finalizers") or ())
+    return has_ended(pod) and FINALIZER not in (pod["metadata"].get("finalizers") or ())
 
 
 def _end(status: Json) -> Json:

@@ -113,8 +113,8 @@ def _cluster_queue(obj: Json) -> Iterator[FieldError]:
     spec = child(obj, "spec")
     yield from _quota_counts(spec)
     if not spec.get("cohortName"):
-        for path, flavor in _flavors(spec):
-            yield from _borrowing(elements(flavor.get("resources")), path)
+        for path, number, _, flavor in _flavors(spec):
+            yield from _borrowing(elements(flavor.get("resources")), f"{path}.flavors[{number}]")
     yield from preemption_faults(spec)
     yield from fungibility_faults(spec)
 
@@ -123,25 +123,23 @@ def _cohort(obj: Json) -> Iterator[FieldError]:
     yield from _quota_counts(child(obj, "spec"))
 
 
-def _flavors(spec: Json) -> Iterator[tuple[str, Json]]:
-    for index, each in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
-        for number, flavor in enumerate(map(mapping, elements(each.get("flavors")))):
-            yield f"{RESOURCE_GROUPS}[{index}].flavors[{number}]", flavor
+def _flavors(spec: Json) -> Iterator[tuple[str, int, list[Any], Json]]:
+    """Each flavor: the path of its group, its number there, what the group covers, and itself."""
+    for index, group in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
+        covered = elements(group.get("coveredResources"))
+        for number, flavor in enumerate(map(mapping, elements(group.get("flavors")))):
+            yield f"{RESOURCE_GROUPS}[{index}]", number, covered, flavor
 
 
 def _quota_counts(spec: Json) -> Iterator[FieldError]:
     """Flavors with more or fewer quotas than their group covers resources."""
-    for index, each in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
-        covered = elements(each.get("coveredResources"))
-        for number, flavor in enumerate(map(mapping, elements(each.get("flavors")))):
-            resources = elements(flavor.get("resources"))
-            if resources and len(resources) != len(covered):
-                name = text(flavor.get("name")) or f"number {number}"
-                message = (
-                    f"flavor {name} has {len(resources)} quota(s) for {len(covered)} resource(s)"
-                )
-                fix = f"give it a quota for each of: {', '.join(texts(covered))}"
-                yield invalid(f"{RESOURCE_GROUPS}[{index}]", len(resources), message, fix)
+    for path, number, covered, flavor in _flavors(spec):
+        resources = elements(flavor.get("resources"))
+        if resources and len(resources) != len(covered):
+            name = text(flavor.get("name")) or f"number {number}"
+            message = f"flavor {name} has {len(resources)} quota(s) for {len(covered)} resource(s)"
+            fix = f"give it a quota for each of: {', '.join(texts(covered))}"
+            yield invalid(path, len(resources), message, fix)
 
 
 def _borrowing(resources: list[Any], path: str) -> Iterator[FieldError]:
