@@ -150,6 +150,8 @@ ALLOWED = [
     (_with_class("WorkloadPriorityClass", "a"), _with_class("WorkloadPriorityClass", "b")),
     (admitted(clusterName="a"), admitted()),
     (TOPOLOGY, spoilt(TOPOLOGY, "spec.levels.0.nodeLabel", "zone")),
+    (kueue("LocalQueue", {}), SOUND[4]),
+    (SOUND[4], kueue("LocalQueue", {})),
 ]
 
 

@@ -63,8 +63,10 @@ def _frozen(
 
 
 def _local_queue(obj: Json, old: Json) -> Iterator[FieldError]:
+    """The rule is on the field itself, so it applies only while the field stays set."""
     after, before = child(obj, "spec"), child(old, "spec")
-    yield from _frozen(after, before, "spec", "clusterQueue", "after creation", _ANEW)
+    if before.get("clusterQueue") is not None and after.get("clusterQueue") is not None:
+        yield from _frozen(after, before, "spec", "clusterQueue", "once it is set", _ANEW)
 
 
 def _admission_check(obj: Json, old: Json) -> Iterator[FieldError]:
