@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import merged
 from kuota.api.workload import Workload
-from kuota.bridge.effects import Effect, Event, StatusPatch, merged
+from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.inbound_workload import workload as inbound
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource

@@ -10,9 +10,10 @@ import msgspec
 from bridge.objects import NOON, events, patched, summary
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
+from kuota.api.merge_patch import combined
 from kuota.api.workload import Workload
 from kuota.bridge.draft import Pass, Seen
-from kuota.bridge.effects import Create, Delete, Patch, StatusPatch, combined
+from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.lifecycle import steps
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_view import JobView, Rules, WorkloadView

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from bridge.objects import NOON, at, check, condition, events, patched, reserved, summary, workload
 from kuota.api.base import Json
 from kuota.api.workload import Workload
 from kuota.bridge.conditions import Conditions
-from kuota.bridge.effects import merged
 from kuota.bridge.eviction import evicted_status, eviction_event
 from kuota.engine.reasons import EvictionReason
 
@@ -114,21 +111,3 @@ def test_the_event_names_reason_and_cause_and_is_only_for_who_had_quota() -> Non
     found = eviction_event(reserved(), reason, "words", "WaitForStart")
     assert events([*found]) == ["train: EvictedDueToPodsReadyTimeoutDueToWaitForStart"]
     assert eviction_event(workload(), reason, "words") == []
-
-
-@pytest.mark.parametrize(
-    ("target", "patch", "result"),
-    [
-        ({"a": 1}, {"b": 2}, {"a": 1, "b": 2}),
-        ({"a": 1, "b": 2}, {"a": None}, {"b": 2}),
-        ({"a": {"x": 1, "y": 2}}, {"a": {"x": None, "z": 3}}, {"a": {"y": 2, "z": 3}}),
-        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),
-        ({"a": 1}, {"a": {"x": None, "y": 2}}, {"a": {"y": 2}}),
-    ],
-)
-def test_a_merge_patch_removes_what_is_null_and_replaces_lists_whole(
-    target: Json, patch: Json, result: Json
-) -> None:
-    before: Any = dict(target)
-    assert merged(target, patch) == result
-    assert target == before

@@ -10,8 +10,9 @@ import pytest
 from bridge.objects import NOON, admission, at, condition, events, pod_set
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
+from kuota.api.merge_patch import merged
 from kuota.bridge.draft import Pass, Seen
-from kuota.bridge.effects import Create, Delete, Patch, StatusPatch, merged
+from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.lifecycle_family import family_pass
 from kuota.bridge.lifecycle_view import FamilyView, Rules
 from kuota.engine.model import ClusterQueue, ConcurrentAdmission, ResourceGroup

@@ -12,8 +12,9 @@ from bridge.objects import NOON, condition
 from bridge.passes import Outcome, worked
 from kuota.api.base import Json
 from kuota.api.kueue import ResourceFlavor
+from kuota.api.merge_patch import merged
 from kuota.api.workload import Workload
-from kuota.bridge.effects import Create, Delete, Patch, StatusPatch, merged
+from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.jobs.batch_job import workload as made_from
 from kuota.bridge.lifecycle_view import Rules
 

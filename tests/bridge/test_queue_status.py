@@ -8,8 +8,8 @@ import msgspec
 from bridge.objects import NOON, at
 from kuota.api import kueue
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import merged
 from kuota.bridge import inbound
-from kuota.bridge.effects import merged
 from kuota.bridge.queue_status import (
     cluster_queue_patch,
     cohort_patch,

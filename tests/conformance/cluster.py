@@ -9,8 +9,9 @@ import msgspec
 
 from kuota.api import workload as api
 from kuota.api.base import Key
+from kuota.api.merge_patch import merged
 from kuota.api.quantity import parse
-from kuota.bridge.effects import Effect, Event, StatusPatch, merged
+from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.outbound import Outbound

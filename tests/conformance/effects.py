@@ -7,7 +7,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch, merged
+from kuota.api.merge_patch import merged
+from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch
 
 from .case import Json
 

@@ -18,8 +18,8 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.defaults import defaulted
 from kuota.api.kueue import KINDS
+from kuota.api.merge_patch import merged
 from kuota.api.rules import faults
-from kuota.bridge.effects import merged
 from kuota.kube.client import Client, Listing
 from kuota.kube.clock import Clock
 from kuota.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound

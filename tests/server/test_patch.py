@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Patch and JSON Merge Patch: the examples of the RFCs, and what kubectl sends."""
+"""JSON Patch: the examples of the RFC, and what kubectl sends."""
 
 from __future__ import annotations
 
@@ -10,26 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kuota.server.patch import PatchError, equal, json_patch, merge_patch
-
-# RFC 7386, appendix A.
-MERGES: list[tuple[Any, Any, Any]] = [
-    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
-    ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
-    ({"a": "b"}, {"a": None}, {}),
-    ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
-    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
-    ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
-    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
-    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
-    (["a", "b"], ["c", "d"], ["c", "d"]),
-    ({"a": "b"}, ["c"], ["c"]),
-    ({"a": "foo"}, None, None),
-    ({"a": "foo"}, "bar", "bar"),
-    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
-    ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
-    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-]
+from kuota.api.merge_patch import equal
+from kuota.server.patch import json_patch
+from kuota.server.strategic import PatchError
 
 # RFC 6902, appendix A.
 PATCHES: list[tuple[Any, list[Any], Any]] = [
@@ -115,11 +98,6 @@ FAILURES: list[tuple[Any, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("doc", "patch", "expected"), MERGES)
-def test_merge_patch_follows_the_examples_of_the_rfc(doc: Any, patch: Any, expected: Any) -> None:
-    assert expected == merge_patch(doc, patch)
-
-
 @pytest.mark.parametrize(("doc", "ops", "expected"), PATCHES)
 def test_json_patch_follows_the_examples_of_the_rfc(doc: Any, ops: Any, expected: Any) -> None:
     before = copy.deepcopy(doc)
@@ -163,28 +141,6 @@ _documents = st.recursive(
     lambda below: st.lists(below, max_size=3) | st.dictionaries(_names, below, max_size=3),
     max_leaves=10,
 )
-_without_null = st.recursive(
-    _scalars.filter(lambda value: value is not None),
-    lambda below: st.lists(below, max_size=2) | st.dictionaries(_names, below, max_size=3),
-    max_leaves=8,
-)
-
-
-def _difference(old: Any, new: Any) -> Any:
-    """The merge patch that leads from one document to the other."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    patch: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        if name not in old or not equal(old[name], value):
-            patch[name] = _difference(old.get(name), value)
-    return patch
-
-
-@given(_without_null, _without_null)
-@settings(max_examples=100, deadline=None)
-def test_merging_the_difference_gives_the_other_document(old: Any, new: Any) -> None:
-    assert equal(new, merge_patch(old, _difference(old, new)))
 
 
 @given(_documents, _documents)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kuota.server.merge_keys import MergeKeys, merge_keys
-from kuota.server.patch import PatchError, strategic_merge
+from kuota.server.strategic import PatchError, strategic_merge
 
 RECORDED = Path(__file__).with_name("recorded_strategic.json")
 POD = merge_keys("v1", "Pod") or MergeKeys()

@@ -6,11 +6,12 @@ from __future__ import annotations
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import combined, merged
 from kuota.api.workload import Workload
 from kuota.engine.model import Struct
 
 from .conditions import Conditions
-from .effects import Effect, Event, Patch, StatusPatch, combined, merged
+from .effects import Effect, Event, Patch, StatusPatch
 
 
 class Pass(Struct):

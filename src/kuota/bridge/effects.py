@@ -8,9 +8,9 @@ than believed. Several patches of one object from the same version are meant to 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import difference
 from kuota.engine.model import Struct
 
 from .conditions import shortened
@@ -91,43 +91,6 @@ def spared(effects: Iterable[Effect]) -> list[Effect]:
         if not isinstance(each, Event)
         or (each.kind, each.key, _SAID_BY.get(each.reason)) not in told
     ]
-
-
-def merged(target: Json, patch: Json) -> Json:
-    """The object after a JSON merge patch; neither argument is changed."""
-    result = dict(target)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            before = result.get(name)
-            result[name] = merged(before if isinstance(before, dict) else {}, value)
-        else:
-            result[name] = value
-    return result
-
-
-def combined(first: Json, second: Json) -> Json:
-    """The merge patch that does what the two do one after the other."""
-    result = dict(first)
-    for name, value in second.items():
-        before = result.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            value = combined(before, value)
-        result[name] = value
-    return result
-
-
-def difference(before: Json, after: Json) -> Json:
-    """The JSON merge patch that leads from one object to the other; empty when they are equal."""
-    patch: dict[str, Any] = {name: None for name in before if name not in after}
-    for name, value in after.items():
-        old = before.get(name)
-        if value == old and name in before:
-            continue
-        nested = isinstance(value, dict) and isinstance(old, dict)
-        patch[name] = difference(old or {}, value) if nested else value
-    return patch
 
 
 def edit(kind: str, key: Key, before: Json, after: Json) -> list[Effect]:

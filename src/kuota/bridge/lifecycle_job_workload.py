@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from kuota.api.base import Json
+from kuota.api.merge_patch import difference
 from kuota.api.names import label_value
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.job_common import PRIORITY_CLASS, suspended
@@ -63,7 +64,7 @@ def _updated(turn: Turn, surplus: list[Seen]) -> bool:
     kept = {"active": before["active"]} if "active" in before else {}
     wanted = after | kept
     draft = turn.draft(first)
-    draft.patch({"spec": {name: None for name in before if name not in wanted} | wanted})
+    draft.patch({"spec": difference(before, wanted)})
     turn.take(draft)
     turn.tell("UpdatedWorkload", f"Updated workload {first.key}: the job was changed")
     return True

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from datetime import datetime
 
 from kuota.api.base import condition
+from kuota.api.merge_patch import combined
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import TIME_UP, withdrawn_status
 from .conditions import Conditions, stamp
 from .draft import Draft
-from .effects import combined
 from .eviction import evicted_status, eviction_event
 from .lifecycle_reason import Why, cluster_obstacle, local_obstacle
 from .lifecycle_view import Rules, WorkloadView

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kuota.api import kueue
 from kuota.api.base import Json
+from kuota.api.merge_patch import difference
 from kuota.api.quantity import canonical, parse
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
@@ -13,7 +14,6 @@ from kuota.engine.tree import Node
 from kuota.engine.usage import admitted, reserved
 
 from .conditions import Conditions, stamp
-from .effects import difference
 from .status import active_condition, flavors_json
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"

@@ -11,6 +11,7 @@ from typing import Any
 from kuota.api.base import Json, Key, ObjectMeta, OwnerReference, condition
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import V1BETA2
+from kuota.api.merge_patch import difference
 from kuota.api.priority import BOOST
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, PREFIX
 from kuota.api.rules.report import child
@@ -18,7 +19,7 @@ from kuota.api.workload import Workload
 from kuota.engine.reasons import EvictionReason
 
 from .draft import Seen
-from .effects import WORKLOAD, difference
+from .effects import WORKLOAD
 from .jobs.names import variant_name
 
 ALLOWED_FLAVORS = PREFIX + "workload-allowed-resource-flavors"

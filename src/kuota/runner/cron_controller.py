@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import difference
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import AlreadyExists, NotFound
@@ -14,7 +15,6 @@ from kuota.kube.resources import CRON_JOBS, JOBS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .cron_rules import cron_step, reference
-from .differences import merge_difference
 from .job_pods import controller_of
 from .mirror import OWNER, Mirror
 
@@ -105,7 +105,7 @@ class CronController:
         self._say(cron, "SuccessfulDelete", f"Deleted job {meta['name']}")
 
     async def _write_status(self, cron: Json, status: Json) -> None:
-        changes = merge_difference(cron.get("status") or {}, status)
+        changes = difference(cron.get("status") or {}, status)
         if not changes:
             return
         meta = cron["metadata"]

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import difference
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import ApiError, NotFound
@@ -20,7 +21,6 @@ from kuota.kube.requests import Patch
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
-from .differences import merge_difference
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import Pace, Step, step
 from .job_spec import is_finished
@@ -149,7 +149,7 @@ class JobController:
     async def _write_status(self, job: Json, status: Json) -> None:
         """Write what differs, provided that the Job is still the one that was looked at."""
         old = job.get("status") or {}
-        changes = merge_difference(old, status)
+        changes = difference(old, status)
         if not changes:
             return
         meta = job["metadata"]

@@ -1,34 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7386): a document and a patch give a document.
+"""JSON Patch (RFC 6902): a document and a list of operations give a document.
 
-Nothing that was passed in is changed; parts that a patch leaves alone are shared with the result.
-Strategic merge, which needs to know the kind, is in `kuota.server.strategic`.
+Arguments are never modified; parts that a patch leaves alone are shared with the result. Merge
+patches are in `kuota.api.merge_patch`, strategic ones, which depend on the kind, in `strategic`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from .strategic import PatchError, strategic_merge
+from kuota.api.merge_patch import equal
 
-__all__ = ["PatchError", "json_patch", "merge_patch", "strategic_merge"]
+from .strategic import PatchError
 
 _MISSING = object()
 # A copy that is copied again doubles the document each time: what is copied is counted.
 _COPIED_LIMIT = 100_000
-
-
-def merge_patch(doc: Any, patch: Any) -> Any:
-    """The document after a JSON merge patch: null removes, lists replace, objects merge."""
-    if not isinstance(patch, dict):
-        return patch
-    out = dict(doc) if isinstance(doc, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            out.pop(key, None)
-        else:
-            out[key] = merge_patch(out.get(key), value)
-    return out
 
 
 def json_patch(doc: Any, ops: Any) -> Any:
@@ -163,14 +150,3 @@ def _removed(doc: Any, path: str) -> Any:
     else:
         rest = [value for at, value in enumerate(parent) if at != int(tokens[-1])]
     return _placed(doc, path, tokens[:-1], rest)
-
-
-def equal(a: Any, b: Any) -> bool:
-    """Whether two JSON values are the same. Unlike in Python, true is not 1."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(equal, a, b))
-    return bool(a == b)

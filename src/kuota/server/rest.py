@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.merge_patch import merged
 
 from . import deletion
 from .admission import Admission, Write, identify
@@ -21,7 +22,7 @@ from .deletion import DeleteOptions
 from .kinds import Kind, Kinds
 from .merge_keys import merge_keys
 from .ownership import applied_to, owned
-from .patch import PatchError, json_patch, merge_patch, strategic_merge
+from .patch import json_patch
 from .requests import Target
 from .status import (
     Refused,
@@ -33,6 +34,7 @@ from .status import (
     unsupported_media,
 )
 from .store import AlreadyExists, Conflict, NotFound, Store
+from .strategic import PatchError, strategic_merge
 from .structure import Cleaning
 from .versions import served_form
 
@@ -220,17 +222,13 @@ def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
     """The document after a patch of the kind that the media type names."""
     try:
         if media == MERGE_PATCH:
-            return merge_patch(current, _object(body))
+            return merged(current, _object(body))
         if media == JSON_PATCH:
             return json_patch(current, read_json(body))
         if media == STRATEGIC_PATCH and kind.strategic:
             keys = merge_keys(str(current["apiVersion"]), kind.kind)
             patch = _object(body)
-            return (
-                merge_patch(current, patch)
-                if keys is None
-                else strategic_merge(current, patch, keys)
-            )
+            return merged(current, patch) if keys is None else strategic_merge(current, patch, keys)
     except PatchError as error:
         raise Refused(422, "Invalid", f"the patch cannot be applied: {error}") from None
     known = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.strategic else []), APPLY_PATCH]

@@ -14,10 +14,10 @@ from conformance.world import cluster_queue, gates_of, go_seconds, local_queue
 from kuota.api import kueue
 from kuota.api.backoff import Backoff
 from kuota.api.core import Namespace
+from kuota.api.merge_patch import merged
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.bridge import inbound
 from kuota.bridge.draft import Seen
-from kuota.bridge.effects import merged
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle import steps

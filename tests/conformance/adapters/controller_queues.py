@@ -13,11 +13,11 @@ from conformance.registry import suite
 from conformance.world import cluster_queue, gates_of, go_seconds, local_queue, policy_of
 from kuota.api import kueue
 from kuota.api.base import Key
+from kuota.api.merge_patch import merged
 from kuota.api.quantity import canonical, parse
 from kuota.api.workload import Workload
 from kuota.bridge.changes import flavors_of, let_go, revalued, settled, to_hold
 from kuota.bridge.draft import Seen
-from kuota.bridge.effects import merged
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle_class import followers
 from kuota.bridge.queue_status import cluster_queue_patch, local_queue_patch

@@ -15,10 +15,10 @@ from conformance.world import gates_of, go_seconds
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.core import PriorityClass
 from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
+from kuota.api.merge_patch import merged
 from kuota.api.podset import Injection, MergeConflict
 from kuota.api.selector import parse_selector
 from kuota.bridge.draft import Seen
-from kuota.bridge.effects import merged
 from kuota.bridge.jobs.batch_job import Classes, pod_sets
 from kuota.bridge.jobs.job_arrival import Arrival, arrived
 from kuota.bridge.jobs.job_start import as_before, started, stopping

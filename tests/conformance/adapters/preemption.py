@@ -13,8 +13,9 @@ from conformance.case import Json, Run, check, same
 from conformance.registry import suite
 from kuota.api import workload as api
 from kuota.api.base import Key
+from kuota.api.merge_patch import merged
 from kuota.api.resources import rescaled
-from kuota.bridge.effects import StatusPatch, merged
+from kuota.bridge.effects import StatusPatch
 from kuota.bridge.outbound import Outbound
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, add_into

@@ -10,10 +10,10 @@ from msgspec import convert, to_builtins
 from conformance.case import Json, Run, same, seconds
 from conformance.registry import suite
 from conformance.world import cluster_queue, gates_of, go_seconds
+from kuota.api.merge_patch import merged
 from kuota.api.workload import Admission, AdmissionCheckState, ReclaimablePod, Workload
 from kuota.bridge.admission import Phase, admitted_status, required_checks, reserve, sent_back
 from kuota.bridge.conditions import Conditions
-from kuota.bridge.effects import merged
 from kuota.bridge.lifetime import eviction_end, execution_s
 from kuota.bridge.reclaimable import limited, reclaimable_status, same_pods
 from kuota.bridge.requeue import delayed, retry_at
