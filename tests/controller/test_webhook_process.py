@@ -106,10 +106,10 @@ def test_a_follower_answers_too_and_knows_what_the_cluster_holds(tmp_path: Path)
 
 def _provide(folder: Path) -> str:
     """Put a certificate where the webhooks look for one; what to trust."""
-    certificate, key = self_signed(("127.0.0.1",), datetime.now(UTC))
-    (folder / "tls.key").write_bytes(key)
-    (folder / "tls.crt").write_bytes(certificate)
-    return certificate.decode()
+    made = self_signed(("127.0.0.1",), datetime.now(UTC))
+    (folder / "tls.key").write_bytes(made.key)
+    (folder / "tls.crt").write_bytes(made.certificate)
+    return made.certificate.decode()
 
 
 def _webhook(certs: Json, folder: Path) -> Json:

@@ -114,10 +114,24 @@ def test_the_certificate_is_kept_and_its_key_is_private(tmp_path: Path) -> None:
     assert 0o600 == (tmp_path / "server.key").stat().st_mode & 0o777
 
 
+def test_the_key_and_certificate_of_version_0_1_0_stay_in_use(tmp_path: Path) -> None:
+    earlier = Path(__file__).parents[1] / "pki" / "made_by_0_1_0"
+    files = {name: (earlier / name).read_bytes() for name in ("server.crt", "server.key")}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    server = server_context(tmp_path, datetime.now(UTC))
+    assert files == {name: (tmp_path / name).read_bytes() for name in files}
+    client = ssl.create_default_context(cadata=files["server.crt"].decode())
+    # X509_V_FLAG_NO_CHECK_TIME of OpenSSL: this test outlives the certificate, which ends in 2036.
+    client.verify_flags |= 0x200000
+    for host in LOOPBACK:
+        assert shaken(client, server, host)
+
+
 def test_a_certificate_is_for_its_hosts_and_passes_strict_checks(tmp_path: Path) -> None:
-    certificate, key = self_signed(LOOPBACK, datetime.now(UTC))
-    (tmp_path / "c").write_bytes(certificate)
-    (tmp_path / "k").write_bytes(key)
+    made = self_signed(LOOPBACK, datetime.now(UTC))
+    (tmp_path / "c").write_bytes(made.certificate)
+    (tmp_path / "k").write_bytes(made.key)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "c", tmp_path / "k")
     for host, good in (("localhost", True), ("127.0.0.1", True), ("example.com", False)):

@@ -9,6 +9,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from control.fake_api import FakeApi
@@ -17,9 +18,9 @@ from kuota.api.base import Json, Key
 from kuota.api.crds import crds
 from kuota.kube.errors import Conflict, Forbidden
 from kuota.kube.resources import CRDS, SECRETS, Resource, key_of
-from kuota.pki.certificate import Chain, Pair, chain
-from kuota.pki.serving import serving_context, trusted_until
-from kuota.webhook.certificates import RENEWED_BEFORE, Managed, Settings
+from kuota.pki.certificate import chain
+from kuota.pki.serving import Chain, Pair, serving_context, trusted_until
+from kuota.webhook.certificates import LIFETIME, RENEWED_BEFORE, Managed, Settings
 from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING, trusting
 from kuota.webhook.manifests import configurations
 
@@ -149,11 +150,29 @@ def test_an_empty_secret_as_kueue_ships_it_is_filled() -> None:
 
 def test_a_good_certificate_of_somebody_else_is_used() -> None:
     async def story(api: Api) -> None:
-        other = chain("kueue-ca", [HOST], api.clock.now())
+        other = chain("kueue-ca", [HOST], api.clock.now(), LIFETIME)
         await api.create(SECRETS, secret_of(other, **{"ca.key": b"k"}))
         managed = api.managed()
         await managed.refresh()
         assert other == api.stored()
+
+    played(story)
+
+
+def test_the_certificate_of_version_0_1_0_stays_in_use() -> None:
+    earlier = Path(__file__).parents[1] / "pki" / "made_by_0_1_0"
+    authority, certificate, key = (
+        (earlier / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")
+    )
+
+    async def story(api: Api) -> None:
+        found = Chain(authority=authority, pair=Pair(certificate, key))
+        await api.create(SECRETS, secret_of(found))
+        managed = api.managed()
+        await managed.refresh()
+        assert found == api.stored()
+        assert managed.authority == found.authority
+        assert {coded(found)} == api.bundles()
 
     played(story)
 
@@ -170,9 +189,9 @@ def secret_of(given: Chain, **more: bytes) -> Json:
 
 def test_a_certificate_for_another_name_or_of_junk_is_replaced() -> None:
     async def story(api: Api) -> None:
-        sound = chain("ca", [HOST], api.clock.now())
+        sound = chain("ca", [HOST], api.clock.now(), LIFETIME)
         for bad in (
-            chain("ca", ["other.svc"], api.clock.now()),
+            chain("ca", ["other.svc"], api.clock.now(), LIFETIME),
             Chain(authority=b"junk", pair=sound.pair),
             Chain(authority=sound.authority, pair=Pair(b"junk", b"junk")),
         ):
@@ -210,7 +229,7 @@ def test_a_running_replica_shows_what_another_one_renewed_once_that_is_trusted()
             await settled()
             first = api.stored()
             assert shown(context, first)
-            second = chain("kueue-ca", [HOST], api.clock.now())
+            second = chain("kueue-ca", [HOST], api.clock.now(), LIFETIME)
             both = Chain(authority=second.authority + first.authority, pair=second.pair)
             secret = await api.get(SECRETS, SECRET)
             await api.replace(SECRETS, secret | {"data": secret_of(both)["data"]})

@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,8 +17,8 @@ import aiohttp
 import msgspec
 
 from kuota.api.base import Json
-from kuota.pki.certificate import Chain, chain
-from kuota.pki.serving import serving_context, show
+from kuota.pki.certificate import chain
+from kuota.pki.serving import Chain, serving_context, show
 from kuota.webhook.certificate_files import Directory
 from kuota.webhook.server import MOST_BYTES, Webhooks
 from webhook.reviews import Objects, cluster_queue, job, review, workload
@@ -29,7 +29,7 @@ HOST = "127.0.0.1"
 
 
 def made() -> Chain:
-    return chain("test-ca", [HOST], datetime.now(UTC))
+    return chain("test-ca", [HOST], datetime.now(UTC), timedelta(days=1))
 
 
 def trusting(given: Chain) -> ssl.SSLContext:

@@ -65,7 +65,7 @@ async def shown(
 
 
 def _show_self_signed(to: ssl.SSLContext) -> None:
-    from kuota.pki.certificate import Pair, self_signed
+    from kuota.pki.certificate import self_signed
     from kuota.pki.serving import show
 
-    show(to, Pair(*self_signed(("localhost", "127.0.0.1"), datetime.now(UTC))))
+    show(to, self_signed(("localhost", "127.0.0.1"), datetime.now(UTC)))

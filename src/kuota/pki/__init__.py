@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and certificates for servers of our own, made with nothing but Python.
+"""Keys and certificates for our own servers.
 
-Everything that protects traffic is OpenSSL's, through `ssl`. What that cannot do is make a
-certificate; `certificate` does, and `serving` hands it over.
+`certificate` makes them with the `cryptography` package; `serving` loads them into TLS contexts and
+judges whether clients will trust them, with OpenSSL through `ssl`.
 """

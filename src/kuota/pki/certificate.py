@@ -1,163 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes certificates (P-256, X.509v3) for servers: self-signed ones, and ones with an authority.
 
-An authority signs once and its key is forgotten: who renews a certificate makes a new authority,
-and nobody who reads a store can sign in the name of the old one.
+An authority signs once and its key is discarded: renewing a certificate makes a new authority, so
+nobody who can read a Secret can sign in the name of the old one.
+
+This module imports `cryptography`, which takes time and memory. Import it where a certificate is
+made, not at the top of a module.
 """
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
-import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from . import curve
-from .der import bits, integer, octets, oid, pem, sequence, tagged, text, time
+from .serving import Chain, Pair
 
-YEAR = timedelta(days=365)
-_EARLIER = timedelta(days=1)
-_CERTIFICATE = "CERTIFICATE"
-_KEY = "EC PRIVATE KEY"
-_P256 = oid("1.2.840.10045.3.1.7")
-_ECDSA_SHA256 = sequence(oid("1.2.840.10045.4.3.2"))
-_TRUE = tagged(0x01, b"\xff")
-# Bits of keyUsage, the leftmost first: 0 digital signature, 5 signs certificates, 6 signs lists.
-_SIGNS_AND_SERVES = b"\x03\x02\x02\x84"
-_SIGNS = b"\x03\x02\x01\x06"
-_SERVES = b"\x03\x02\x07\x80"
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A certificate and its private key, both in PEM."""
-
-    certificate: bytes
-    key: bytes
-
-    def __repr__(self) -> str:
-        return "Pair(certificate and key)"
-
-
-class Chain(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server shows, and the authority that its clients trust, in PEM."""
-
-    authority: bytes
-    pair: Pair
+_SELF_SIGNED_LIFETIME = timedelta(days=3650)
+_CLOCK_SKEW = timedelta(days=1)
+_AUTHORITY = x509.BasicConstraints(ca=True, path_length=0)
+_LEAF = x509.BasicConstraints(ca=False, path_length=None)
 
 
 class _Issuer(msgspec.Struct, frozen=True):
-    """Who signs: the name as it is written in DER, and the key."""
+    """The name and the key that sign a certificate."""
 
-    name: bytes
-    private: int
-    identifier: bytes
-
-
-def self_signed(hosts: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
-    """A certificate for the hosts that is its own authority, and its key, both in PEM."""
-    private = curve.private_key()
-    public = curve.public_key(private)
-    name = _name("kuota")
-    issuer = _Issuer(name, private, _identifier(public))
-    own = [
-        _extension("2.5.29.19", sequence(_TRUE, integer(0)), critical=True),
-        _extension("2.5.29.15", _SIGNS_AND_SERVES, critical=True),
-        *_serving(hosts),
-    ]
-    made = _signed(issuer, name, public, now, 10 * YEAR, own)
-    return pem(_CERTIFICATE, made), _key_pem(private, public)
+    name: x509.Name
+    key: ec.EllipticCurvePrivateKey
 
 
-def chain(name: str, hosts: Sequence[str], now: datetime, lifetime: timedelta = YEAR) -> Chain:
+def self_signed(hosts: Sequence[str], now: datetime) -> Pair:
+    """A certificate for the hosts that is its own authority, valid for ten years."""
+    issuer = _Issuer(_name("kuota"), _new_key())
+    usage = _usage(digital_signature=True, key_cert_sign=True)
+    made = _builder(issuer, issuer.name, issuer.key, now, _SELF_SIGNED_LIFETIME)
+    return _pair(_for_hosts(_restricted(made, _AUTHORITY, usage), hosts), issuer, issuer.key)
+
+
+def chain(name: str, hosts: Sequence[str], now: datetime, lifetime: timedelta) -> Chain:
     """A certificate for a server with these names, signed by a new authority called `name`."""
-    written, private = _name(name), curve.private_key()
-    public = curve.public_key(private)
-    issuer = _Issuer(written, private, _identifier(public))
-    vouching = [
-        _extension("2.5.29.19", sequence(_TRUE, integer(0)), critical=True),
-        _extension("2.5.29.15", _SIGNS, critical=True),
-    ]
-    authority = _signed(issuer, written, public, now, lifetime, vouching)
-    serving, shown = curve.private_key(), _name(hosts[0])
-    public = curve.public_key(serving)
-    own = [
-        _extension("2.5.29.19", sequence(), critical=True),
-        _extension("2.5.29.15", _SERVES, critical=True),
-        *_serving(hosts),
-    ]
-    leaf = _signed(issuer, shown, public, now, lifetime, own)
-    return Chain(
-        authority=pem(_CERTIFICATE, authority),
-        pair=Pair(pem(_CERTIFICATE, leaf), _key_pem(serving, public)),
-    )
+    issuer = _Issuer(_name(name), _new_key())
+    authority = _builder(issuer, issuer.name, issuer.key, now, lifetime)
+    authority = _restricted(authority, _AUTHORITY, _usage(key_cert_sign=True, crl_sign=True))
+    key = _new_key()
+    leaf = _builder(issuer, _name(hosts[0]), key, now, lifetime)
+    leaf = _for_hosts(_restricted(leaf, _LEAF, _usage(digital_signature=True)), hosts)
+    return Chain(authority=_signed(authority, issuer), pair=_pair(leaf, issuer, key))
 
 
-def _signed(
+def _new_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _builder(
     issuer: _Issuer,
-    subject: bytes,
-    public: bytes,
+    subject: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
     now: datetime,
     lifetime: timedelta,
-    extensions: list[bytes],
-) -> bytes:
-    # Clocks differ: what is made now is valid on machines that are behind, too.
-    begin = now - _EARLIER
-    body = sequence(
-        tagged(0xA0, integer(2)),
-        integer(secrets.randbits(127) + 1),
-        _ECDSA_SHA256,
-        issuer.name,
-        sequence(time(begin), time(now + lifetime)),
-        subject,
-        sequence(sequence(oid("1.2.840.10045.2.1"), _P256), bits(public)),
-        tagged(
-            0xA3,
-            sequence(
-                *extensions,
-                _extension("2.5.29.14", octets(_identifier(public))),
-                _extension("2.5.29.35", sequence(tagged(0x80, issuer.identifier))),
-            ),
-        ),
+) -> x509.CertificateBuilder:
+    issuer_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key())
+    key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return (
+        x509.CertificateBuilder()
+        .serial_number(x509.random_serial_number())
+        .issuer_name(issuer.name)
+        .subject_name(subject)
+        .public_key(key.public_key())
+        # Machines whose clock is behind must accept the certificate as well.
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(key_id, critical=False)
+        .add_extension(issuer_id, critical=False)
     )
-    r, s = curve.signature(body, issuer.private)
-    return sequence(body, _ECDSA_SHA256, bits(sequence(integer(r), integer(s))))
 
 
-def _serving(hosts: Sequence[str]) -> list[bytes]:
-    return [
-        _extension("2.5.29.37", sequence(oid("1.3.6.1.5.5.7.3.1"))),
-        _extension("2.5.29.17", sequence(*map(_host, hosts))),
-    ]
+def _restricted(
+    builder: x509.CertificateBuilder, constraints: x509.BasicConstraints, usage: x509.KeyUsage
+) -> x509.CertificateBuilder:
+    return builder.add_extension(constraints, critical=True).add_extension(usage, critical=True)
 
 
-def _identifier(public: bytes) -> bytes:
-    return hashlib.sha1(public, usedforsecurity=False).digest()
+def _for_hosts(builder: x509.CertificateBuilder, hosts: Sequence[str]) -> x509.CertificateBuilder:
+    names = x509.SubjectAlternativeName([_general_name(each) for each in hosts])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    return builder.add_extension(usage, critical=False).add_extension(names, critical=False)
 
 
-def _name(common: str) -> bytes:
-    # A common name has 64 characters at most; clients go by the alternative names.
-    return sequence(tagged(0x31, sequence(oid("2.5.4.3"), text(common[:64]))))
+def _signed(builder: x509.CertificateBuilder, issuer: _Issuer) -> bytes:
+    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
-def _extension(dotted: str, value: bytes, *, critical: bool = False) -> bytes:
-    return sequence(oid(dotted), *([_TRUE] if critical else []), octets(value))
+def _pair(
+    builder: x509.CertificateBuilder, issuer: _Issuer, key: ec.EllipticCurvePrivateKey
+) -> Pair:
+    written = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    return Pair(_signed(builder, issuer), written)
 
 
-def _host(host: str) -> bytes:
+def _name(common: str) -> x509.Name:
+    # A common name has 64 characters at most; clients use the alternative names.
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
+
+
+def _general_name(host: str) -> x509.GeneralName:
     try:
-        return tagged(0x87, ipaddress.ip_address(host).packed)
+        return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return tagged(0x82, host.encode("ascii"))
+        return x509.DNSName(host)
 
 
-def _key_pem(private: int, public: bytes) -> bytes:
-    key = sequence(
-        integer(1),
-        octets(private.to_bytes(32, "big")),
-        tagged(0xA0, _P256),
-        tagged(0xA1, bits(public)),
+def _usage(
+    *, digital_signature: bool = False, key_cert_sign: bool = False, crl_sign: bool = False
+) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=digital_signature,
+        key_cert_sign=key_cert_sign,
+        crl_sign=crl_sign,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
     )
-    return pem(_KEY, key)

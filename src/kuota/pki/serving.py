@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from .certificate import Pair
+import msgspec
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----")
 _VERSIONS = {
@@ -22,6 +22,23 @@ _VERSIONS = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A certificate and its private key, both in PEM."""
+
+    certificate: bytes
+    key: bytes
+
+    def __repr__(self) -> str:
+        return "Pair(certificate and key)"
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server shows, and the authority that its clients trust, in PEM."""
+
+    authority: bytes
+    pair: Pair
 
 
 class BadCertificate(ValueError):

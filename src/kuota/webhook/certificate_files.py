@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kuota.kube.clock import Clock, SystemClock
-from kuota.pki.certificate import Pair
-from kuota.pki.serving import BadCertificate, show
+from kuota.pki.serving import BadCertificate, Pair, show
 
 LOOKED_AT_EVERY_S = 1.0
 _log = logging.getLogger(__name__)

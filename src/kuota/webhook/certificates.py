@@ -25,14 +25,14 @@ from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kuota.kube.informer import Informer
 from kuota.kube.resources import SECRETS
-from kuota.pki.certificate import YEAR, Chain, Pair, chain
-from kuota.pki.serving import show, trusted_until, unexpired
+from kuota.pki.serving import Chain, Pair, show, trusted_until, unexpired
 
 from .injection import Place, essence, inject, places, trusts
 from .manifests import NAMESPACE, PREFIX, SERVICE
 
 SECRET = "kueue-webhook-server-cert"
 AUTHORITY = "kueue-ca"
+LIFETIME = timedelta(days=365)
 RENEWED_BEFORE = timedelta(days=90)
 LOOKED_AT_EVERY_S = 12 * 3600.0
 SETTLING_S = 2.0
@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     prefix: str = PREFIX
     api_services: tuple[str, ...] = ()
     entry: str = ""
-    lifetime: timedelta = YEAR
+    lifetime: timedelta = LIFETIME
     renewed_before: timedelta = RENEWED_BEFORE
 
     @property
@@ -186,6 +186,8 @@ class Managed:
 
     def _renewed(self, kept: Chain | None) -> Chain:
         """A new certificate; whoever trusts its authority trusts those of before as well."""
+        from kuota.pki.certificate import chain
+
         now = self._clock.now()
         made = chain(AUTHORITY, self._settings.names, now, self._settings.lifetime)
         before = unexpired(kept.authority, now)[:1] if kept is not None else []
