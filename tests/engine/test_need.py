@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from build import column, flavor, job, local_queue, namespace, queue
+from build import column, flavor, job, local_queue, namespace, queue, running
 from kuota.engine.assignment import Mode
 from kuota.engine.decisions import Admit, Wait
 from kuota.engine.entry import Entry, Head
@@ -83,6 +83,39 @@ def test_a_newcomer_of_a_stuck_class_is_parked_with_it() -> None:
     pending = world.engine.queues["q"]
     assert pending.place(job("second").key) is Place.PARKED
     assert pending.parked_reason(job("second").key) is not None
+
+
+def kept(world: World) -> int:
+    """How many needs the queue keeps, those of all its classes together."""
+    return sum(len(line) for line in world.engine.queues["q"]._stuck._lines.values())
+
+
+def test_a_class_refused_on_two_flavors_keeps_two_needs_however_often_it_is_tried_again() -> None:
+    world = world_of(queue("q", {"default/gpu": 4, "spot/gpu": 4}, reclaim="Any"))
+    world.tell(flavor("spot"))
+    world.tell(running(job("on-spot", queue="q", gpu=3), "q", 0.0, "spot"))
+    world.tell(job("holder-0", queue="q", gpu=3, priority=9))
+    world.settle()
+    world.tell(job("wants", queue="q", gpu=4))
+    world.settle()
+    assert kept(world) == 2
+    for turn in range(1, 6):
+        # The default flavor frees up, and somebody more important takes it before the class can.
+        world.finish(job(f"holder-{turn - 1}").key)
+        world.tell(job(f"holder-{turn}", queue="q", gpu=3, priority=9))
+        assert "wants" in {each.workload.key.name for each in world.settle().decisions}
+        assert kept(world) == 2
+
+
+def test_needs_of_a_class_go_with_the_last_workload_of_it() -> None:
+    world = world_of(queue("q", gpu=8, reclaim="Any"))
+    for name in ("first", "second"):
+        world.tell(job(name, queue="q", gpu=9))
+    world.settle()
+    world.finish(job("first").key)
+    assert kept(world) == 1
+    world.finish(job("second").key)
+    assert kept(world) == 0
 
 
 amounts = st.integers(min_value=0, max_value=9)

@@ -9,8 +9,8 @@ more than is free, plus all that its victims could give. Whoever stays would hav
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping
-from heapq import heappop, heappush
 
 from .amounts import FlavorResource
 from .assignment import Attempt, Mode, Possibility
@@ -33,38 +33,55 @@ _QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
 
 
 class Stuck:
-    """Classes that wait for more than there can be, by what they need."""
+    """Classes that wait for more than there can be, by what they need.
+
+    A class has one entry for each of its needs, and they come and go together.
+    """
 
     def __init__(self) -> None:
-        self._reasons: dict[str, WaitReason] = {}
+        self._classes: dict[str, tuple[WaitReason, Needs]] = {}
         self._lines: dict[tuple[int, FlavorResource], list[tuple[int, str]]] = {}
 
     def __contains__(self, class_id: str) -> bool:
-        return class_id in self._reasons
+        return class_id in self._classes
 
     def reason(self, class_id: str) -> WaitReason | None:
-        return self._reasons.get(class_id)
+        known = self._classes.get(class_id)
+        return known[0] if known is not None else None
 
     def put(self, class_id: str, needs: Needs, reason: WaitReason) -> None:
-        self._reasons[class_id] = reason
+        """Keep what a class needs, in place of what was kept of it before."""
+        self.drop(class_id)
+        self._classes[class_id] = reason, needs
         for priority, column, amount in needs:
-            heappush(self._lines.setdefault((priority, column), []), (amount, class_id))
+            insort(self._lines.setdefault((priority, column), []), (amount, class_id))
+
+    def drop(self, class_id: str) -> None:
+        """Forget a class, if it is known."""
+        _, needs = self._classes.pop(class_id, (None, ()))
+        for priority, column, amount in needs:
+            line = self._lines[priority, column]
+            del line[bisect_left(line, (amount, class_id))]
+            if not line:
+                del self._lines[priority, column]
 
     def freed(self, reach: Reach) -> list[str]:
         """Take out the classes that could have what they need by now."""
-        found = []
+        found: dict[str, None] = {}
         for (priority, column), line in self._lines.items():
-            most = reach(priority, column) if line else 0
-            while line and line[0][0] <= most:
-                _, class_id = heappop(line)
-                if self._reasons.pop(class_id, None) is not None:
-                    found.append(class_id)
-        return found
+            most = reach(priority, column)
+            for amount, class_id in line:
+                if amount > most:
+                    break
+                found[class_id] = None
+        for class_id in found:
+            self.drop(class_id)
+        return list(found)
 
     def clear(self) -> list[str]:
         """Take out every class."""
-        found = list(self._reasons)
-        self._reasons.clear()
+        found = list(self._classes)
+        self._classes.clear()
         self._lines.clear()
         return found
 

@@ -189,6 +189,8 @@ class PendingQueue:
             return False
         self._in_flight.pop(key, None)
         self._detach(pending)
+        if pending.workload.class_id not in self._by_class:
+            self._stuck.drop(pending.workload.class_id)
         if self._slot is not None and self._slot[0] == key:
             self._slot = None
         return True
