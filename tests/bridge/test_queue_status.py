@@ -4,8 +4,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from bridge.objects import NOON, at
+from build import job, running
 from kuota.api import kueue
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import merged
@@ -19,6 +21,7 @@ from kuota.bridge.queue_status import (
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Stored
 from kuota.engine.policy import AdmissionFairSharing, Policy
+from kuota.engine.roster import Roster
 
 HELD = "kueue.x-k8s.io/resource-in-use"
 HISTORY = AdmissionFairSharing(half_life_s=600.0, sampling_s=300.0)
@@ -104,6 +107,36 @@ def test_a_local_queue_whose_cluster_queue_is_gone_uses_nothing() -> None:
         "flavorsUsage": None,
     } == counts
     assert {} == local_queue_patch(gone, _local(found), found, NOON)
+
+
+class _Uncounted(Roster):
+    """A roster that may be asked for totals and not for every workload."""
+
+    def values(self) -> Any:
+        raise AssertionError("looks at every workload that runs")
+
+    items = __iter__ = values
+
+
+def test_the_pass_over_a_queue_does_not_look_at_what_runs_in_it() -> None:
+    queue, local = _queue(), _local()
+    engine = _engine(None, FLAVOR, queue, local)
+    for number in range(3):
+        waits = replace(job(f"w{number}", queue="main", gpu=2), key=Key("ml", f"w{number}"))
+        given = running(waits, "cq", NOON, "a100")
+        engine.apply(Stored(value=given), NOON)
+    known = engine.state.queues["cq"]
+    uncounted = _Uncounted()
+    for key in list(known.running):
+        uncounted[key] = known.running[key]
+    known.running = uncounted
+    for patch in (
+        local_queue_patch(engine, local, {}, NOON),
+        cluster_queue_patch(engine, queue, {}, NOON),
+    ):
+        assert (3, 3) == (patch["reservingWorkloads"], patch["admittedWorkloads"])
+        (used,) = patch["flavorsUsage"][0]["resources"]
+        assert "6" == used["total"]
 
 
 def test_use_is_written_when_it_changes_and_only_then() -> None:

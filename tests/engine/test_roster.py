@@ -6,20 +6,31 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from build import column
 from kuota.api.base import Key
 from kuota.engine.model import Eviction, Reservation, Workload
 from kuota.engine.roster import Roster, Running, by_rank
 
 
-def running(number: int, priority: int, since: int | None, evicted: bool) -> Running:
+def running(
+    number: int,
+    priority: int,
+    since: int | None,
+    evicted: bool,
+    queue: str = "main",
+    admitted: bool = False,
+    gpu: int = 0,
+) -> Running:
     workload = Workload(
         key=Key("", f"w{number}"),
+        queue=queue,
+        admitted=admitted,
         uid=str(number),
         priority=priority,
         reservation=Reservation(cluster_queue="a", pod_sets=(), usage={}, since=since),
         evicted=Eviction(reason="Preempted", at=0.0) if evicted else None,
     )
-    return Running(workload, "a", {})
+    return Running(workload, "a", {column("gpu"): gpu})
 
 
 workloads = st.builds(
@@ -28,6 +39,9 @@ workloads = st.builds(
     st.integers(0, 2),
     st.none() | st.integers(0, 2),
     st.booleans(),
+    st.sampled_from(("main", "other")),
+    st.booleans(),
+    st.integers(0, 3),
 )
 
 
@@ -59,3 +73,27 @@ def test_the_lines_are_the_sorted_roster_after_any_changes(
         for leaving in (False, True):
             expected = [each for each in roster.values() if each.leaving == leaving]
             assert sorted(expected, key=by_rank) == roster.line(leaving)
+
+
+@given(st.lists(workloads | st.integers(0, 5)))
+def test_the_tallies_are_those_of_the_roster_after_any_changes(
+    changes: list[Running | int],
+) -> None:
+    roster = Roster()
+    for change in changes:
+        if isinstance(change, Running):
+            roster[change.key] = change
+        elif Key("", f"w{change}") in roster:
+            del roster[Key("", f"w{change}")]
+        for local in (None, Key("", "main"), Key("", "other")):
+            for admitted in (False, True):
+                expected = [
+                    each
+                    for each in roster.values()
+                    if local in (None, each.workload.local_queue)
+                    and (each.workload.admitted or not admitted)
+                ]
+                tally = roster.tally(local, admitted=admitted)
+                assert len(expected) == tally.count
+                used = sum(each.usage[column("gpu")] for each in expected)
+                assert used == tally.amounts.get(column("gpu"), 0)

@@ -86,8 +86,8 @@ class History:
         total: Requests = {}
         spec = self._state.local_queues.get(local_queue)
         queue = self._state.queues.get(spec.cluster_queue) if spec is not None else None
-        for running in queue.running.values() if queue is not None else ():
-            if running.workload.admitted and running.workload.local_queue == local_queue:
-                for column, amount in running.usage.items():
-                    total[column.resource] = total.get(column.resource, 0) + amount
+        if queue is not None:
+            tally = queue.running.tally(local_queue, admitted=True)
+            for column, amount in tally.amounts.items():
+                total[column.resource] = total.get(column.resource, 0) + amount
         return total

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs in a queue, also in the order in which they would be displaced.
+"""Who runs in a queue, also in the order in which they would be displaced, and what they use.
 
 A search for victims looks at the first few of many, in every queue that borrows, for every head
 that is blocked. So each queue keeps its workloads in that order from the first time it is asked.
+Totals are kept up to date as workloads come and go, so that reading them costs the same however
+many workloads run.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
+from typing import TypeVar
 
 from kuota.api.base import Key
 
@@ -56,24 +59,55 @@ class Running:
         return f"Running({self.key} in {self.queue})"
 
 
+K = TypeVar("K")
+
 by_rank = attrgetter("rank")
+
+
+class Tally:
+    """How many workloads there are, and how much they use together."""
+
+    __slots__ = ("amounts", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.amounts: Amounts = {}
+
+    def add(self, usage: Amounts, sign: int) -> None:
+        """Count one workload more, or one less with a negative sign."""
+        self.count += sign
+        amounts = self.amounts
+        for column, amount in usage.items():
+            left = amounts.get(column, 0) + sign * amount
+            if left:
+                amounts[column] = left
+            else:
+                amounts.pop(column, None)
+
+
+_NOTHING = Tally()
 
 
 class Roster(dict[Key, Running]):
     """The workloads of one queue by key. Changed by assigning and deleting items only."""
 
-    __slots__ = ("_by_priority", "_lines")
+    __slots__ = ("_by_priority", "_lines", "_tallies")
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: tuple[list[Running], list[Running]] | None = None
-        self._by_priority: dict[int, Amounts] = {}
+        self._by_priority: dict[int, Tally] = {}
+        self._tallies: dict[tuple[Key | None, bool], Tally] = {}
+
+    def tally(self, local_queue: Key | None = None, *, admitted: bool = False) -> Tally:
+        """Totals of all workloads or of one LocalQueue, or of those `admitted`. Read-only."""
+        return self._tallies.get((local_queue, admitted), _NOTHING)
 
     def use_up_to(self, priority: int, column: FlavorResource) -> int:
         """What the workloads of that priority and below use of a column."""
         return sum(
-            amounts.get(column, 0)
-            for each, amounts in self._by_priority.items()
+            tally.amounts.get(column, 0)
+            for each, tally in self._by_priority.items()
             if each <= priority
         )
 
@@ -109,12 +143,18 @@ class Roster(dict[Key, Running]):
             del line[bisect_left(line, running.rank, key=by_rank)]
 
     def _count(self, running: Running, sign: int) -> None:
-        used = self._by_priority.setdefault(running.workload.priority, {})
-        for column, amount in running.usage.items():
-            left = used.get(column, 0) + sign * amount
-            if left:
-                used[column] = left
-            else:
-                used.pop(column, None)
-        if not used:
-            del self._by_priority[running.workload.priority]
+        workload, usage = running.workload, running.usage
+        _add(self._by_priority, workload.priority, usage, sign)
+        for local_queue in (None, workload.local_queue):
+            _add(self._tallies, (local_queue, False), usage, sign)
+            if workload.admitted:
+                _add(self._tallies, (local_queue, True), usage, sign)
+
+
+def _add(tallies: dict[K, Tally], at: K, usage: Amounts, sign: int) -> None:
+    tally = tallies.get(at)
+    if tally is None:
+        tally = tallies[at] = Tally()
+    tally.add(usage, sign)
+    if not tally.count:
+        del tallies[at]

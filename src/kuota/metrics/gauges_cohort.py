@@ -35,10 +35,8 @@ def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
     for name in sorted(node.leaf_names):
         queue = board.engine.state.queues[name]
         own = board.custom.values(CLUSTER_QUEUE, Key("", name))
-        admitted[own] += 0
-        for each in queue.running.values():
-            add_into(reserved, each.usage)
-            admitted[own] += each.workload.admitted
+        admitted[own] += queue.running.tally(admitted=True).count
+        add_into(reserved, queue.running.tally().amounts)
     quota = {column: cell.subtree for column, cell in node.cells.items()}
     for name, amounts in (("quota", quota), ("resource_reservations", reserved)):
         for column, amount in amounts.items():

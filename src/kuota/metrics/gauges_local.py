@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kuota.api.base import Key
-from kuota.engine.amounts import Amounts, add_into
 from kuota.engine.model import LocalQueue
-from kuota.engine.roster import Running
+from kuota.engine.usage import QueueUse, admitted, reserved
 
 from .board import Board, in_units
 from .catalog_local import PREFIX
@@ -26,7 +25,7 @@ def read_local_queues(board: Board, waiting: Mapping[Key, Tally]) -> None:
     measured = [key for key in state.local_queues if board.measured(key)]
     if not measured:
         return
-    running = _running(board)
+    labelled = _labelled(board)
     finished: Counter[Key] = Counter(
         each.local_queue
         for each in state.workloads.values()
@@ -37,41 +36,40 @@ def read_local_queues(board: Board, waiting: Mapping[Key, Tally]) -> None:
         at = (key.name, key.namespace)
         board.put_each(f"{PREFIX}pending_workloads", waiting[key].counts, at, custom)
         board.put(f"{PREFIX}finished_workloads", finished[key], at, custom)
-        _read_use(board, state.local_queues[key], running.get(key, []), custom)
+        _read_use(board, state.local_queues[key], labelled.get(key, {}), custom)
         _read_status(board, key, custom)
 
 
-def _running(board: Board) -> dict[Key, list[Running]]:
-    """Who holds quota in the ClusterQueue that their LocalQueue points at, by LocalQueue."""
-    found: dict[Key, list[Running]] = {}
+def _labelled(board: Board) -> dict[Key, Counter[Labels]]:
+    """Who is admitted, by LocalQueue and the Workloads' custom labels, if there are such labels."""
+    found: dict[Key, Counter[Labels]] = {}
     state = board.engine.state
-    for name, queue in state.queues.items():
+    for name, queue in state.queues.items() if board.custom.names(WORKLOAD) else ():
         for each in queue.running.values():
-            local = each.workload.local_queue
-            spec = state.local_queues.get(local)
-            if spec is not None and spec.cluster_queue == name:
-                found.setdefault(local, []).append(each)
+            spec = state.local_queues.get(each.workload.local_queue)
+            if each.workload.admitted and spec is not None and spec.cluster_queue == name:
+                labels = board.custom.values(WORKLOAD, each.key)
+                found.setdefault(spec.key, Counter())[labels] += 1
     return found
 
 
-def _read_use(board: Board, spec: LocalQueue, running: list[Running], custom: Labels) -> None:
+def _read_use(
+    board: Board, spec: LocalQueue, labelled: Mapping[Labels, int], custom: Labels
+) -> None:
+    """Read what is held in the ClusterQueue that the LocalQueue points at."""
     at = (spec.key.name, spec.key.namespace)
-    admitted = [each for each in running if each.workload.admitted]
-    board.put(f"{PREFIX}reserving_active_workloads", len(running), at, custom)
-    counts: Counter[Labels] = Counter(board.custom.values(WORKLOAD, each.key) for each in admitted)
-    if not board.custom.names(WORKLOAD):
-        counts[()] += 0
-    for own, count in counts.items():
-        board.put(f"{PREFIX}admitted_active_workloads", count, at, (*custom, *own))
     queue = board.engine.state.queues.get(spec.cluster_queue)
-    columns = [c for group in queue.spec.groups for c in group.quotas] if queue else []
-    for name, those in (("reservation", running), ("usage", admitted)):
-        total: Amounts = {}
-        for each in those:
-            add_into(total, each.usage)
-        for column in columns:
-            value = in_units(total.get(column, 0), column.resource)
-            labels = (*at, column.flavor, column.resource)
+    holding = reserved(queue, spec.key) if queue is not None else QueueUse()
+    running = admitted(queue, spec.key) if queue is not None else QueueUse()
+    board.put(f"{PREFIX}reserving_active_workloads", holding.workloads, at, custom)
+    if not board.custom.names(WORKLOAD):
+        labelled = {(): running.workloads}
+    for own, count in labelled.items():
+        board.put(f"{PREFIX}admitted_active_workloads", count, at, (*custom, *own))
+    for name, use in (("reservation", holding), ("usage", running)):
+        for each in use.columns:
+            value = in_units(each.total, each.column.resource)
+            labels = (*at, each.column.flavor, each.column.resource)
             board.put(f"{PREFIX}resource_{name}", value, labels, custom)
 
 

@@ -50,11 +50,12 @@ def _read_pending(board: Board, name: str, tally: Tally, custom: Labels) -> None
 def _read_use(board: Board, queue: Queue, custom: Labels) -> None:
     board.put("kueue_reserving_active_workloads", len(queue.running), (queue.name,), custom)
     counts: Counter[Labels] = Counter()
-    for each in queue.running.values():
-        if each.workload.admitted:
-            counts[board.custom.values(WORKLOAD, each.key)] += 1
-    if not board.custom.names(WORKLOAD):
-        counts[()] += 0
+    if board.custom.names(WORKLOAD):
+        for each in queue.running.values():
+            if each.workload.admitted:
+                counts[board.custom.values(WORKLOAD, each.key)] += 1
+    else:
+        counts[()] = queue.running.tally(admitted=True).count
     for own, count in counts.items():
         name = "kueue_admitted_active_workloads"
         board.put(name, count, (queue.name,), (*custom, *own))
