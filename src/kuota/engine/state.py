@@ -16,6 +16,7 @@ from kuota.api.match import matches
 
 from .activity import Obstacle, flavor_names, local_obstacles, obstacles
 from .amounts import Amounts
+from .index import Index
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -35,7 +36,11 @@ NOBODY: Woken = frozenset()
 
 
 class State:
-    """Objects by name, and the quota tree with what is charged to it."""
+    """Objects by name, and the quota tree with what is charged to it.
+
+    `by_flavor` and `by_check` are the ClusterQueues that use a ResourceFlavor or AdmissionCheck.
+    Workloads are stranded while the ClusterQueue in which they hold quota is not known.
+    """
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -48,7 +53,10 @@ class State:
         self.local_queues: dict[Key, LocalQueue] = {}
         self.workloads: dict[Key, Workload] = {}
         self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
+        self.by_flavor: Index[str, str] = Index()
+        self.by_check: Index[str, str] = Index()
         self._charged: dict[Key, Running] = {}
+        self._stranded: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
 
     # ClusterQueues and cohorts
@@ -58,9 +66,11 @@ class State:
         if known is not None and known.spec == spec:
             return NOBODY
         node = self.tree.put_queue(spec.name, spec.cohort, spec.groups, spec.weight)
+        self.by_flavor.put(spec.name, flavor_names(spec))
+        self.by_check.put(spec.name, (rule.name for rule in spec.checks))
         if known is None:
             self.queues[spec.name] = Queue(spec, node)
-            self._charge_latecomers(spec.name)
+            self._charge_stranded(spec.name)
         else:
             known.spec = spec
         self.refresh([spec.name])
@@ -72,6 +82,10 @@ class State:
             return
         for running in list(queue.running.values()):
             self._uncharge(running, queue)
+            if running.key in self.workloads:
+                self.record(self.workloads[running.key])
+        self.by_flavor.drop(name)
+        self.by_check.drop(name)
         self.tree.drop_queue(name)
         self.obstacles.pop(name, None)
 
@@ -80,13 +94,15 @@ class State:
             return NOBODY
         self.cohorts[spec.name] = spec
         node = self.tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
-        self.refresh(self.queues)
+        self.refresh(_queues_below(node))
         return self._below_root(node)
 
     def drop_cohort(self, name: str) -> None:
         self.cohorts.pop(name, None)
-        self.tree.drop_cohort(name)
-        self.refresh(self.queues)
+        node = self.tree.cohorts.get(name)
+        if node is not None:
+            self.tree.drop_cohort(name)
+            self.refresh(_queues_below(node))
 
     def tree_of(self, queue: str) -> Woken:
         """The names of all ClusterQueues that share a root with this one."""
@@ -105,21 +121,21 @@ class State:
         self.flavors[flavor.name] = flavor
         if before == flavor:
             return NOBODY
-        using = self._using_flavors({flavor.name})
+        using = self.by_flavor.of(flavor.name)
         self.refresh(using)
         return self._trees(using)
 
     def drop_flavor(self, name: str) -> None:
         self.flavors.pop(name, None)
-        self.refresh(self._using_flavors({name}))
+        self.refresh(self.by_flavor.of(name))
 
     def put_check(self, check: AdmissionCheck) -> Woken:
         self.checks[check.name] = check
-        return self._trees(self.refresh(self._using_check(check.name)))
+        return self._trees(self.refresh(self.by_check.of(check.name)))
 
     def drop_check(self, name: str) -> None:
         self.checks.pop(name, None)
-        self.refresh(self._using_check(name))
+        self.refresh(self.by_check.of(name))
 
     def put_topology(self, topology: Topology) -> Woken:
         before = self.topologies.get(topology.name)
@@ -134,16 +150,9 @@ class State:
         self.topologies.pop(name, None)
         self.refresh(self._using_topology(name))
 
-    def _using_flavors(self, names: Set[str]) -> list[str]:
-        return [n for n, queue in self.queues.items() if names & flavor_names(queue.spec)]
-
-    def _using_check(self, name: str) -> list[str]:
-        return [
-            n for n, q in self.queues.items() if any(rule.name == name for rule in q.spec.checks)
-        ]
-
-    def _using_topology(self, name: str) -> list[str]:
-        return self._using_flavors({f.name for f in self.flavors.values() if f.topology == name})
+    def _using_topology(self, name: str) -> set[str]:
+        flavors = (flavor.name for flavor in self.flavors.values() if flavor.topology == name)
+        return {queue for flavor in flavors for queue in self.by_flavor.of(flavor)}
 
     def put_namespace(self, namespace: Namespace) -> Woken:
         before = self.namespaces.get(namespace.name)
@@ -222,7 +231,9 @@ class State:
             return
         self.discharge(workload.key)
         if reservation is not None:
-            self._charge(workload, reservation.cluster_queue, reservation.usage)
+            charged = self._charge(workload, reservation.cluster_queue, reservation.usage)
+            if not charged:
+                self._stranded.put(workload.key, (reservation.cluster_queue,))
 
     def _outdated(self, workload: Workload) -> bool:
         """Whether a decision to admit the workload is still on its way to where this comes from."""
@@ -262,6 +273,7 @@ class State:
 
     def discharge(self, key: Key) -> bool:
         """Release what a workload is charged; False if that is nothing."""
+        self._stranded.drop(key)
         running = self._charged.get(key)
         if running is None:
             return False
@@ -277,12 +289,23 @@ class State:
         for column, amount in running.usage.items():
             release(queue.node.cell(column), amount)
 
-    def _charge_latecomers(self, name: str) -> None:
+    def _charge_stranded(self, name: str) -> None:
         """Charge workloads that were admitted before their ClusterQueue was known."""
-        for workload in self.workloads.values():
-            reservation = workload.reservation
-            if workload.charged and reservation and reservation.cluster_queue == name:
-                self.record(workload)
+        for key in list(self._stranded.of(name)):
+            self.record(self.workloads[key])
+
+
+def _queues_below(node: Node) -> set[str]:
+    """The ClusterQueues of a cohort and of all cohorts below it, also where they form a loop."""
+    found: set[str] = set()
+    seen, ahead = {node}, [node]
+    while ahead:
+        at = ahead.pop()
+        found.update(at.queues)
+        below = [each for each in at.cohorts.values() if each not in seen]
+        seen.update(below)
+        ahead += below
+    return found
 
 
 def _same_charge(running: Running, reservation: Reservation) -> bool:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members by group: which queues use a flavor, which workloads wait for a queue to appear."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Generic, TypeVar
+
+G = TypeVar("G")
+M = TypeVar("M")
+
+
+class Index(Generic[G, M]):
+    """Each member belongs to the groups it was last put into. No group costs more than it holds."""
+
+    def __init__(self) -> None:
+        self._members: dict[G, dict[M, None]] = {}
+        self._groups: dict[M, tuple[G, ...]] = {}
+
+    def put(self, member: M, groups: Iterable[G]) -> None:
+        """Let the member belong to these groups and to no others."""
+        self.drop(member)
+        found = tuple(dict.fromkeys(groups))
+        if found:
+            self._groups[member] = found
+        for group in found:
+            self._members.setdefault(group, {})[member] = None
+
+    def drop(self, member: M) -> None:
+        for group in self._groups.pop(member, ()):
+            members = self._members[group]
+            del members[member]
+            if not members:
+                del self._members[group]
+
+    def of(self, group: G) -> Collection[M]:
+        """The members of a group, in the order in which they were put. Not to be changed."""
+        return self._members.get(group, {}).keys()
