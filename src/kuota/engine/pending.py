@@ -348,10 +348,7 @@ class PendingQueue:
     def _lane(self, workload: Workload) -> Lane:
         """The lane the workload belongs to."""
         key = workload.local_queue if self._local_use else Key(workload.key.namespace, "")
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = Lane(key)
-        return lane
+        return self._lanes.get(key) or self._lanes.setdefault(key, Lane(key))
 
     def _index(self, lane: Lane, workload: Workload) -> None:
         """Remember that the lane holds a bucket of the workload's class."""
