@@ -17,7 +17,6 @@ from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge.lifecycle_view import Rules
 from kuota.engine.model import CheckRule, ConcurrentAdmission
-from kuota.engine.reasons import WaitReason
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
@@ -73,9 +72,6 @@ def test_a_new_workload_may_be_made_to_say_that_it_waits() -> None:
         ),
         pytest.param({"namespace_matches": False}, "Misconfigured", id="foreign namespace"),
         pytest.param({"faults": ("too much",)}, "Misconfigured", id="never fits"),
-        pytest.param(
-            {"failed": WaitReason.WAITING_FOR_QUOTA}, "WaitingForQuota", id="like another"
-        ),
     ],
 )
 def test_a_workload_says_what_is_in_its_way(view: dict[str, Any], reason: str) -> None:

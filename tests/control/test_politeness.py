@@ -76,7 +76,7 @@ def test_nobody_is_left_to_be_told_of_what_is_over() -> None:
             await stage.kubelet.succeed(name)
         await stage.rest(0.04)
         assert all(stage.says(each, "Finished") for each in names)
-        assert 0 == len(stage.system.driver.notices)
+        assert 0 == len(stage.system.reports)
 
     told(scene)
 

@@ -34,7 +34,10 @@ def test_counting_begins_before_anything_is_decided(
         stop = asyncio.Event()
 
         async def run(system: System, leading: object = None) -> None:
-            counting.append(isinstance(getattr(system.driver.cycled, "__self__", None), Metrics))
+            counting.extend(
+                isinstance(getattr(each, "__self__", None), Metrics)
+                for each in system.driver.cycle_observers
+            )
             stop.set()
 
         monkeypatch.setattr(System, "run", run)

@@ -17,16 +17,12 @@ from .effects import Effect, Event, Patch, StatusPatch
 class Pass(Struct):
     """What a pass wants written, in this order, and when to look again without being asked.
 
-    `fault` says why the pass came to nothing; it is tried again later. `courtesy` is true of
-    effects that only say once more why a Workload waits: they may come late, or never. `unsaid` is
-    a Workload about which a brief pass left something out.
+    `fault` says why the pass came to nothing; it is tried again later.
     """
 
     effects: tuple[Effect, ...] = ()
     again_s: float | None = None
     fault: str = ""
-    courtesy: bool = False
-    unsaid: Key | None = None
 
 
 class Seen(Struct):
@@ -66,7 +62,6 @@ class Draft:
         self.seen = seen
         self.now = now
         self.again_s: float | None = None
-        self.courtesy = False
         self._status: Json = {}
         self._body: Json = {}
         self._others: list[Effect] = []
@@ -128,10 +123,4 @@ class Draft:
             effects.append(StatusPatch(key=key, resource_version=version, status=self._status))
         if self._body:
             effects.append(Patch(key=key, resource_version=version, body=self._body))
-        courtesy = self.courtesy and not self._body and not self._others
-        return Pass(
-            effects=(*effects, *self._others),
-            again_s=self.again_s,
-            fault=fault,
-            courtesy=courtesy,
-        )
+        return Pass(effects=(*effects, *self._others), again_s=self.again_s, fault=fault)

@@ -16,7 +16,7 @@ from kuota.api.rules.report import child
 from kuota.engine.reasons import EvictionReason
 
 from .admission import released_status
-from .draft import Pass, Seen
+from .draft import Draft, Pass, Seen
 from .effects import Delete
 from .jobs.job_start import injections, started
 from .jobs.job_state import active, end, pods_ready, reclaimable
@@ -27,6 +27,7 @@ from .lifecycle_view import JobView
 from .reclaimable import limited, reclaimable_status
 
 _RECOVERED = (WAIT_FOR_RECOVERY, "Recovered")
+_NOT_READY = "Not all pods are ready or succeeded"
 _BY_KUEUE = f"{EvictionReason.DEACTIVATED}DueTo"
 
 Step = Callable[[Turn], bool]
@@ -157,9 +158,7 @@ def readiness_told(turn: Turn) -> bool:
     said = (before.status == "True", before.reason) if before is not None else None
     if said == (status, reason):
         return False
-    if turn.view.brief and said is None and not status:
-        # Without the condition all goes as with this one, so it can wait for a quiet moment.
-        turn.unsaid = seen.key
+    if said is None and not status and turn.view.rules.defers_readiness:
         return False
     conditions.put("PodsReady", status, reason, message)
     draft.put(conditions)
@@ -169,9 +168,8 @@ def readiness_told(turn: Turn) -> bool:
 
 def _readiness(turn: Turn, seen: Seen) -> tuple[bool, str, str]:
     """Status, reason and message of PodsReady."""
-    waiting = "Not all pods are ready or succeeded"
     if not seen.true("Admitted"):
-        return False, WAIT_FOR_START, waiting
+        return False, WAIT_FOR_START, _NOT_READY
     conditions = turn.draft(seen).conditions()
     before = conditions.get("PodsReady")
     reason = before.reason if before is not None else ""
@@ -180,7 +178,16 @@ def _readiness(turn: Turn, seen: Seen) -> tuple[bool, str, str]:
         return True, "Recovered" if recovered else "Started", "All pods are ready or succeeded"
     if before is not None and (before.status == "True" or reason == WAIT_FOR_RECOVERY):
         return False, WAIT_FOR_RECOVERY, "Pods were lost, and are not back yet"
-    return False, WAIT_FOR_START, waiting
+    return False, WAIT_FOR_START, _NOT_READY
+
+
+def awaits_start(seen: Seen, now: float) -> Pass:
+    """The first PodsReady=False of a Workload, for passes that defer it."""
+    draft = Draft(seen, now)
+    conditions = draft.conditions()
+    conditions.put("PodsReady", False, WAIT_FOR_START, _NOT_READY)
+    draft.put(conditions)
+    return draft.done()
 
 
 def evicted(turn: Turn) -> bool:

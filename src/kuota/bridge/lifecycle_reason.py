@@ -31,7 +31,6 @@ def say_why_not(draft: Draft, view: WorkloadView) -> bool:
     if not draft.seen.reserved:
         why = _why(draft, view)
         if why is not None:
-            draft.courtesy = why[0] == view.failed and not draft.changed
             conditions = draft.conditions()
             conditions.put("QuotaReserved", False, told_reason(why[0], gates), why[1])
             draft.put(conditions)
@@ -56,10 +55,6 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
     blocked = queue_obstacle(view) or _own_obstacle(draft, view)
     if blocked is not None:
         return blocked
-    if view.failed is not None:
-        if said is not None and said.reason == view.failed:
-            return None
-        return view.failed, view.failed_words or "Another workload of its kind did not fit"
     if said is not None and said.reason in _BY_ENGINE:
         return None
     if said is None and view.parent:

@@ -27,7 +27,6 @@ class Turn:
         self.seen: Seen | None = None
         self.again_s: float | None = None
         self.fault = ""
-        self.unsaid: Key | None = None
         self._effects: list[Effect] = []
 
     @property
@@ -88,9 +87,4 @@ class Turn:
         )
 
     def done(self) -> Pass:
-        return Pass(
-            effects=tuple(self._effects),
-            again_s=self.again_s,
-            fault=self.fault,
-            unsaid=self.unsaid,
-        )
+        return Pass(effects=tuple(self._effects), again_s=self.again_s, fault=self.fault)

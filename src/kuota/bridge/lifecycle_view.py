@@ -13,7 +13,6 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.engine import model
 from kuota.engine.model import Struct
-from kuota.engine.reasons import WaitReason
 
 from .draft import Seen
 from .jobs.ancestor import Owners, owners_of
@@ -38,7 +37,8 @@ class Rules(Struct):
 
     `timeout_s` is how long pods may take to be ready; None when nobody waits for that.
     `retain_finished_s` and `retain_deactivated_s` are how long the Workload of a finished job, and
-    the job of a Workload that was deactivated by Kueue, are kept.
+    the job of a Workload that was deactivated by Kueue, are kept. With `defers_readiness` the pass
+    over a job leaves its first PodsReady=False to whoever writes what can wait.
     """
 
     gates: Gates = Gates()
@@ -48,6 +48,7 @@ class Rules(Struct):
     backoff: Backoff = Backoff(base=60, cap=3600)
     retain_finished_s: float | None = None
     retain_deactivated_s: float | None = None
+    defers_readiness: bool = False
     manage_all: bool = False
     namespaces: LabelSelector | None = NOT_OUR_OWN
     labels_to_copy: tuple[str, ...] = ()
@@ -123,9 +124,8 @@ def _seconds(given: Duration | None) -> float | None:
 class WorkloadView(Struct):
     """One Workload and what its fate depends on.
 
-    `cluster_queue` is the one that it holds quota in, or else that of its LocalQueue. `failed` is
-    why others of its kind were last found not to fit, `failed_words` what was said of it then.
-    `jitter` is drawn by the caller.
+    `cluster_queue` is the one that it holds quota in, or else that of its LocalQueue. `jitter` is
+    drawn by the caller.
     """
 
     seen: Seen
@@ -136,8 +136,6 @@ class WorkloadView(Struct):
     cluster_queue_active: bool = False
     namespace_matches: bool = True
     faults: tuple[str, ...] = ()
-    failed: WaitReason | None = None
-    failed_words: str = ""
     jitter: float = 0.0
 
     @property
@@ -167,12 +165,11 @@ class JobView(Struct):
 
     `workloads` are those it controls, by name; `prebuilt` is the one it names itself, if any, and
     `namespace` the labels of its namespace, None if there is no such namespace. `nesting` says why
-    the owners above it cannot be told. A `brief` pass leaves out what is only a courtesy.
+    the owners above it cannot be told.
     """
 
     key: Key
     job: Json | None = None
-    brief: bool = False
     workloads: tuple[Seen, ...] = ()
     prebuilt: Seen | None = None
     namespace: Mapping[str, str] | None = None

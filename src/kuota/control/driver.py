@@ -16,16 +16,14 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from kuota.api.backoff import Backoff
-from kuota.api.base import Key, condition, is_true
+from kuota.api.base import Key
 from kuota.api.workload import Workload
 from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Effect, Event, StatusPatch
-from kuota.bridge.messages import wait_text
-from kuota.bridge.outbound import Outbound, pending_reason
-from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
+from kuota.bridge.outbound import Outbound
+from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
-from kuota.engine.reasons import Requeue, WaitReason
 from kuota.engine.rest import Rest
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
@@ -33,7 +31,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import ApiError, Conflict, KubeError, NotFound
 
 from .effects import Sender
-from .notices import Notices, Said
+from .pending_reports import PendingReports
 from .world import World
 
 MOST_TRIES = 5
@@ -44,27 +42,26 @@ MOST_WRITES = 64
 PAUSE = Backoff(base=100, cap=30_000)
 """Waits after writes that failed, in milliseconds."""
 
-MOST_CLASSES = 10_000
-"""How many classes are remembered not to fit; saying so twice does no harm."""
-
-_CLASS_FAILED = (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
-
 _log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Owns an engine. `told` is called after every fact, for whoever watches along; `parked` when
-    all of a class are found to wait in vain because one of them did not fit, and whether for
-    another reason than before; `cycled` after every cycle, with the seconds that it took.
+    """Owns an engine. `told` is called after every fact; each of `cycle_observers` after every
+    cycle, with the seconds that it took. `reports` publishes why Workloads wait.
     """
 
     def __init__(
-        self, engine: Engine, world: World, client: Client, sender: Sender, clock: Clock
+        self,
+        engine: Engine,
+        world: World,
+        client: Client,
+        sender: Sender,
+        clock: Clock,
+        reports: PendingReports,
     ) -> None:
         self.engine = engine
         self.told: Callable[[Fact], None] = lambda fact: None
-        self.parked: Callable[[str, str, bool], None] = lambda queue, class_id, news: None
-        self.cycled: Callable[[Outcome, float], None] = lambda outcome, took_s: None
+        self.cycle_observers: list[Callable[[Outcome, float], None]] = []
         self._world = world
         self._client = client
         self._sender = sender
@@ -73,12 +70,9 @@ class Driver:
         self._writes: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_WRITES)
         self._failed: dict[Key, int] = {}
-        self._unfit: dict[tuple[str, str], WaitReason] = {}
         self._finished = False
         self._outbound = Outbound(engine.policy.gates, self._stored)
-        self.notices = Notices(clock, self.busy)
-        self._said = Said(clock)
-        self._words: dict[tuple[str, str], tuple[WaitReason, str]] = {}
+        self._reports = reports
 
     def now(self) -> float:
         return self._clock.now().timestamp()
@@ -101,19 +95,19 @@ class Driver:
 
     async def run(self) -> None:
         """Decide until finished, or cancelled, which lets go of writes that are on their way."""
-        notices = asyncio.get_running_loop().create_task(self.notices.run())
+        reports = asyncio.get_running_loop().create_task(self._reports.run(self.busy))
         try:
             while not self._finished:
                 await self._next_fact()
                 await self.settle()
         finally:
-            for task in (notices, *self._writes):
+            for task in (reports, *self._writes):
                 task.cancel()
 
     async def finish(self) -> None:
         """Decide no more, and return when all that was decided is written."""
         self._finished = True
-        self.notices.close()
+        self._reports.close()
         self._wake.set()
         while self._writes:
             await asyncio.wait(self._writes)
@@ -125,40 +119,17 @@ class Driver:
             self._wake.clear()
             began = self._clock.monotonic()
             outcome = self.engine.cycle(self.now())
-            self.cycled(outcome, self._clock.monotonic() - began)
+            took_s = self._clock.monotonic() - began
+            for observe in self.cycle_observers:
+                observe(outcome, took_s)
             for decision in outcome.decisions:
-                self._note_class(decision)
-                if isinstance(decision, Wait) and decision.workload.reservation is None:
-                    self.notices.want(decision.workload.key, self._say)
-                else:
-                    self.notices.drop(decision.workload.key)
+                self._reports.decided(decision)
+                if not isinstance(decision, Wait) or decision.workload.reservation is not None:
                     await self._start(decision)
             if rest.after(outcome) or self._finished:
                 return
             # Others get a turn between two cycles: answers and news come in.
             await asyncio.sleep(0)
-
-    def _note_class(self, decision: Decision) -> None:
-        """Say once that a class does not fit, and for which reason, so that all of it can tell."""
-        at = decision.cluster_queue, decision.workload.class_id
-        if isinstance(decision, Admit):
-            self._unfit.pop(at, None)
-            return
-        if not isinstance(decision, Wait) or decision.requeue not in _CLASS_FAILED or not at[1]:
-            return
-        if self._unfit.get(at) != decision.reason:
-            if len(self._words) >= MOST_CLASSES:
-                self._unfit.clear()
-                self._words.clear()
-            before = self._words.get(at)
-            self._unfit[at] = decision.reason
-            self._words[at] = decision.reason, wait_text(decision)
-            self.parked(*at, before is None or before[0] != decision.reason)
-
-    def words(self, cluster_queue: str, class_id: str) -> str:
-        """Why workloads of a class were last found not to fit; "" when nobody knows any more."""
-        known = self._words.get((cluster_queue, class_id))
-        return known[1] if known is not None else ""
 
     async def _next_fact(self) -> None:
         due = self.engine.next_wakeup()
@@ -172,25 +143,6 @@ class Driver:
         finally:
             alarm.cancel()
             fact.cancel()
-
-    async def _say(self, key: Key) -> None:
-        """Tell a Workload why it waits, if it still does."""
-        decision = self.engine.last.get(key)
-        if isinstance(decision, Wait) and not self._repeats(decision):
-            self._said.note(key)
-            await self._start(decision)
-
-    def _repeats(self, decision: Wait) -> bool:
-        """Whether the Workload gives that reason already, in words that are not old."""
-        key = decision.workload.key
-        obj = self._stored(key)
-        conditions = obj.status.conditions if obj is not None else None
-        said = condition(conditions, "QuotaReserved")
-        reason = pending_reason(decision.reason, self.engine.policy.gates)
-        # Whoever opens gates looks for their own condition.
-        if decision.why is Why.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
-            return False
-        return said is not None and said.reason == reason and not self._said.stale(key)
 
     async def _start(self, decision: Decision) -> None:
         await self._room.acquire()
@@ -272,9 +224,8 @@ class Driver:
             self._check(decision)
             decision = self._as_of_now(decision)
             effects = self._outbound.effects(decision, self.now())
-            effects = _worth_sending(decision, effects, crowded=self.notices.crowded)
             try:
-                await self._sender.send(effects)
+                await self._sender.send(_worth_sending(decision, effects))
                 return
             except Conflict:
                 for key in _touched(decision):
@@ -283,10 +234,6 @@ class Driver:
 
     def _check(self, decision: Decision) -> None:
         """Whether the decision still speaks of what is there. Raises _Overtaken."""
-        if isinstance(decision, Wait) and decision.workload.reservation is None:
-            obj = self._stored(decision.workload.key)
-            if obj is None or is_true(obj.status.conditions, "QuotaReserved"):
-                raise _Overtaken("the workload waits no more")
         if not isinstance(decision, Admit) or decision.second_pass:
             return
         held = self._world.workload(decision.workload.key)
@@ -370,15 +317,10 @@ def _failures(decision: Decision) -> list[Fact]:
             assert_never(decision)
 
 
-def _worth_sending(decision: Decision, effects: list[Effect], *, crowded: bool) -> list[Effect]:
-    """Nothing when a Workload merely goes on waiting: no status changes, so no event either."""
-    waits = (
-        isinstance(decision, Wait)
-        or (isinstance(decision, Preempt) and all(each.leaving for each in decision.victims))
-        or (isinstance(decision, Migrate) and decision.leaving)
+def _worth_sending(decision: Decision, effects: list[Effect]) -> list[Effect]:
+    """Nothing when a preemptor merely goes on waiting: no status changes, so no event either."""
+    waits = (isinstance(decision, Preempt) and all(each.leaving for each in decision.victims)) or (
+        isinstance(decision, Migrate) and decision.leaving
     )
-    if waits and not any(isinstance(each, StatusPatch) for each in effects):
-        return []
-    if crowded and isinstance(decision, Wait):
-        return [each for each in effects if isinstance(each, StatusPatch)]
-    return effects
+    changes = any(isinstance(each, StatusPatch) for each in effects)
+    return [] if waits and not changes else effects

@@ -82,7 +82,7 @@ def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) 
     world.local_queues.observe(partial(news.kept, kinds.LOCAL_QUEUES))
     world.cohorts.observe(partial(news.kept, kinds.COHORTS))
     news.live = True
-    driver.cycled = observer.cycle
+    driver.cycle_observers.append(observer.cycle)
 
 
 class _News:

@@ -17,7 +17,6 @@ from kuota.kube.clock import Clock
 from kuota.kube.workqueue import Unfinished
 
 from .effects import Sender
-from .notices import READINESS, Notices
 from .world import World
 
 FINISHED = "FinishedWorkload"
@@ -32,9 +31,7 @@ class JobReconciler:
         sender: Sender,
         clock: Clock,
         rules: Rules,
-        notices: Notices | None = None,
     ) -> None:
-        self._notices = notices
         self._world = world
         self._sender = sender
         self._clock = clock
@@ -43,18 +40,9 @@ class JobReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds after which to look again. Raises Unfinished to be called again."""
-        return await self._pass(key, brief=self._notices is not None)
-
-    async def _tell(self, key: Key) -> None:
-        """A pass that also says what is only a courtesy."""
-        await self._pass(key, brief=False)
-
-    async def _pass(self, key: Key, *, brief: bool) -> float | None:
         async with self._sender.turns.of(*self._names(key)):
-            view = self.view(key, brief=brief)
+            view = self.view(key)
             result = job_pass(view, self._clock.now().timestamp())
-            if result.unsaid is not None and self._notices is not None:
-                self._notices.want(result.unsaid, lambda _: self._tell(key), READINESS)
             await self._sender.send(self._news(view, result.effects))
         if result.fault:
             raise Unfinished(f"{key}: {result.fault}")
@@ -84,7 +72,7 @@ class JobReconciler:
             found.append(each)
         return found
 
-    def view(self, key: Key, *, brief: bool = False) -> JobView:
+    def view(self, key: Key) -> JobView:
         """What the pass looks at."""
         world, held = self._world, self._world.job(key)
         job = held.json if held is not None else None
@@ -106,7 +94,6 @@ class JobReconciler:
             flavors=world.flavor_objects(),
             classes=world.classes(),
             rules=self._rules,
-            brief=brief,
         )
 
     def _seen(self, job: Key) -> list[Seen]:

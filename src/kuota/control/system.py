@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from msgspec.structs import replace
+
 from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
@@ -19,12 +21,13 @@ from kuota.kube.events import EventRecorder, Recorder
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
-from .courtesies import Courtesies
+from .deferred_events import DeferredEvents
 from .driver import Driver
 from .effects import Sender
 from .facts import Facts
 from .observer import Watched, unwatched
 from .parts import ALL, WRITING, Part, Parts
+from .pending_reports import PendingReports
 from .reconcile_class import ClassReconciler
 from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler
@@ -75,16 +78,13 @@ class System:
         self.engine = Engine(policy(config, gates), collect_s=COLLECT_S)
         self.world = World(client, self.clock)
         self.sender = Sender(client, self.world, recorder)
-        self.driver = Driver(self.engine, self.world, client, self.sender, self.clock)
-        self.rules = rules(config, gates)
+        self.rules = replace(rules(config, gates), defers_readiness=Part.SCHEDULER in parts)
+        self.reports = self._pending_reports()
+        self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
         self._recovery: PodRecovery | None = None
         if gates.on(Gate.FailureRecoveryPolicy):
             self._recovery = PodRecovery(client, recorder, self.clock)
-        self._families: FamilyReconciler | None = None
-        if gates.on(Gate.ConcurrentAdmission):
-            self._families = FamilyReconciler(
-                self.world, self.engine, self.sender, self.clock, self.rules
-            )
+        self._families = self._family_reconciler()
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
         self._jobs: WorkQueue[Key] = WorkQueue(self.clock)
         self._classes: WorkQueue[Key] = WorkQueue(self.clock)
@@ -95,12 +95,21 @@ class System:
             self.world, self.engine, self._workloads, self._jobs, self._classes, self._mark
         )
 
-    def courtesies(self) -> Courtesies:
-        """A recorder for others in this process, whose events yield to what is decided here."""
-        return Courtesies(self.sender.recorder, self.clock, self._hurried)
+    def _pending_reports(self) -> PendingReports:
+        readiness = Part.JOBS in self.parts and self.rules.timeout_s is not None
+        return PendingReports(self.engine, self.world, self.sender, self.clock, readiness=readiness)
 
-    def _hurried(self) -> bool:
-        return self.driver.busy() or len(self.driver.notices) > 0
+    def _family_reconciler(self) -> FamilyReconciler | None:
+        if not self.rules.gates.on(Gate.ConcurrentAdmission):
+            return None
+        return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.rules)
+
+    def deferred_events(self) -> DeferredEvents:
+        """A recorder for other controllers in this process, whose events yield to decisions."""
+        return DeferredEvents(self.sender.recorder, self.clock, self._busy)
+
+    def _busy(self) -> bool:
+        return self.driver.busy() or len(self.reports) > 0
 
     @property
     def synced(self) -> bool:
@@ -144,7 +153,6 @@ class System:
         if Part.CORE in self.parts:
             # Without the core nobody would take these names off the queues.
             self.driver.told = self._triggers.told
-            self.driver.parked = self._triggers.parked
         else:
             for queue in (self._workloads, self._classes, self._queues):
                 queue.close()
@@ -156,6 +164,7 @@ class System:
         if self._events is not None:
             group.create_task(self._events.run())
         if Part.SCHEDULER in self.parts:
+            self.world.workloads.observe(self.reports.observed)
             group.create_task(self.driver.run())
             group.create_task(self._sample())
         if self._recovery is not None and Part.CORE in self.parts:
@@ -166,14 +175,10 @@ class System:
         world, sender, clock, watched = self.world, self.sender, self.clock, self.watched
         found: list[Coroutine[Any, Any, None]] = []
         if Part.JOBS in self.parts:
-            notices = self.driver.notices if Part.SCHEDULER in self.parts else None
-            jobs = JobReconciler(world, sender, clock, self.rules, notices)
+            jobs = JobReconciler(world, sender, clock, self.rules)
             found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
-            notices, words = self.driver.notices, self.driver.words
-            workloads = WorkloadReconciler(
-                world, self.engine, sender, clock, self.rules, notices, words
-            )
+            workloads = WorkloadReconciler(world, self.engine, sender, clock, self.rules)
             classes = ClassReconciler(world, sender)
             queues = self._queue_reconciler
             found.append(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kuota.api.base import Json, Key, condition
+from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.bridge.changes import (
     checks_of,
@@ -26,7 +26,6 @@ from kuota.kube.resources import Resource
 from kuota.kube.workqueue import WorkQueue
 
 from .held import Held
-from .mute import Mute
 from .reconcile_queue import Name
 from .world import World
 
@@ -51,7 +50,6 @@ class Triggers:
         self._jobs = jobs
         self._classes = classes
         self._mark = mark
-        self._mute = Mute()
 
     def follow(self) -> None:
         world = self._world
@@ -79,22 +77,6 @@ class Triggers:
             case _:
                 pass
 
-    def parked(self, cluster_queue: str, class_id: str, news: bool) -> None:
-        """Those who were not tried because one of their class did not fit have to say so.
-
-        Unless the reason is `news` to the class, only those do who have not said anything.
-        """
-        if news:
-            waiting = self._engine.queues[cluster_queue].ordered()
-            self._add(self._workloads, (e.key for e in waiting if e.class_id == class_id))
-            return
-
-        def here(key: Key) -> bool:
-            queue = self._engine.queues.queue_of(key)
-            return queue is not None and queue.name == cluster_queue
-
-        self._add(self._workloads, self._mute.take(class_id, here))
-
     def _job(self, old: Change, new: Change) -> None:
         self._jobs.add(_either(old, new).key)
 
@@ -102,20 +84,9 @@ class Triggers:
         held = _either(old, new)
         if new is not None:
             self._workloads.add(held.key)
-        self._listen(held.key, new)
         for owner in held.json["metadata"].get("ownerReferences") or ():
             if owner.get("controller") and owner.get("kind") == "Job":
                 self._jobs.add(Key(held.key.namespace, owner["name"]))
-
-    def _listen(self, key: Key, new: Held[Seen] | None) -> None:
-        """Keep who waits and has not said why."""
-        known = self._engine.state.workloads.get(key)
-        seen = new.value if new is not None else None
-        said = seen is None or condition(seen.obj.status.conditions, "QuotaReserved") is not None
-        if said or known is None:
-            self._mute.drop(key)
-        else:
-            self._mute.put(key, known.class_id)
 
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name

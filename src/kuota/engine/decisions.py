@@ -35,6 +35,7 @@ class Why(StrEnum):
     BETTER_SIBLING = "BetterSibling"
     FLAVOR_TOO_LOW = "FlavorTooLow"
     SECOND_PASS = "SecondPass"
+    CLASS_REJECTED = "ClassRejected"
 
 
 class Victim(Struct):

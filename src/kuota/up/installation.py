@@ -138,12 +138,12 @@ class Installation:
     ) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
-        courtesies = system.courtesies()
-        self._runner = Runner(client, plans, self._runner_settings(), recorder=courtesies)
+        events = system.deferred_events()
+        self._runner = Runner(client, plans, self._runner_settings(), recorder=events)
         if self._wishes.gates.on(Gate.VisibilityOnDemand):
             lines = VisibilityApi(system.engine, Stored(system.world))
             api.extensions.append(VisibilityExtension(lines))
-        return (self._runner.run(), system.run(), courtesies.run())
+        return (self._runner.run(), system.run(), events.run())
 
     def _plans(self) -> Sequence[NodePlan]:
         if self._wishes.nodes:

@@ -10,12 +10,12 @@ from typing import Any
 
 from control.virtual import START, VirtualClock, played
 from kuota.api.base import Json
-from kuota.control.courtesies import MOST, Courtesies
-from kuota.control.notices import TRICKLE_S
+from kuota.control.deferred_events import MAX_PENDING, DeferredEvents
+from kuota.control.deferred_writes import BUSY_INTERVAL_S
 
 BY = "job-controller"
 Told = tuple[str, str, datetime | None]
-Story = Callable[[Courtesies, list[Told]], Awaitable[None]]
+Story = Callable[[DeferredEvents, list[Told]], Awaitable[None]]
 
 
 class Heard(list[Told]):
@@ -33,9 +33,9 @@ def about(name: str) -> Json:
 def heard(story: Story, *, busy: bool = False) -> list[Told]:
     async def run() -> list[Told]:
         clock, said = VirtualClock(), Heard()
-        courtesies = Courtesies(said, clock, lambda: busy)
-        running = asyncio.create_task(courtesies.run())
-        await story(courtesies, said)
+        events = DeferredEvents(said, clock, lambda: busy)
+        running = asyncio.create_task(events.run())
+        await story(events, said)
         running.cancel()
         return list(said)
 
@@ -43,9 +43,9 @@ def heard(story: Story, *, busy: bool = False) -> list[Told]:
 
 
 def test_what_happened_is_told_soon_in_order_and_with_its_own_time() -> None:
-    async def story(courtesies: Courtesies, said: list[Told]) -> None:
-        courtesies.record(about("a"), "SuccessfulCreate", "Created pod: a-1", controller=BY)
-        courtesies.record(about("a"), "Completed", "Job completed", controller=BY)
+    async def story(events: DeferredEvents, said: list[Told]) -> None:
+        events.record(about("a"), "SuccessfulCreate", "Created pod: a-1", controller=BY)
+        events.record(about("a"), "Completed", "Job completed", controller=BY)
         assert [] == said
         await asyncio.sleep(1)
 
@@ -53,33 +53,31 @@ def test_what_happened_is_told_soon_in_order_and_with_its_own_time() -> None:
 
 
 def test_while_decisions_are_written_only_a_few_are_told() -> None:
-    async def story(courtesies: Courtesies, said: list[Told]) -> None:
+    async def story(events: DeferredEvents, said: list[Told]) -> None:
         for number in range(10):
-            courtesies.record(about(f"job-{number}"), "Completed", "", controller=BY)
-        await asyncio.sleep(3.5 * TRICKLE_S)
+            events.record(about(f"job-{number}"), "Completed", "", controller=BY)
+        await asyncio.sleep(3.5 * BUSY_INTERVAL_S)
 
     assert ["job-0", "job-1", "job-2"] == [name for name, _, _ in heard(story, busy=True)]
 
 
 def test_of_a_flood_only_the_first_are_told_and_what_went_wrong_always() -> None:
-    async def story(courtesies: Courtesies, said: list[Told]) -> None:
-        for number in range(MOST + 10):
-            courtesies.record(about(f"job-{number}"), "Completed", "", controller=BY)
-        courtesies.record(about("bad"), "FailedCreate", "", warning=True, controller=BY)
+    async def story(events: DeferredEvents, said: list[Told]) -> None:
+        for number in range(MAX_PENDING + 10):
+            events.record(about(f"job-{number}"), "Completed", "", controller=BY)
+        events.record(about("bad"), "FailedCreate", "", warning=True, controller=BY)
         assert ["bad"] == [name for name, _, _ in said]
-        await asyncio.sleep(MOST)
+        await asyncio.sleep(MAX_PENDING)
 
-    assert MOST + 1 == len(heard(story))
+    assert MAX_PENDING + 1 == len(heard(story))
 
 
 def test_a_warning_that_can_wait_does_and_in_a_flood_is_left_out() -> None:
-    async def story(courtesies: Courtesies, said: list[Told]) -> None:
-        for number in range(MOST + 10):
+    async def story(events: DeferredEvents, said: list[Told]) -> None:
+        for number in range(MAX_PENDING + 10):
             name = about(f"pod-{number}")
-            courtesies.record(
-                name, "FailedScheduling", "", warning=True, can_wait=True, controller=BY
-            )
+            events.record(name, "FailedScheduling", "", warning=True, can_wait=True, controller=BY)
         assert [] == said
-        await asyncio.sleep(MOST)
+        await asyncio.sleep(MAX_PENDING)
 
-    assert MOST == len(heard(story))
+    assert MAX_PENDING == len(heard(story))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes that inform people and that nothing depends on: they yield to all other writes.
+
+A flood of work would delay its own admissions if every Workload also published why it waits. So
+these writes go out while nothing else is being written, and otherwise at most one a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+
+from kuota.api.backoff import Backoff
+from kuota.kube.clock import Clock
+
+INTERVAL_S = 0.05
+"""Between two writes while nothing else is being written."""
+BUSY_INTERVAL_S = 1.0
+"""Between two writes while other writes are in flight."""
+MAX_ATTEMPTS = 5
+RETRY = Backoff(base=100, cap=30_000)
+"""Delays after consecutive failures, in milliseconds."""
+
+Write = Callable[[], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+class DeferredWrites:
+    """Pending writes by name, oldest first. `run` sends them until it is cancelled.
+
+    A write computes its content when it is sent, so that one entry per name is enough. A write
+    that fails is retried after those that wait; after MAX_ATTEMPTS it is given up and logged.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pending: OrderedDict[Hashable, Write] = OrderedDict()
+        self._attempts: dict[Hashable, int] = {}
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def defer(self, name: Hashable, write: Write) -> None:
+        """Send the write when there is time, in the place of an earlier one of that name."""
+        if not self._closed:
+            self._pending[name] = write
+            self._wake.set()
+
+    def cancel(self, name: Hashable) -> None:
+        """Forget the write: there is nothing left to say."""
+        self._pending.pop(name, None)
+        self._attempts.pop(name, None)
+
+    def close(self) -> None:
+        """Forget all writes, and accept no more."""
+        self._closed = True
+        self._pending.clear()
+        self._attempts.clear()
+
+    async def run(self, busy: Callable[[], bool]) -> None:
+        """Send until cancelled. `busy` tells whether other writes are in flight."""
+        failures = 0
+        while True:
+            self._wake.clear()
+            while self._pending:
+                await self._until_quiet(busy)
+                failures = 0 if await self._send_oldest() else failures + 1
+                if failures:
+                    await self._clock.sleep(RETRY.wait(failures) / 1000)
+            await self._wake.wait()
+
+    async def _until_quiet(self, busy: Callable[[], bool]) -> None:
+        deadline = self._clock.monotonic() + BUSY_INTERVAL_S
+        await self._clock.sleep(INTERVAL_S)
+        while busy() and self._clock.monotonic() < deadline:
+            await self._clock.sleep(INTERVAL_S)
+
+    async def _send_oldest(self) -> bool:
+        """Send the oldest write, if one is left; whether it did not fail."""
+        if not self._pending:
+            return True
+        name, write = self._pending.popitem(last=False)
+        try:
+            await write()
+        except Exception as error:
+            self._retry(name, write, error)
+            return False
+        self._attempts.pop(name, None)
+        return True
+
+    def _retry(self, name: Hashable, write: Write, error: Exception) -> None:
+        attempts = self._attempts.pop(name, 0) + 1
+        if attempts >= MAX_ATTEMPTS:
+            _log.error("deferred write %s was given up", name, exc_info=error)
+            return
+        _log.debug("deferred write %s failed and will be retried: %s", name, error)
+        self._attempts[name] = attempts
+        if not self._closed:
+            self._pending.setdefault(name, write)

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Publishes why Workloads wait: what is written about them, when, and how often.
+
+- The reason goes into the condition QuotaReserved=False, with an event unless many reports wait.
+- A Workload whose scheduling class was rejected gets the reason of the one that was tried.
+- Reports yield to admissions and are written from the newest state (`deferred_writes`).
+- The same reason is published again with a newer message only after REFRESH_S.
+- The first PodsReady=False of a Workload is such a report too: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
+from kuota.api.base import Key, condition, is_true
+from kuota.api.workload import Workload
+from kuota.bridge.draft import Seen
+from kuota.bridge.effects import Effect, StatusPatch
+from kuota.bridge.lifecycle_job import awaits_start
+from kuota.bridge.outbound import Outbound, pending_reason
+from kuota.engine import model
+from kuota.engine.decisions import Admit, Decision, Wait, Why
+from kuota.engine.engine import Engine
+from kuota.engine.reasons import Requeue
+from kuota.kube.clock import Clock
+
+from .deferred_writes import DeferredWrites
+from .effects import Sender
+from .held import Held
+from .world import World
+
+MANY = 50
+"""With more reports than this waiting, each is written without an event."""
+REFRESH_S = 60.0
+"""The age from which a published reason may be published again in newer words."""
+MAX_REMEMBERED = 16_384
+MAX_CLASSES = 10_000
+
+ClassKey = tuple[str, str]
+"""A ClusterQueue and a scheduling class."""
+
+_REJECTS_CLASS = (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
+
+
+class PendingReports:
+    """Decides what is published about Workloads that wait. `run` publishes until cancelled.
+
+    `decided` takes every decision, `observed` every change of a Workload after the engine has
+    learned of it. With `readiness`, Workloads of jobs also get their first PodsReady=False.
+    """
+
+    def __init__(
+        self, engine: Engine, world: World, sender: Sender, clock: Clock, *, readiness: bool = False
+    ) -> None:
+        self._engine = engine
+        self._world = world
+        self._sender = sender
+        self._clock = clock
+        self._readiness = readiness
+        self._writes = DeferredWrites(clock)
+        self._outbound = Outbound(engine.policy.gates, self._stored)
+        self._rejected: dict[ClassKey, Wait] = {}
+        self._published_at: OrderedDict[Key, float] = OrderedDict()
+        self._unreported = _UnreportedByClass()
+
+    def __len__(self) -> int:
+        return len(self._writes)
+
+    async def run(self, busy: Callable[[], bool]) -> None:
+        await self._writes.run(busy)
+
+    def close(self) -> None:
+        """Publish nothing more: the process ends."""
+        self._writes.close()
+
+    def decided(self, decision: Decision) -> None:
+        """Schedule a report of a rejection, and drop one that a decision has overtaken."""
+        key = decision.workload.key
+        if isinstance(decision, Wait) and decision.workload.reservation is None:
+            self._defer_reason(key)
+            self._class_decided(decision)
+            return
+        self._writes.cancel(key)
+        if isinstance(decision, Admit):
+            self._rejected.pop((decision.cluster_queue, decision.workload.class_id), None)
+
+    def observed(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+        """Follow a Workload: schedule what it lacks, and drop what is no longer true."""
+        held = new or old
+        if held is None:
+            return
+        key, seen = held.key, new.value if new is not None else None
+        over = seen is None or seen.true("Finished")
+        if over or (seen is not None and seen.reserved):
+            self._writes.cancel(key)
+        if seen is None or over:
+            self._writes.cancel((key, "PodsReady"))
+        elif self._readiness and _lacks_readiness(seen):
+            self._writes.defer((key, "PodsReady"), lambda: self._publish_readiness(key))
+        self._note_unreported(key, seen)
+
+    def _note_unreported(self, key: Key, seen: Seen | None) -> None:
+        """Keep track of who waits without a reason, and let members of a rejected class know."""
+        known = self._engine.state.workloads.get(key)
+        reason = _reason(seen) if seen is not None else None
+        if seen is None or known is None or seen.reserved or seen.true("Finished"):
+            self._unreported.discard(key)
+            return
+        queue = self._engine.queues.queue_of(key)
+        if reason is None and queue is not None and known.class_id:
+            self._unreported.add(key, (queue.name, known.class_id))
+        else:
+            self._unreported.discard(key)
+        wait = self._class_wait(key)
+        if wait is not None and reason != self._reason_of(wait):
+            self._defer_reason(key)
+
+    def _class_decided(self, wait: Wait) -> None:
+        """Report to all members of a class that it was rejected.
+
+        They are visited only when the reason is new; otherwise only those without any reason.
+        """
+        queue, class_id = at = wait.cluster_queue, wait.workload.class_id
+        if wait.requeue not in _REJECTS_CLASS or not class_id:
+            return
+        before = self._rejected.get(at)
+        if before is None and len(self._rejected) >= MAX_CLASSES:
+            self._rejected.clear()
+        self._rejected[at] = wait
+        if before is None or before.reason != wait.reason:
+            waiting = self._engine.queues[queue].ordered()
+            self._defer_reasons(each.key for each in waiting if each.class_id == class_id)
+        else:
+            self._defer_reasons(self._unreported.take(at))
+
+    def _defer_reasons(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            obj = self._world.workload(key)
+            wait = self._class_wait(key)
+            if obj is None or obj.value is None or wait is None:
+                continue
+            if _reason(obj.value) != self._reason_of(wait):
+                self._defer_reason(key)
+
+    def _defer_reason(self, key: Key) -> None:
+        self._writes.defer(key, lambda: self._publish_reason(key))
+
+    async def _publish_reason(self, key: Key) -> None:
+        """Write why a Workload waits, if it still does and has not said so lately."""
+        async with self._sender.turns.of(key):
+            own = self._engine.last.get(key)
+            wait = own if isinstance(own, Wait) else self._class_wait(key)
+            seen = self._seen(key)
+            if wait is None or seen is None or seen.reserved or self._is_current(seen, wait):
+                return
+            self._remember(key)
+            effects = self._outbound.effects(wait, self._clock.now().timestamp())
+            announced = wait is own and len(self._writes) <= MANY
+            await self._sender.send(_worth_writing(effects, announced=announced))
+
+    async def _publish_readiness(self, key: Key) -> None:
+        async with self._sender.turns.of(key):
+            seen = self._seen(key)
+            if seen is not None and not seen.true("Finished") and _lacks_readiness(seen):
+                await self._sender.send(awaits_start(seen, self._clock.now().timestamp()).effects)
+
+    def _class_wait(self, key: Key) -> Wait | None:
+        """The rejection of its class as that of the Workload; None if it may be tried itself.
+
+        A Workload that was tried has a decision of its own; one that a queue or its own faults
+        keep out gets that reason from its life cycle.
+        """
+        queue, known = self._engine.queues.queue_of(key), self._engine.state.workloads.get(key)
+        if queue is None or known is None or key in self._engine.last:
+            return None
+        reason = queue.parked_reason(key)
+        if reason is None or self._kept_out(queue.name, known):
+            return None
+        rejected = self._rejected.get((queue.name, known.class_id))
+        if rejected is not None and rejected.reason == reason:
+            return replace(rejected, workload=known)
+        return Wait(workload=known, cluster_queue=queue.name, reason=reason, why=Why.CLASS_REJECTED)
+
+    def _kept_out(self, queue: str, workload: model.Workload) -> bool:
+        state = self._engine.state
+        admits = state.pops(queue) and state.admits(queue, workload.key.namespace)
+        return not admits or bool(workload.faults)
+
+    def _is_current(self, seen: Seen, wait: Wait) -> bool:
+        """Whether the Workload shows the reason already, in words that are not old."""
+        conditions = seen.obj.status.conditions
+        # Controllers that open preemption gates look for their own condition.
+        if wait.why is Why.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
+            return False
+        if _reason(seen) != self._reason_of(wait):
+            return False
+        now_s = self._clock.monotonic()
+        return now_s - self._published_at.setdefault(seen.key, now_s) < REFRESH_S
+
+    def _remember(self, key: Key) -> None:
+        self._published_at[key] = self._clock.monotonic()
+        if len(self._published_at) > MAX_REMEMBERED:
+            self._published_at.popitem(last=False)
+
+    def _reason_of(self, wait: Wait) -> str:
+        return pending_reason(wait.reason, self._engine.policy.gates)
+
+    def _seen(self, key: Key) -> Seen | None:
+        held = self._world.workload(key)
+        return held.value if held is not None else None
+
+    def _stored(self, key: Key) -> Workload | None:
+        seen = self._seen(key)
+        return seen.obj if seen is not None else None
+
+
+class _UnreportedByClass:
+    """Workloads without any reason, by scheduling class. Each is handed out once."""
+
+    def __init__(self) -> None:
+        self._class: dict[Key, ClassKey] = {}
+        self._members: dict[ClassKey, set[Key]] = {}
+
+    def add(self, key: Key, at: ClassKey) -> None:
+        """Add a Workload, unless it was added to this class before."""
+        if self._class.get(key) != at:
+            self.discard(key)
+            self._class[key] = at
+            self._members.setdefault(at, set()).add(key)
+
+    def discard(self, key: Key) -> None:
+        """The Workload has a reason, holds quota, or is gone."""
+        at = self._class.pop(key, None)
+        members = self._members.get(at) if at is not None else None
+        if at is not None and members is not None:
+            members.discard(key)
+            if not members:
+                del self._members[at]
+
+    def take(self, at: ClassKey) -> list[Key]:
+        """The members of a class that were not handed out before, by name."""
+        return sorted(self._members.pop(at, ()))
+
+
+def _reason(seen: Seen) -> str | None:
+    """The reason that the Workload gives for not having quota; None without any."""
+    found = condition(seen.obj.status.conditions, "QuotaReserved")
+    return found.reason if found is not None else None
+
+
+def _lacks_readiness(seen: Seen) -> bool:
+    job = any(each.controller for each in seen.obj.metadata.owner_references or ())
+    return job and condition(seen.obj.status.conditions, "PodsReady") is None
+
+
+def _worth_writing(effects: list[Effect], *, announced: bool) -> list[Effect]:
+    """Nothing unless the status changes, and the event only if it is announced."""
+    statuses: list[Effect] = [each for each in effects if isinstance(each, StatusPatch)]
+    return effects if announced and statuses else statuses
