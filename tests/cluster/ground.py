@@ -15,10 +15,11 @@ from typing import Protocol
 from cluster.kube_server import KubeServer
 from kuota.kube.client import Client
 from kuota.kube.http_client import HttpTransport
+from kuota.kube.job_informer import job_informer
 from kuota.kube.transport import Transport
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
-from kuota.runner.mirror import jobs_mirror, pods_mirror
+from kuota.runner.pod_informer import pod_informer
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
 from kuota.up.local import SYSTEM, LocalTransport
@@ -96,8 +97,8 @@ async def embedded() -> AsyncIterator[Ground]:
 
 
 async def _job_controller(client: Client) -> None:
-    jobs = jobs_mirror(client)
-    pods = pods_mirror(client)
+    jobs = job_informer(client)
+    pods = pod_informer(client)
     controller = JobController(client, jobs, pods, pace=Pace(first_s=0.05))
     async with asyncio.TaskGroup() as group:
         for each in (jobs, pods, controller):

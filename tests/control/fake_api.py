@@ -34,7 +34,7 @@ _MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
 class FakeApi(Client):
     """Objects by resource and key. `writes` counts, and `conflicts` what was made from an old
     version; `refuse` makes chosen writes fail, `barred` all on the status of objects so named, and
-    `latency_s` is how long each takes.
+    `latency_s` is how long each takes. Watches deliver changes `lag_s` after they happened.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -42,6 +42,7 @@ class FakeApi(Client):
         self.writes = 0
         self.conflicts: Counter[Resource] = Counter()
         self.latency_s = 0.0
+        self.lag_s = 0.0
         self.refuse: dict[tuple[str, str], list[ApiError]] = {}
         self.barred: dict[str, ApiError] = {}
         self._objects: dict[tuple[Resource, Key], Json] = {}
@@ -106,6 +107,8 @@ class FakeApi(Client):
         sent = int(since)
         while True:
             news = self._news
+            if self.lag_s:
+                await asyncio.sleep(self.lag_s)
             start = bisect_right(self._log, sent, key=lambda each: each[0])
             for revision, about, type_, obj in self._log[start:]:
                 sent = revision

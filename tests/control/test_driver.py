@@ -65,6 +65,22 @@ def test_everyone_of_a_class_that_does_not_fit_says_why() -> None:
     told(scene)
 
 
+def test_our_own_writes_count_before_the_watch_delivers_them() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.rest()
+        stage.api.lag_s = 10
+        await stage.api.apply(job("a"))
+        # Only the Job itself has to come through the watch, not the Workload nor its admission.
+        await stage.rest(11)
+        assert not stage.suspended("a")
+        await stage.rest(60)
+        assert 1 == len(stage.workloads("a"))
+        assert "True/Admitted" == stage.says("a", "Admitted")
+
+    told(scene)
+
+
 def test_a_conflict_is_answered_with_the_newest_object() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)

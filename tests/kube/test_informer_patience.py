@@ -8,7 +8,8 @@ import asyncio
 import pytest
 
 from kube.scripted import Scripted, Wait, ok, refused
-from kube.tiny_server import TinyServer
+from kube.tiny_server import SlowServer, TinyServer
+from kube.virtual_time import run
 from kube.watched import PATH, Watched
 from kuota.api.base import Key
 from kuota.kube.errors import Forbidden
@@ -103,3 +104,18 @@ def test_who_waits_for_all_that_is_stored_outwaits_a_server_that_is_down() -> No
         assert A in it.informer
 
     it.during(story)
+
+
+def test_who_asks_while_a_list_is_under_way_waits_for_the_next_one() -> None:
+    it = Watched(SlowServer())
+
+    async def story() -> None:
+        following = asyncio.create_task(it.informer.run())
+        await asyncio.sleep(0)
+        assert not it.informer.synced.is_set()
+        waiting = asyncio.create_task(it.informer.caught_up())
+        await it.moments_later()
+        assert waiting.done()
+        following.cancel()
+
+    run(it.clock, story())

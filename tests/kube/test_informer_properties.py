@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.tiny_server import TinyServer
+from kube.tiny_server import SlowServer, TinyServer
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json
 from kuota.kube.client import Client
@@ -77,3 +78,101 @@ def test_the_cache_and_the_tale_both_end_at_the_truth(steps: list[tuple[str, str
     assert truth == {each["metadata"]["name"]: each["size"] for each in informer.values()}
     assert informer.synced.is_set()
     assert [] == lies
+
+
+class Told:
+    """What observers were told: every object appears once, changes forwards, and goes once."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Json] = {}
+        self.lies: list[str] = []
+        self._ended: set[str] = set()
+
+    def __call__(self, old: Json | None, new: Json | None) -> None:
+        either = new or old or {}
+        name, uid = either["metadata"]["name"], either["metadata"]["uid"]
+        if self.objects.get(name) is not old:
+            self.lies.append(f"{name} was not so before")
+        if uid in self._ended:
+            self.lies.append(f"{name} is back")
+        if old is not None and new is not None and not _follows(old, new):
+            self.lies.append(f"{name} went backwards")
+        if new is None:
+            self._ended.add(uid)
+            self.objects.pop(name, None)
+        else:
+            self.objects[name] = new
+
+
+def _follows(old: Json, new: Json) -> bool:
+    same = old["metadata"]["uid"] == new["metadata"]["uid"]
+    return same and _revision(old) < _revision(new)
+
+
+def _revision(obj: Json) -> int:
+    return int(obj["metadata"]["resourceVersion"])
+
+
+write = st.one_of(
+    st.tuples(st.sampled_from(["write", "put", "remove"]), st.sampled_from("abc")),
+    st.tuples(
+        st.sampled_from(["answer", "newest answer", "tick", "turn", "compact", "cut", "list"]),
+        st.none(),
+    ),
+)
+
+
+@given(st.lists(write, max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_answers_to_writes_join_lists_and_watch_in_any_order(
+    steps: list[tuple[str, str | None]],
+) -> None:
+    clock, server, told = VirtualClock(), SlowServer(), Told()
+    informer: Informer[Json] = Informer(Client(server, clock=clock), PODS, "team", clock=clock)
+    answers: list[Json] = []
+    lists: list[asyncio.Task[None]] = []
+
+    def take(answer: Json) -> None:
+        """An answer that is news is known from then on."""
+        informer.wrote(answer)
+        known = told.objects.get(answer["metadata"]["name"])
+        gone = answer["metadata"]["uid"] not in {e["metadata"]["uid"] for e in _live(server)}
+        assert gone or (known is not None and _revision(known) >= _revision(answer))
+
+    def act(verb: str, name: str | None, number: int) -> None:
+        if verb == "write":
+            answers.append(copy.deepcopy(server.put(f"{PATH}/{name}", size=number)))
+        elif verb == "answer" and answers:
+            take(answers.pop(0))
+        elif verb == "newest answer" and answers:
+            take(answers.pop())
+        elif verb == "list":
+            lists.append(asyncio.create_task(informer.caught_up()))
+        else:
+            _act(server, verb, name, number)
+
+    async def main() -> None:
+        informer.observe(told)
+        task = asyncio.create_task(informer.run())
+        for number, (verb, name) in enumerate(steps):
+            act(verb, name, number)
+            if verb == "turn":
+                await settled()
+            elif verb == "tick":
+                await asyncio.sleep(0)
+        await clock.sleep(120)
+        for answer in answers:
+            take(answer)
+        await asyncio.gather(*lists)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(clock, main())
+    truth = {each["metadata"]["name"]: each["size"] for each in _live(server)}
+    assert [] == told.lies
+    assert truth == {name: each["size"] for name, each in told.objects.items()}
+    assert truth == {each["metadata"]["name"]: each["size"] for each in informer.values()}
+
+
+def _live(server: TinyServer) -> list[Json]:
+    return list(server.objects.values())

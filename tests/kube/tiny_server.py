@@ -33,6 +33,7 @@ class TinyServer:
         self.page = 2
         self._epoch = 0
         self._uid = 0
+        self._pages: dict[str, list[Json]] = {}
         self._news = asyncio.Event()
 
     def put(self, path: str, **content: object) -> Json:
@@ -117,13 +118,15 @@ class TinyServer:
         begin, _, at = request.query.get("continue", "0@").partition("@")
         if at and int(at) < self.compacted:
             return refused(410, "Expired")
-        found = [
+        found = self._pages.get(at) or [
             each for path, each in sorted(self.objects.items()) if path.startswith(request.path)
         ]
         end = int(begin) + self.page if "limit" in request.query else len(found)
-        metadata = {"resourceVersion": str(self.revision)}
+        metadata = {"resourceVersion": at or str(self.revision)}
         if end < len(found):
-            metadata["continue"] = f"{end}@{at or self.revision}"
+            # All pages of a list show the state of its first one.
+            self._pages[metadata["resourceVersion"]] = copy.deepcopy(found)
+            metadata["continue"] = f"{end}@{metadata['resourceVersion']}"
         return ok({"metadata": metadata, "items": found[int(begin) : end] or None})
 
     def _create(self, collection: str, obj: Json) -> HttpResponse:
@@ -157,3 +160,12 @@ class TinyServer:
             return
         news, self._news = self._news, asyncio.Event()
         news.set()
+
+
+class SlowServer(TinyServer):
+    """Answers travel for a moment, in which others write."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        answer = await super().send(request)
+        await asyncio.sleep(0)
+        return answer

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from kuota.api.base import Json
+from kuota.kube.job_informer import job_informer
 from kuota.kube.resources import CRON_JOBS, JOBS
 from kuota.runner.cron_controller import CronController
 from kuota.runner.cron_rules import cron_step
 from kuota.runner.cron_schedule import Schedule, ScheduleError
 from kuota.runner.instants import instant, time_text
-from kuota.runner.mirror import jobs_mirror
 from runner.embedded import cluster
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC).timestamp()
@@ -153,7 +153,7 @@ def test_the_controller_makes_the_job_and_writes_it_down() -> None:
         clock = SetClock()
         clock.at += 3600
         async with cluster() as world:
-            jobs = jobs_mirror(world.client)
+            jobs = job_informer(world.client)
             controller = CronController(world.client, jobs, clock=clock)
             tasks = [asyncio.create_task(each.run()) for each in (jobs, controller)]
             obj = cron("*/30 * * * *")

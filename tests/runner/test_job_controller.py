@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kuota.api.base import Json, Key
+from kuota.kube.job_informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
-from kuota.runner.mirror import jobs_mirror, pods_mirror
+from kuota.runner.pod_informer import pod_informer
 from runner.embedded import LIMIT_S, Cluster, Told, cluster
 
 AT_ONCE = Pace(first_s=0.05)
@@ -33,8 +34,8 @@ def job(name: str, **spec: Any) -> Json:
 @asynccontextmanager
 async def controlled(recorder: Told | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
-        jobs = jobs_mirror(world.client)
-        pods = pods_mirror(world.client)
+        jobs = job_informer(world.client)
+        pods = pod_informer(world.client)
         controller = JobController(world.client, jobs, pods, pace=AT_ONCE, recorder=recorder)
         tasks = [group.create_task(each.run()) for each in (jobs, pods, controller)]
         try:

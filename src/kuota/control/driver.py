@@ -265,7 +265,6 @@ class Driver:
         try:
             self._world.wrote(kinds.WORKLOADS, await self._client.get(kinds.WORKLOADS, key))
         except NotFound:
-            self._world.removed(kinds.WORKLOADS, key)
             raise _Overtaken("the workload is gone") from None
 
     def _stored(self, key: Key) -> Workload | None:

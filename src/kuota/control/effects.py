@@ -61,7 +61,6 @@ class Sender:
                     await self._write(effect, at[0], versions)
                 except NotFound:
                     gone.add(at)
-                    self._world.removed(*at)
 
     async def _write(
         self,
@@ -80,10 +79,10 @@ class Sender:
             case Create():
                 await self._create(resource, effect.object)
             case Delete():
-                await self._client.delete(
+                answer = await self._client.delete(
                     resource, effect.key, uid=effect.uid, propagation=effect.propagation
                 )
-                self._world.removed(*at)
+                self._world.wrote(resource, answer)
             case _:
                 assert_never(effect)
 

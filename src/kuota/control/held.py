@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -61,14 +61,3 @@ def _held(obj: Json, decode: Callable[[], T]) -> Held[T]:
         return Held(obj, decode())
     except (msgspec.ValidationError, ValueError, TypeError) as error:
         return Held(obj, None, str(error))
-
-
-def newer(one: Held[Any] | None, other: Held[Any] | None) -> bool:
-    """Whether the first is a later state than the second. Versions are numbers wherever we look;
-    where they are not, the two cannot be told apart and the answer is no.
-    """
-    if one is None or other is None:
-        return one is not None
-    if one.uid != other.uid or not (one.version.isdigit() and other.version.isdigit()):
-        return False
-    return int(one.version) > int(other.version)

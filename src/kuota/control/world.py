@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What controllers know of the cluster: an informer a kind, and their own writes on top.
-
-A watch tells of a write only after its answer has come. Until then the answer is what counts, so
-that nobody decides on the state from before their own write.
-"""
+"""What controllers know of the cluster: one informer per kind, which also takes in their writes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from kuota.api import kueue
@@ -21,10 +16,10 @@ from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.informer import Informer, trimmed
-from kuota.kube.resources import Resource, key_of
+from kuota.kube.informer import Informer
+from kuota.kube.resources import Resource
 
-from .held import Held, hold_plain, hold_workload, holding, newer
+from .held import Held, hold_plain, hold_workload, holding
 
 T = TypeVar("T")
 
@@ -51,8 +46,6 @@ class World:
         self._client = client
         self._clock = clock
         self._informers: dict[Resource, Informer[Any]] = {}
-        self._decoders: dict[Resource, Callable[[Json], Held[Any]]] = {}
-        self._written: dict[tuple[Resource, Key], Held[Any]] = {}
         self._classes: Classes | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
@@ -83,16 +76,9 @@ class World:
         indexers: Mapping[str, Indexer[Held[T]]] | None = None,
     ) -> Informer[Held[T]]:
         found: Informer[Held[T]] = Informer(
-            self._client,
-            resource,
-            decode=partial(self._hold, resource),
-            packs=packs,
-            indexers=indexers,
-            clock=self._clock,
+            self._client, resource, decode=decode, packs=packs, indexers=indexers, clock=self._clock
         )
         self._informers[resource] = found
-        self._decoders[resource] = decode
-        found.observe(partial(self._caught_up, resource))
         return found
 
     def informers(self) -> Iterator[Informer[Any]]:
@@ -108,36 +94,24 @@ class World:
     def synced(self) -> bool:
         return all(_known(each).is_set() for each in self._informers.values())
 
-    def wrote(self, resource: Resource, obj: Json) -> None:
-        """Remember the answer to a write until the watch has caught up with it."""
-        meta, key = obj["metadata"], key_of(obj)
-        if meta.get("deletionTimestamp") and not meta.get("finalizers"):
-            self.removed(resource, key)
-            return
-        held, seen = self._decoders[resource](obj), self._informers[resource].get(key)
-        # The watch may have been faster; and of what it does not know yet it will tell.
-        if seen is not None and newer(held, seen):
-            self._written[resource, key] = held
-
-    def removed(self, resource: Resource, key: Key) -> None:
-        """Forget what was written: the object is on its way out, or not what we thought."""
-        self._written.pop((resource, key), None)
+    def wrote(self, resource: Resource, answer: Json) -> None:
+        """Take in the answer to a write: everybody sees it before the watch delivers it."""
+        self._informers[resource].wrote(answer)
 
     def workload(self, key: Key) -> Held[Seen] | None:
-        return self._newest(kinds.WORKLOADS, self.workloads.get(key), key)
+        return self.workloads.get(key)
 
     def job(self, key: Key) -> Held[Json] | None:
-        return self._newest(kinds.JOBS, self.jobs.get(key), key)
+        return self.jobs.get(key)
 
     def json(self, resource: Resource, key: Key) -> Json | None:
-        """The newest state of any object that is watched."""
-        held = self._newest(resource, self._informers[resource].get(key), key)
+        """The JSON of any object that is watched."""
+        held = self._informers[resource].get(key)
         return held.json if held is not None else None
 
     def workloads_of(self, job: Key) -> list[Held[Seen]]:
         """The Workloads that a Job of that name controls, oldest first."""
-        found = self.workloads.indexed(OWNER, str(job))
-        return [self.workload(each.key) or each for each in found]
+        return self.workloads.indexed(OWNER, str(job))
 
     def workloads_in(self, local_queue: Key) -> list[Held[Seen]]:
         """The Workloads of that queue that are not finished."""
@@ -159,27 +133,6 @@ class World:
     def _forget_collected(self) -> None:
         """Classes and flavors are asked for in every pass and change rarely."""
         self._classes = self._flavors = None
-
-    def _hold(self, resource: Resource, obj: Json) -> Held[Any]:
-        """The object decoded, unless it is the answer to our own write, which is so already."""
-        trimmed(obj)
-        written = self._written.get((resource, key_of(obj)))
-        if written is not None and written.version == obj["metadata"].get("resourceVersion"):
-            return written
-        return self._decoders[resource](obj)
-
-    def _caught_up(self, resource: Resource, old: Held[Any] | None, new: Held[Any] | None) -> None:
-        held = new or old
-        at = (resource, held.key) if held is not None else None
-        if at in self._written and (new is None or not newer(self._written[at], new)):
-            del self._written[at]
-
-    def _newest(self, resource: Resource, seen: Held[T] | None, key: Key) -> Held[T] | None:
-        written = self._written.get((resource, key))
-        if written is None:
-            return seen
-        # One that the watch does not know is gone, or will be told of: wait for that.
-        return written if seen is not None and newer(written, seen) else seen
 
 
 def _owners(held: Held[Seen]) -> list[str]:

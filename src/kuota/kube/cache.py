@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an informer believes: the last state seen of each object, and indexes over them.
+"""The newest known state of each object of one kind, and indexes over them.
 
-Every change is told to the observers as (old, new), with None for "not there". An object that
-was deleted and made again under the same name is told as both, whatever the server's order of
-words: it is another object. Objects that hardly anybody asks for any more can be kept packed.
+States arrive from lists, from the watch and from the answers to writes, in any order. A
+resourceVersion is a number that only grows, so an older state never replaces a newer one.
+
+Every change is passed to the observers as (old, new), with None for "does not exist". An object
+that was deleted and created again under the same name is a different object: observers see a
+deletion and a creation. Objects that are rarely read can be kept packed.
 """
 
 from __future__ import annotations
@@ -41,6 +44,20 @@ def never_packed(value: object) -> bool:
     return False
 
 
+def revision_of(obj: Json) -> str:
+    """The object's resourceVersion, "" when it has none."""
+    return obj["metadata"].get("resourceVersion") or ""
+
+
+def number(revision: str) -> int:
+    """A resourceVersion for comparison. One that is not a number counts as the oldest."""
+    return int(revision) if revision.isdigit() else 0
+
+
+def _uid(obj: Json) -> str:
+    return obj["metadata"].get("uid") or ""
+
+
 class Cache(Generic[T]):
     """Objects by key. Values are shared with every reader: they are not to be changed.
 
@@ -76,6 +93,13 @@ class Cache(Generic[T]):
         entry = self._entries.get(key)
         return None if entry is None else entry.revision
 
+    def add_index(self, name: str, indexer: Indexer[T]) -> None:
+        """Maintain one more index from now on. It covers the objects that are already here."""
+        self._indexers[name] = indexer
+        index = self._indexes[name] = {}
+        for key, entry in self._entries.items():
+            self._reindex(index, indexer, key, None, self._value(entry))
+
     def keys(self) -> Collection[Key]:
         return self._entries.keys()
 
@@ -95,13 +119,13 @@ class Cache(Generic[T]):
             _tell(observer, None, self._value(entry))
 
     def put(self, obj: Json) -> Key:
-        """Believe that this is the object's state. The same revision again is no change."""
-        key = key_of(obj)
-        metadata = obj["metadata"]
-        uid, revision = metadata.get("uid") or "", metadata.get("resourceVersion") or ""
+        """Store the object's state unless it is already known, or a newer one is."""
+        key, uid, revision = key_of(obj), _uid(obj), revision_of(obj)
         before = self._entries.get(key)
-        if before is not None and before.revision == revision and before.uid == uid:
-            return key
+        if before is not None:
+            same = before.revision == revision and before.uid == uid
+            if same or number(before.revision) > number(revision):
+                return key
         try:
             value = self._decode(obj)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as error:
@@ -122,20 +146,34 @@ class Cache(Generic[T]):
         return key
 
     def pack(self, key: Key, obj: Json) -> None:
-        """Keep it packed until it changes; `obj` is what its value can be made from."""
+        """Keep the object packed until it changes; `obj` is what its value can be made from."""
         entry = self._entries.get(key)
-        if entry is not None and not entry.packed:
+        if entry is not None and not entry.packed and entry.revision == revision_of(obj):
             self._entries[key] = _Entry(None, entry.uid, entry.revision, self._packer.pack(obj))
 
     def drop(self, key: Key) -> None:
-        """Believe that there is no such object."""
+        """Forget the object."""
         before = self._entries.pop(key, None)
         if before is not None:
             self._change(key, self._value(before), None)
 
-    def keep_only(self, keys: Collection[Key]) -> None:
-        """Believe that there is nothing besides these."""
-        for key in [each for each in self._entries if each not in keys]:
+    def deleted(self, obj: Json) -> None:
+        """Forget an object whose deletion was reported, unless its name is in use again."""
+        key = key_of(obj)
+        known = self._entries.get(key)
+        if known is None:
+            return
+        if known.uid == _uid(obj) or number(known.revision) <= number(revision_of(obj)):
+            self.drop(key)
+
+    def keep_only(self, keys: Collection[Key], revision: str) -> None:
+        """Forget what a list of that revision should contain but does not."""
+        absent = [
+            key
+            for key, entry in self._entries.items()
+            if key not in keys and number(entry.revision) <= number(revision)
+        ]
+        for key in absent:
             self.drop(key)
 
     def _value(self, entry: _Entry[T]) -> T:

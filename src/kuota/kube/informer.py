@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps a cache equal to what an API server holds: list once, then follow the watch.
 
+A controller must not act on the state from before its own write, and the watch delivers a write
+only some time after its answer. So the answer goes into the cache at once (`wrote`), observers are
+told then, and the watch's event with the same revision changes nothing.
+
 Nothing is polled. A watch that ends, however it ends, is resumed from the last revision seen;
 when the server no longer knows that revision (410), everything is listed again and only the
 differences are told. Failures are waited out, longer each time, until something succeeds.
@@ -20,7 +24,7 @@ from typing import Generic, TypeVar, cast
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
 
-from .cache import Cache, Decode, Indexer, Observer, never_packed
+from .cache import Cache, Decode, Indexer, Observer, never_packed, number, revision_of
 from .client import Client
 from .clock import Clock, SystemClock
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
@@ -56,7 +60,7 @@ class Informer(Generic[T]):
     is true of is kept small, and decoded whenever it is asked for. `synced` is
     set once the first list is in: decide nothing before. `settled` is set then too, or once it is
     sure that the server has no such kind. Observers are called in the order of changes, inside the
-    task that runs the informer, and must not block.
+    task that runs the informer or reports a write, and must not block.
     """
 
     def __init__(
@@ -84,6 +88,9 @@ class Informer(Generic[T]):
         self._clock = clock or SystemClock()
         self._cache: Cache[T] = Cache(decode or cast(Decode[T], trimmed), indexers or {}, packs)
         self._revision = ""
+        """Every change up to here has reached the cache."""
+        self._listed = False
+        """Whether the watch can go on from `_revision`."""
         self._paged = True
         self._failures = 0
         self._told = False
@@ -117,12 +124,33 @@ class Informer(Generic[T]):
         """Tell `observer(old, new)` of every change, first of all that is there already."""
         self._cache.observe(observer)
 
+    def add_index(self, name: str, indexer: Indexer[T]) -> None:
+        """Maintain one more index, for a reader that shares this informer with others."""
+        self._cache.add_index(name, indexer)
+
+    def wrote(self, answer: Json) -> None:
+        """Take in the answer to a write, as if the watch had delivered it already.
+
+        The answer to a read is as good. An answer that the watch has overtaken changes nothing, and
+        neither does a Status. An object on its way out stays until the watch reports its deletion.
+        """
+        if answer.get("kind") == "Status":
+            return
+        # Where the cache has no such object, the watch either has not come to it or saw its end.
+        known = self._cache.revision(key_of(answer)) or self._revision
+        if number(revision_of(answer)) > number(known):
+            self._cache.put(answer)
+
+    def pack(self, obj: Json) -> None:
+        """Keep one of the objects, all of which are plain JSON, packed until it changes."""
+        self._cache.pack(key_of(obj), obj)
+
     async def run(self) -> None:
         """List and watch for ever. Only cancelling ends it."""
         while True:
             self._told = self._lived = False
             try:
-                if self._impatient or not self._revision:
+                while self._impatient or not self._listed:
                     await self._refresh()
                 await self._follow()
             except KubeError as error:
@@ -162,7 +190,7 @@ class Informer(Generic[T]):
             if not watching.cancelled():
                 watching.result()
         except Gone:
-            self._revision = ""
+            self._listed = False
             raise
         finally:
             self._watching = None
@@ -190,9 +218,9 @@ class Informer(Generic[T]):
 
     def _take(self, event: Event) -> None:
         if event.type == DELETED:
-            self._cache.drop(key_of(event.object))
+            self._cache.deleted(event.object)
         elif event.type != BOOKMARK:
-            self._put(event.object)
+            self._cache.put(event.object)
         self._revision = event.revision or self._revision
 
     async def _relist(self) -> None:
@@ -206,24 +234,19 @@ class Informer(Generic[T]):
             ) as pages:
                 async for page in pages:
                     revision = revision or page.revision
-                    seen.update(self._put(each) for each in page.items)
+                    seen.update(self._cache.put(each) for each in page.items)
         except Gone:
             # Compaction overtook the paging. In one piece it cannot.
             self._paged = False
             raise
         self._paged = True
-        self._keep_only(seen, revision)
+        # What was created after the list is not missing from it.
+        self._cache.keep_only(seen, revision)
         self._revision = revision
+        self._listed = True
         self.lacking = False
         self.synced.set()
         self.settled.set()
-
-    def _put(self, obj: Json) -> Key:
-        return self._cache.put(obj)
-
-    def _keep_only(self, seen: Collection[Key], revision: str) -> None:
-        """Believe that there is nothing besides these, which a list of that revision told."""
-        self._cache.keep_only(seen)
 
     def _recover(self) -> None:
         if self.error is not None:

@@ -16,6 +16,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
+from kuota.kube.informer import Informer
 from kuota.kube.resources import NODES, key_of
 
 from .binder import Binder
@@ -24,7 +25,6 @@ from .cgroups import Cgroups, delegated
 from .devices import Ledger
 from .job_pods import has_ended
 from .logs import LogQuery, read_log
-from .mirror import Mirror
 from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
 from .pod_runs import is_alive, last_run
@@ -37,12 +37,12 @@ _log = logging.getLogger(__name__)
 
 
 class Agent:
-    """Runs pods on this machine while `run` runs. `pods` is a mirror that somebody runs."""
+    """Runs pods on this machine while `run` runs. `pods` is an informer that somebody else runs."""
 
     def __init__(
         self,
         client: Client,
-        pods: Mirror,
+        pods: Informer[Json],
         plans: Sequence[NodePlan],
         settings: RunnerSettings,
         *,
@@ -56,7 +56,7 @@ class Agent:
         self._settings = settings
         self._plans = {each.name: each for each in plans}
         self._keeper = NodeKeeper(client, plans, settings.host_ip, self._clock)
-        self._nodes = Mirror(client, NODES, clock=self._clock)
+        self._nodes: Informer[Json] = Informer(client, NODES, clock=self._clock)
         self._binder = Binder(client, self._clock, recorder)
         self._cgroups = delegated() if cgroups is None else cgroups
         self._homes = set(self._plans)

@@ -11,12 +11,12 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.events import Recorder
+from kuota.kube.informer import Informer
 from kuota.kube.resources import CRON_JOBS, JOBS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .cron_rules import cron_step, reference
 from .job_pods import controller_of
-from .mirror import OWNER, Mirror
 
 _LONGEST_NAP_S = 60.0
 """Wall clocks are set now and then; looking this often keeps schedules true to them."""
@@ -24,23 +24,27 @@ _LONGEST_NAP_S = 60.0
 _NAME = "cronjob-controller"
 """Who speaks in events, as in any cluster."""
 
+OWNER = "owner"
+"""The index of Jobs by the uid of the object that controls them."""
+
 
 class CronController:
-    """Makes Jobs on schedule while `run` runs. `jobs` is a mirror that somebody runs."""
+    """Makes Jobs on schedule while `run` runs. `jobs` is an informer that somebody else runs."""
 
     def __init__(
         self,
         client: Client,
-        jobs: Mirror,
+        jobs: Informer[Json],
         *,
         clock: Clock | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self._client = client
         self._jobs = jobs
+        jobs.add_index(OWNER, _owner)
         self._clock = clock or SystemClock()
         self._recorder = recorder
-        self._crons = Mirror(client, CRON_JOBS, clock=self._clock)
+        self._crons: Informer[Json] = Informer(client, CRON_JOBS, clock=self._clock)
         self._queue: WorkQueue[Key] = WorkQueue(self._clock)
 
     async def run(self) -> None:
@@ -90,7 +94,7 @@ class CronController:
             made = await self._client.create(JOBS, job)
         except AlreadyExists:
             return  # made before, and not written down
-        self._jobs.learn(made)
+        self._jobs.wrote(made)
         status["active"] = [*(status.get("active") or ()), reference(made)]
         self._say(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
 
@@ -115,8 +119,13 @@ class CronController:
             written = await self._client.patch(CRON_JOBS, key_of(cron), body, subresource="status")
         except NotFound:
             return
-        self._crons.learn(written)
+        self._crons.wrote(written)
 
     def _say(self, cron: Json, reason: str, note: str, *, warning: bool = False) -> None:
         if self._recorder is not None:
             self._recorder.record(cron, reason, note, warning=warning, controller=_NAME)
+
+
+def _owner(job: Json) -> list[str]:
+    owner = controller_of(job)
+    return [] if owner is None else [owner.get("uid") or ""]

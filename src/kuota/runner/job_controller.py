@@ -17,6 +17,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.events import Recorder
+from kuota.kube.informer import Informer
 from kuota.kube.requests import Patch
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
@@ -24,7 +25,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import Pace, Step, step
 from .job_spec import is_finished
-from .mirror import JOB, Mirror
+from .pod_informer import JOB
 from .pod_trim import is_over
 
 WORKERS = 4
@@ -44,8 +45,8 @@ class JobController:
     def __init__(
         self,
         client: Client,
-        jobs: Mirror,
-        pods: Mirror,
+        jobs: Informer[Json],
+        pods: Informer[Json],
         *,
         clock: Clock | None = None,
         pace: Pace | None = None,
@@ -60,7 +61,7 @@ class JobController:
         self._queue: WorkQueue[Key] = WorkQueue(self._clock)
 
     async def run(self) -> None:
-        """Reconcile until cancelled. Both mirrors must be running."""
+        """Reconcile until cancelled. Both informers must be running."""
         await asyncio.gather(self._jobs.synced.wait(), self._pods.synced.wait())
         self._pods.observe(self._pod_changed)
         self._jobs.observe(self._job_changed)
@@ -105,7 +106,7 @@ class JobController:
     def _put_away(self, pods: Sequence[Json]) -> None:
         for each in pods:
             if is_over(each):
-                self._pods.put_away(each)
+                self._pods.pack(each)
 
     async def _free_strays(self, key: Key, job: Json | None) -> None:
         """Let go of pods whose Job is gone, or that belong to it no more."""
@@ -128,7 +129,7 @@ class JobController:
         try:
             for pod in pods:
                 made = await self._client.create(PODS, pod)
-                self._pods.learn(made)
+                self._pods.wrote(made)
                 names.append(made["metadata"]["name"])
         except ApiError as error:
             self._say(job, "FailedCreate", f"Error creating: {error.message}", warning=True)
@@ -159,7 +160,7 @@ class JobController:
             written = await self._client.patch(JOBS, key_of(job), body, subresource="status")
         except NotFound:
             return
-        self._jobs.learn(written)
+        self._jobs.wrote(written)
         for condition in changes.get("conditions") or ():
             if condition not in (old.get("conditions") or ()):
                 self._tell(job, condition)
@@ -175,14 +176,14 @@ class JobController:
             )
         except NotFound:
             return
-        self._pods.learn(answer)
+        self._pods.wrote(answer)
 
     async def _delete(self, job: Json, view: PodView) -> None:
         try:
             answer = await self._client.delete(PODS, key_of(view.pod), uid=view.uid)
         except NotFound:
             return
-        self._pods.learn(answer)
+        self._pods.wrote(answer)
         self._say(job, "SuccessfulDelete", f"Deleted pod: {view.name}")
 
     async def _remove(self, job: Json) -> None:

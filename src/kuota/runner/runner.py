@@ -10,6 +10,7 @@ from kuota.api.base import Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
+from kuota.kube.job_informer import job_informer
 
 from .agent import Agent
 from .cgroups import Cgroups
@@ -17,8 +18,8 @@ from .cron_controller import CronController
 from .job_controller import JobController
 from .job_rules import Pace
 from .logs import LogQuery
-from .mirror import jobs_mirror, pods_mirror
 from .nodes import NodePlan
+from .pod_informer import pod_informer
 from .settings import RunnerSettings
 
 
@@ -37,8 +38,8 @@ class Runner:
         cgroups: Cgroups | None = None,
     ) -> None:
         when = clock or SystemClock()
-        self._jobs = jobs_mirror(client, when)
-        self._pods = pods_mirror(client, when)
+        self._jobs = job_informer(client, when)
+        self._pods = pod_informer(client, when)
         self._agent = Agent(
             client, self._pods, plans, settings, clock=when, cgroups=cgroups, recorder=recorder
         )
