@@ -34,6 +34,10 @@ def queue(name: str, cpu: int = 10, *, flavors: dict[str, int] | None = None, **
     return _kueue("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": [group]} | spec)
 
 
+def cohort(name: str, **spec: Any) -> Json:
+    return _kueue("Cohort", name, spec)
+
+
 def local_queue(name: str = "main", cluster_queue: str = "cq", **spec: Any) -> Json:
     made = _kueue("LocalQueue", name, {"clusterQueue": cluster_queue} | spec)
     made["metadata"]["namespace"] = NAMESPACE

@@ -6,7 +6,7 @@ None stands for an object before it was there, or after it is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from kuota.api.base import Json
 from kuota.api.kueue import ClusterQueue
@@ -34,7 +34,7 @@ def revalued(old: Json | None, new: Json | None) -> bool:
     return new is not None and (old is None or old.get("value") != new.get("value"))
 
 
-def let_go(old: Iterable[str], new: Collection[str], used: Collection[str]) -> list[str]:
+def let_go(old: Iterable[str], new: Collection[str], used: Container[str]) -> list[str]:
     """What a queue referred to and does no more, nor does any other queue, by name."""
     return sorted({name for name in old if name not in new and name not in used})
 

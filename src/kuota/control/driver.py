@@ -25,6 +25,7 @@ from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Pre
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
 from kuota.engine.rest import Rest
+from kuota.engine.touched import Touched
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -46,8 +47,9 @@ _log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Owns an engine. `told` is called after every fact; each of `cycle_observers` after every
-    cycle, with the seconds that it took. `reports` publishes why Workloads wait.
+    """Owns an engine. `told` is called after every fact with what it touched; each of
+    `cycle_observers` after every cycle, with the seconds that it took. `reports` publishes why
+    Workloads wait.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Driver:
         reports: PendingReports,
     ) -> None:
         self.engine = engine
-        self.told: Callable[[Fact], None] = lambda fact: None
+        self.told: Callable[[Touched], None] = lambda touched: None
         self.cycle_observers: list[Callable[[Outcome, float], None]] = []
         self._world = world
         self._client = client
@@ -83,10 +85,10 @@ class Driver:
 
     def tell(self, fact: Fact) -> None:
         """Take note of a fact, and decide again soon."""
-        self.engine.apply(fact, self.now())
+        touched = self.engine.apply(fact, self.now())
         if isinstance(fact, Gone):
             self._failed.pop(fact.key, None)
-        self.told(fact)
+        self.told(touched)
         self._wake.set()
 
     def nudge(self) -> None:

@@ -101,9 +101,8 @@ class FamilyReconciler:
     def _cluster_queue(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
         if new is None or _settled(old, new):
             return
-        for local in list(self._engine.state.local_queues.values()):
-            if local.cluster_queue == new.key.name:
-                self._add_waiting(local.key)
+        for local in self._engine.queues.feeders(new.key.name):
+            self._add_waiting(local)
 
     def _add_waiting(self, local_queue: Key) -> None:
         for held in self._world.workloads_in(local_queue):

@@ -17,7 +17,6 @@ from kuota.bridge.queue_status import (
     held_finalizers,
     local_queue_patch,
 )
-from kuota.engine.activity import flavor_names
 from kuota.engine.engine import Engine
 from kuota.kube import resources as kinds
 from kuota.kube.clock import Clock
@@ -120,9 +119,8 @@ class QueueReconciler:
         )
 
     def _in_use(self, resource: Resource, name: str) -> bool:
-        queues = self._engine.state.queues
+        state = self._engine.state
         if resource == kinds.CLUSTER_QUEUES:
-            return name in queues and bool(queues[name].running)
-        if resource == kinds.RESOURCE_FLAVORS:
-            return any(name in flavor_names(queue.spec) for queue in queues.values())
-        return any(rule.name == name for queue in queues.values() for rule in queue.spec.checks)
+            return name in state.queues and bool(state.queues[name].running)
+        users = state.by_flavor if resource == kinds.RESOURCE_FLAVORS else state.by_check
+        return name in users

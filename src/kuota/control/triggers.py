@@ -17,10 +17,8 @@ from kuota.bridge.changes import (
     to_hold,
 )
 from kuota.bridge.draft import Seen
-from kuota.engine.activity import flavor_names
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Fact, Gone, Stored
-from kuota.engine.model import LocalQueue, Workload
+from kuota.engine.touched import Touched
 from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource
 from kuota.kube.workqueue import WorkQueue
@@ -65,17 +63,12 @@ class Triggers:
         world.flavors.observe(self._flavor)
         world.checks.observe(self._check)
 
-    def told(self, fact: Fact) -> None:
-        """A fact may change what queues use, and how many wait in them."""
-        match fact:
-            case Stored(value=Workload() as workload):
-                self._mark_queues(workload)
-            case Gone(kind=kind) if kind is Workload:
-                self._mark_all()
-            case Stored(value=LocalQueue(cluster_queue=queue)):
-                self._mark((kinds.CLUSTER_QUEUES, Key("", queue)))
-            case _:
-                pass
+    def told(self, touched: Touched) -> None:
+        """Publish the figures of those whom a fact concerned, if they changed."""
+        cluster_queues = (Key("", name) for name in touched.cluster_queues if name)
+        self._mark_each(kinds.CLUSTER_QUEUES, cluster_queues)
+        self._mark_each(kinds.LOCAL_QUEUES, touched.local_queues)
+        self._mark_each(kinds.COHORTS, (Key("", name) for name in touched.cohorts))
 
     def _job(self, old: Change, new: Change) -> None:
         self._jobs.add(_either(old, new).key)
@@ -126,64 +119,40 @@ class Triggers:
     def _cluster_queue(self, old: Change, new: Change) -> None:
         if _settled(old, new):
             return
-        self._queue_changed(_either(old, new).key.name)
+        key, state = _either(old, new).key, self._engine.state
+        self._queue_changed(key.name)
+        self._mark((kinds.CLUSTER_QUEUES, key))
         before, after = _value(old), _value(new)
-        queues = [each.spec for each in self._engine.state.queues.values()]
-        used = {name for spec in queues for name in flavor_names(spec)}
-        free = let_go(flavors_of(before), flavors_of(after), used)
+        free = let_go(flavors_of(before), flavors_of(after), state.by_flavor)
         self._mark_each(kinds.RESOURCE_FLAVORS, (Key("", name) for name in free))
-        used = {rule.name for spec in queues for rule in spec.checks}
-        free = let_go(checks_of(before), checks_of(after), used)
+        free = let_go(checks_of(before), checks_of(after), state.by_check)
         self._mark_each(kinds.ADMISSION_CHECKS, (Key("", name) for name in free))
-        self._mark_all()
 
     def _cohort(self, old: Change, new: Change) -> None:
         if not _settled(old, new):
-            self._mark_all()
+            self._mark((kinds.COHORTS, _either(old, new).key))
 
     def _flavor(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
         if new is None or to_hold(_json(old), new.json):
             self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
         if not _settled(old, new):
-            for queue in list(self._engine.state.queues.values()):
-                if name in flavor_names(queue.spec):
-                    self._queue_changed(queue.name)
-            self._mark_all()
+            for queue in self._engine.state.by_flavor.of(name):
+                self._queue_changed(queue)
 
     def _check(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
         self._mark((kinds.ADMISSION_CHECKS, Key("", name)))
-        for queue in list(self._engine.state.queues.values()):
-            if any(rule.name == name for rule in queue.spec.checks):
-                self._queue_changed(queue.name)
-        self._mark_all()
+        for queue in self._engine.state.by_check.of(name):
+            self._queue_changed(queue)
 
     def _queue_changed(self, name: str) -> None:
         """Look again at all Workloads of a ClusterQueue, those that wait and those that run."""
         queue = self._engine.state.queues.get(name)
         if queue is not None:
             self._add(self._workloads, list(queue.running))
-        for local in list(self._engine.state.local_queues.values()):
-            if local.cluster_queue == name:
-                found = self._world.workloads_in(local.key)
-                self._add(self._workloads, (each.key for each in found))
-
-    def _mark_queues(self, workload: Workload) -> None:
-        self._mark((kinds.LOCAL_QUEUES, workload.local_queue))
-        local = self._engine.state.local_queues.get(workload.local_queue)
-        names = {local.cluster_queue} if local is not None else set()
-        if workload.reservation is not None:
-            names.add(workload.reservation.cluster_queue)
-        for name in names:
-            self._mark((kinds.CLUSTER_QUEUES, Key("", name)))
-        if self._engine.policy.fair_sharing is not None:
-            self._mark_all()
-
-    def _mark_all(self) -> None:
-        self._mark_each(kinds.CLUSTER_QUEUES, self._world.cluster_queues.keys())
-        self._mark_each(kinds.LOCAL_QUEUES, self._world.local_queues.keys())
-        self._mark_each(kinds.COHORTS, self._world.cohorts.keys())
+        for local in self._engine.queues.feeders(name):
+            self._add(self._workloads, (each.key for each in self._world.workloads_in(local)))
 
     def _mark_each(self, resource: Resource, keys: Iterable[Key]) -> None:
         for key in keys:

@@ -17,6 +17,10 @@ class Index(Generic[G, M]):
         self._members: dict[G, dict[M, None]] = {}
         self._groups: dict[M, tuple[G, ...]] = {}
 
+    def __contains__(self, group: object) -> bool:
+        """Whether the group has members."""
+        return group in self._members
+
     def put(self, member: M, groups: Iterable[G]) -> None:
         """Let the member belong to these groups and to no others."""
         self.drop(member)

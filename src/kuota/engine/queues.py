@@ -7,7 +7,7 @@ that changes. Which events call for a flush, and of which tree, is left to the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from kuota.api.base import Key
@@ -82,6 +82,10 @@ class Queues:
         if local_queue not in self._local_queues:
             return None
         return len(self._members.get(local_queue, ())) if self._open(local_queue) else 0
+
+    def feeders(self, cluster_queue: str) -> Collection[Key]:
+        """The LocalQueues that point at a ClusterQueue. Not to be changed."""
+        return self._feeders.get(cluster_queue, {}).keys()
 
     def put_cluster_queue(self, spec: ClusterQueue, now: Instant) -> None:
         """Add or change a ClusterQueue. Whether usage decides the order is settled at the first,

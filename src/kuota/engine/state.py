@@ -142,15 +142,16 @@ class State:
         self.topologies[topology.name] = topology
         if before == topology:
             return NOBODY
-        using = self._using_topology(topology.name)
+        using = self.using_topology(topology.name)
         self.refresh(using)
         return self._trees(using)
 
     def drop_topology(self, name: str) -> None:
         self.topologies.pop(name, None)
-        self.refresh(self._using_topology(name))
+        self.refresh(self.using_topology(name))
 
-    def _using_topology(self, name: str) -> set[str]:
+    def using_topology(self, name: str) -> set[str]:
+        """The ClusterQueues with a flavor of the Topology."""
         flavors = (flavor.name for flavor in self.flavors.values() if flavor.topology == name)
         return {queue for flavor in flavors for queue in self.by_flavor.of(flavor)}
 
