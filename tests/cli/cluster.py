@@ -45,6 +45,7 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
+        self.socket = folder / "kuota.sock"
         self.program = str(Path(sys.executable).with_name("kuota"))
         self.client: Client
         self.logs: dict[str, asyncio.Queue[bytes]] = {}
@@ -87,6 +88,7 @@ class Cluster:
         admin = User("admin", (ADMINS, "system:authenticated"))
         member = User("ann", ("vision", "system:authenticated"))
         server = HttpServer(api, Tokens([(TOKEN, admin), (MEMBER_TOKEN, member)]))
+        await server.listen_unix(self.socket)
         self._ready.set_result(await server.listen())
         await self._stop.wait()
         await server.close()
@@ -114,6 +116,10 @@ class Cluster:
         key = Key(namespace if resource.namespaced else "", name)
         found: Json = self.do(self.client.get(resource, key))
         return found
+
+    def delete(self, resource: Resource, name: str) -> None:
+        """Delete an object of the default namespace, and in the background what it owns."""
+        self.do(self.client.delete(resource, Key("default", name), propagation="Background"))
 
     def names(self, resource: Resource) -> list[str]:
         return [each["metadata"]["name"] for each in self.do(self.client.list(resource)).items]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota apply` and `kuota delete` against a running server."""
+"""`kuota apply` against a running server."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.cluster import Cluster, job, workload
-from kuota.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, JOBS, NAMESPACES, WORKLOADS
+from cli.cluster import Cluster
+from kuota.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, NAMESPACES
 
 QUEUES = """\
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -116,42 +116,6 @@ def test_a_kind_that_is_not_served_is_named(cluster: Cluster) -> None:
 def test_a_kind_that_is_misspelt_is_guessed(cluster: Cluster, said_to_be: str, hint: str) -> None:
     other = f"apiVersion: {said_to_be}\nmetadata: {{name: r}}\n"
     assert hint in cluster.kuota("apply", "-f", _written(cluster, other), code=1)
-
-
-def test_objects_are_deleted_by_name_and_by_manifest(cluster: Cluster) -> None:
-    path = _written(cluster, MAP)
-    cluster.kuota("apply", "-f", path)
-    assert "configmap/a deleted\n" == cluster.kuota("delete", "cm", "a")
-    assert 'configmaps "a" not found' in cluster.kuota("delete", "cm/a", code=1)
-    assert "" == cluster.kuota("delete", "cm/a", "--ignore-not-found")
-    cluster.kuota("apply", "-f", path)
-    assert "configmap/a deleted\n" == cluster.kuota("delete", "-f", path)
-    assert "a" not in cluster.names(CONFIG_MAPS)
-
-
-def test_nothing_is_deleted_by_a_kind_alone(cluster: Cluster) -> None:
-    assert "Give names, -l LABELS, or --all" in cluster.kuota("delete", "cm", code=2)
-    cluster.create(CONFIG_MAPS, _map("1") | {"metadata": _named("a", {"team": "x"})})
-    cluster.create(CONFIG_MAPS, _map("1") | {"metadata": _named("b", {"team": "y"})})
-    assert "configmap/b deleted\n" == cluster.kuota("delete", "cm", "-l", "team=y")
-    assert ["a"] == [each for each in cluster.names(CONFIG_MAPS) if each in "ab"]
-
-
-def test_deleting_waits_for_finalizers_as_long_as_told(cluster: Cluster) -> None:
-    held = _map("1") | {"metadata": _named("a") | {"finalizers": ["example.com/hold"]}}
-    cluster.create(CONFIG_MAPS, held)
-    said = cluster.kuota("delete", "cm", "a", "--timeout", "0.2", code=1)
-    assert "not all were gone after 0.2 s" in said
-    assert "configmap/a deleted\n" == cluster.kuota("delete", "cm", "a", "--no-wait")
-
-
-def test_the_owner_of_a_deleted_workload_is_pointed_out(cluster: Cluster) -> None:
-    made = cluster.create(JOBS, job("train"))
-    cluster.create(WORKLOADS, workload("job-train", made))
-    with cluster.start("delete", "wl", "job-train") as process:
-        out, err = process.communicate(timeout=30)
-    assert "workload.kueue.x-k8s.io/job-train deleted\n" == out
-    assert "Job train is still there" in err
 
 
 def _map(value: str) -> dict[str, object]:

@@ -115,7 +115,7 @@ def test_the_last_words_of_a_deleted_job_are_shown(cluster: Cluster) -> None:
         cluster.start_pod(made, "train-1")
         cluster.write("train-1", b"first\n")
         assert "first\n" == process.stdout.readline()
-        cluster.kuota("delete", "job", "train", "--no-wait")
+        cluster.delete(JOBS, "train")
         cluster.write("train-1", b"saved\n")
         cluster.write("train-1", b"")
         said, told = process.communicate()

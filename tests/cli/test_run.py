@@ -105,7 +105,7 @@ def test_a_deleted_job_is_a_failure(cluster: Cluster) -> None:
     with cluster.start("run", "--name", "x", "--", "true") as process:
         assert process.stderr is not None
         assert "submitted" in process.stderr.readline()
-        cluster.kuota("delete", "job", "x")
+        cluster.delete(JOBS, "x")
         assert "was deleted before it ended" in process.stderr.read()
         assert 1 == process.wait(30)
 

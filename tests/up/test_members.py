@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -69,6 +70,22 @@ def test_kubeconfigs_outlive_a_restart(tmp_path: Path) -> None:
         machine.up()
         assert before == (tmp_path / "kubeconfig").read_text()
         assert "default" in machine.kubectl("get", "namespaces", "-o", "name")
+    finally:
+        machine.down()
+
+
+def test_kuota_get_runs_kubectl_on_the_control_plane_of_the_machine(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.up()
+    try:
+        done = subprocess.run(
+            [KUOTA, "get", "namespace", "default", "-o", "name"],
+            env=os.environ | {"KUOTA_STATE": str(tmp_path), "KUBECONFIG": ""},
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "namespace/default\n" == done.stdout
     finally:
         machine.down()
 

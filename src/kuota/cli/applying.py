@@ -18,8 +18,8 @@ from . import room
 from .connect import FAILED, refusal
 from .kinds import absence, resource_for
 from .manifests import Manifest
+from .output import name_text, tidied
 from .session import MANAGER, Session
-from .shown import name_text, tidied
 
 _FIRST = ("Namespace", "CustomResourceDefinition")
 """Kinds that others need to be there before they can be."""

@@ -92,21 +92,36 @@ def connection_of(choice: Choice) -> Connection:
     from pathlib import Path
 
     from kuota.kube.config import connection, from_kubeconfig
+
+    place = local_place(choice)
+    if place is None:
+        return connection(choice.kubeconfig, choice.context)
+    if not choice.context:
+        return connection_to(place)
+    home = Path.home() / ".kube" / "config"
+    return from_kubeconfig([place.kubeconfig, *([home] if home.exists() else [])], choice.context)
+
+
+def local_place(choice: Choice) -> Place | None:
+    """Return the control plane that runs on this machine if it is the server meant.
+
+    None means another server, which a kubeconfig or the environment leads to. Raises Unreached if
+    nothing leads to any server.
+    """
+    from pathlib import Path
+
     from kuota.up.place import default_place
 
     if choice.kubeconfig and not Path(choice.kubeconfig).expanduser().exists():
         raise Unreached(f"--kubeconfig {choice.kubeconfig}: there is no such file")
     if choice.kubeconfig or os.environ.get("KUBECONFIG"):
-        return connection(choice.kubeconfig, choice.context)
+        return None
     place = default_place()
-    home = Path.home() / ".kube" / "config"
     if place.running() is not None and place.kubeconfig.exists():
-        if not choice.context:
-            return connection_to(place)
-        others = [home] if home.exists() else []
-        return from_kubeconfig([place.kubeconfig, *others], choice.context)
+        return place
+    home = Path.home() / ".kube" / "config"
     if home.exists() or "KUBERNETES_SERVICE_HOST" in os.environ:
-        return connection("", choice.context)
+        return None
     raise Unreached(
         f"no server to talk to: none runs from {place.root}, $KUBECONFIG is not set, and there is "
         f"no {home}.\nStart one with `kuota up`, or name a cluster with --kubeconfig FILE."

@@ -14,8 +14,8 @@ from kuota.kube.resources import CLUSTER_QUEUES
 
 from . import output as printed
 from .kinds import NAMES
+from .output import name_text, tidied
 from .session import Session
-from .shown import name_text, tidied
 
 
 def checked(obj: Json) -> list[FieldError]:

@@ -20,9 +20,9 @@ from kuota.kube.resources import PODS, key_of
 
 from .applying import content
 from .connect import FAILED, Failed, refusal
+from .output import name_text
 from .progress import Progress
 from .session import Session
-from .shown import name_text
 
 MANAGER = "kuota-install"
 """Field manager: what the controller writes into the same objects is not ours to undo."""

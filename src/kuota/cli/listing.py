@@ -27,8 +27,8 @@ from kuota.view.plan import State
 from . import columns, output
 from .job_follow import owners
 from .kinds import resource_of
+from .output import name_text, tidied
 from .session import Session
-from .shown import name_text, tidied
 
 _PENDING, _RESERVED, _ADMITTED, _FINISHED = "pending", "quotareserved", "admitted", "finished"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues"

@@ -20,14 +20,16 @@ _COMMANDS = {
     "controller": "Take Kueue's place on a cluster.",
     "crds": "Print the CustomResourceDefinitions of all kinds.",
     "create": "Create a queue, a flavor or a cohort.",
-    "delete": "Delete objects.",
+    "delete": "Delete objects, as kubectl does.",
     "demo": "See three teams share eight pretend GPUs, live.",
     "describe": "Tell all about an object, and why a workload waits.",
-    "get": "Show objects.",
+    "edit": "Edit an object, as kubectl does.",
+    "get": "Show objects, as kubectl does.",
     "handover": "Let Kueue go on in Kuota's place.",
     "install": "Put the controller into a cluster.",
     "list": "List queues, workloads, flavors or pods, and how they are doing.",
     "logs": "Show what a pod or a Job has written.",
+    "patch": "Change fields of an object, as kubectl does.",
     "plan": "Show who would get quota, who would wait, and why.",
     "resume": "Let a stopped queue or workload go on.",
     "run": "Run a command when there is room for it.",
@@ -50,6 +52,8 @@ _SYNONYMS = {
 """What other programs call it."""
 _MODULES = {"list": "list_queues"}
 """Where a command is that cannot be in a module of its own name."""
+_KUBECTL = ("delete", "edit", "get", "patch")
+"""Commands that kubectl carries out."""
 
 
 class _Lazy(click.Group):
@@ -61,6 +65,10 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name in _KUBECTL:
+            from .kubectl import PassThrough
+
+            return PassThrough(cmd_name)
         module = _MODULES.get(cmd_name, cmd_name)
         command = import_module(f"kuota.cli.{module}").command
         assert isinstance(command, click.Command)

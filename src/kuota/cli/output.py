@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints data as JSON or YAML, the same way for every command."""
+"""Prints objects as JSON, as YAML or by name, the same way for every command."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from kuota.api.base import Json
+    from kuota.kube.resources import Resource
 
 FORMATS = ("json", "yaml")
 
@@ -23,3 +27,16 @@ def show(value: Any, form: str) -> None:
 
         words = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
         click.echo(words, nl=False)
+
+
+def name_text(resource: Resource, obj: Json) -> str:
+    """`job.batch/train`: what other commands take back."""
+    kind = resource.kind.lower()
+    return f"{f'{kind}.{resource.group}' if resource.group else kind}/{obj['metadata']['name']}"
+
+
+def tidied(obj: Json) -> Json:
+    """The object without its managedFields, which are for programs; apiVersion and kind first."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+    head = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": metadata}
+    return head | {key: value for key, value in obj.items() if key not in head}

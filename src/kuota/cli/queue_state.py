@@ -42,7 +42,7 @@ async def _set(
     from kuota.kube.errors import ApiError, NotFound
 
     from .absent import absent
-    from .shown import name_text
+    from .output import name_text
 
     try:
         obj = await session.client.patch(

@@ -27,11 +27,11 @@ from . import output
 from .absent import elsewhere
 from .connect import INTERRUPTED, Failed
 from .job_follow import JobFollow, outcome
+from .output import name_text
 from .progress import Progress
 from .question import answer
 from .run_job import CLASSES, Asked, job_of
 from .session import Session
-from .shown import name_text
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _QUESTION = "[l]eave it running, [c]ancel it, or go [b]ack? [l]: "

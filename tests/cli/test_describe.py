@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota describe` against a running server."""
+
+from __future__ import annotations
+
+from cli.cluster import Cluster, condition, job, local_queue, pod_status, workload
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    CRDS,
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    WORKLOADS,
+)
+
+
+def test_a_job_is_described_with_the_reason_why_it_waits(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("job-train", made))
+    reserved = condition("QuotaReserved", holds=False, reason="Pending", message="2 more needed")
+    cluster.status(WORKLOADS, "job-train", {"conditions": [reserved]})
+    said = cluster.kuota("describe", "job", "train")
+    assert "State:       waiting\n" in said
+    assert "Why:         2 more needed\n" in said
+    assert "Workload:    job-train\n" in said
+    assert "Events:      none\n" in said
+    assert "QuotaReserved   False" in cluster.kuota("describe", "wl/job-train")
+
+
+def test_a_node_is_described_with_what_is_free(cluster: Cluster) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}}
+    cluster.create(NODES, node)
+    offered = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    cluster.status(NODES, "here", {"allocatable": offered})
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "500m"}}}
+    for name in ("a", "b"):
+        metadata = {"name": name, "namespace": "default"}
+        spec = {"nodeName": "here", "containers": [container]}
+        cluster.create(PODS, {"kind": "Pod", "metadata": metadata, "spec": spec})
+    cluster.status(PODS, "b", {"phase": "Succeeded"})
+    said = [line.split() for line in cluster.kuota("describe", "node", "here").splitlines()]
+    for row in (["cpu", "4", "500m", "3500m"], ["memory", "8Gi", "0", "8Gi"]):
+        assert row in said
+    assert ["Pods:", "default/a"] in said
+
+
+def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
+    cluster.kuota("create", "cq", "gpus")
+    cluster.create(LOCAL_QUEUES, local_queue("research", "gpus"))
+    stopped = condition("Active", holds=False, message="it is stopped")
+    cluster.status(CLUSTER_QUEUES, "gpus", {"conditions": [stopped]})
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    message = "pod set main got no flavor: 9 is more than the 8 it could ever get"
+    waits = condition("QuotaReserved", holds=False, reason="ExceedsMaxQuota", message=message)
+    asked = [{"name": "main", "resources": {"nvidia.com/gpu": "9"}}]
+    cluster.status(WORKLOADS, "w", {"conditions": [waits], "resourceRequests": asked})
+    said = cluster.kuota("describe", "job/train")
+    assert "Queue:       research, of ClusterQueue gpus\n" in said
+    assert "Asks for:    9 nvidia.com/gpu\n" in said
+    why = "9 is more than the 8 it could ever get. ClusterQueue gpus: it is stopped"
+    assert f"Why:         {why}\n" in said
+    assert "Way out:     ask for less, or have the quota raised" in said
+
+
+def test_who_names_a_queue_that_is_not_there_is_told_those_that_are(cluster: Cluster) -> None:
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train")), "reserch"))
+    assert "Way out:     create LocalQueue reserch" in cluster.kuota("describe", "job/train")
+    for name in ("research", "speech"):
+        cluster.create(LOCAL_QUEUES, local_queue(name))
+    out = "name another queue: in namespace default there are research and speech"
+    assert f"Way out:     {out}\n" in cluster.kuota("describe", "job/train")
+
+
+def test_a_job_whose_pods_find_no_room_is_told_why(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("w", made))
+    cluster.status(WORKLOADS, "w", {"conditions": [condition("Admitted")]})
+    cluster.start_pod(made, "train-1", "Pending")
+    full = condition("PodScheduled", holds=False, message="0/1 nodes are available")
+    cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
+    said = cluster.kuota("describe", "job/train")
+    assert "Why:         pod train-1: 0/1 nodes are available\n" in said
+
+
+def test_a_job_without_a_queue_is_told_why_its_pods_wait(cluster: Cluster) -> None:
+    cluster.start_pod(cluster.create(JOBS, job("train")), "train-1", "Pending")
+    full = condition("PodScheduled", holds=False, message="0/1 nodes are available")
+    cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
+    said = cluster.kuota("describe", "job/train")
+    assert "Why:         pod train-1: 0/1 nodes are available\n" in said
+
+
+def test_a_job_whose_pods_fail_is_told_why_until_one_runs(cluster: Cluster) -> None:
+    made = cluster.create(JOBS, job("train"))
+    cluster.create(WORKLOADS, workload("w", made))
+    waiting = condition("PodsReady", holds=False, message="Not all pods are ready")
+    cluster.status(WORKLOADS, "w", {"conditions": [condition("Admitted"), waiting]})
+    cluster.start_pod(made, "train-1")
+    ended = {"terminated": {"exitCode": 128, "message": "it has no command"}}
+    cluster.status(PODS, "train-1", pod_status("Failed", ended))
+    said = "Why:         pod train-1: it has no command\n"
+    assert said in cluster.kuota("describe", "job/train")
+    cluster.start_pod(made, "train-2")
+    assert said not in cluster.kuota("describe", "job/train")
+
+
+def _preempted_by(cluster: Cluster, uid: str) -> str:
+    """What a Job is told that had to make room for the Workload with that uid."""
+    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
+    message = (
+        f"preempted to make room for a workload (UID: {uid}, job UID: 1) "
+        "due to priority; preemptor path: /a; preempted path: /a"
+    )
+    evicted = condition("Evicted", reason="Preempted", message=message)
+    cluster.status(WORKLOADS, "w", {"conditions": [evicted]})
+    return cluster.kuota("describe", "job/train")
+
+
+def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
+    cluster.create(NAMESPACES, {"kind": "Namespace", "metadata": {"name": "lab"}})
+    urgent = job("urgent")
+    urgent["metadata"]["namespace"] = "lab"
+    other = workload("w2", cluster.create(JOBS, urgent))
+    other["metadata"]["namespace"] = "lab"
+    taker = cluster.create(WORKLOADS, other)
+    plain = "preempted to make room for Job urgent in namespace lab due to priority"
+    assert f"Why:         {plain}\n" in _preempted_by(cluster, taker["metadata"]["uid"])
+
+
+def test_who_was_preempted_for_somebody_unknown_is_spared_the_uid(cluster: Cluster) -> None:
+    plain = "preempted to make room for another workload due to priority"
+    assert f"Why:         {plain}\n" in _preempted_by(cluster, "gone")
+
+
+def test_an_object_of_another_namespace_is_pointed_out(cluster: Cluster) -> None:
+    cluster.create(NAMESPACES, {"metadata": {"name": "vision"}})
+    made = job("train")
+    made["metadata"]["namespace"] = "vision"
+    cluster.create(JOBS, made)
+    said = cluster.kuota("describe", "job", "train", code=1)
+    hint = "not found in namespace default; there is one in namespace vision: say -n vision"
+    assert f'jobs.batch "train" {hint}' in said
+    assert "there is one" not in cluster.kuota("describe", "job", "none", code=1)
+
+
+def test_an_unknown_kind_is_guessed(cluster: Cluster) -> None:
+    assert "did you mean job?" in cluster.kuota("describe", "jop", code=2)
+
+
+def test_kinds_of_definitions_are_found(cluster: Cluster) -> None:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names = {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob", "shortNames": ["rj"]}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "rayjobs.ray.io"},
+        "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    cluster.create(CRDS, definition)
+    manifest = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r}\n"
+    assert "rayjob.ray.io/r created\n" == cluster.kuota("apply", "-f", "-", stdin=manifest)
+    assert "RayJob (ray.io/v1)" in cluster.kuota("describe", "rj")

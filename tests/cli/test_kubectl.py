@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota get` and the other commands that kubectl carries out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.cluster import Cluster, job
+from kuota.kube.resources import JOBS
+from kuota.up.place import Place, Running
+from server.served import kubectl
+
+KUOTA = "import sys; sys.executable = sys.argv.pop(1); from kuota.cli.main import main; main()"
+"""`kuota` of a Python that is installed elsewhere."""
+ECHO = """#!/bin/sh
+printf '%s\\n' "$@"
+echo "KUBECONFIG=$KUBECONFIG"
+exit 7
+"""
+"""A kubectl that prints its arguments."""
+RELAYED = """
+import sys
+from pathlib import Path
+from kuota.cli.relay import relayed
+sys.exit(relayed(Path(sys.argv[1]), sys.argv[2:]))
+"""
+INTRUDER = """
+import os, sys, urllib.error, urllib.request
+import yaml
+with open(os.environ["KUBECONFIG"]) as file:
+    assert os.fstat(file.fileno()).st_mode & 0o077 == 0
+    server = yaml.safe_load(file)["clusters"][0]["cluster"]["server"]
+print(urllib.request.urlopen(server + "/version").status)
+for path in ("/version", "/wrong/version", "//version"):
+    try:
+        urllib.request.urlopen(server.rpartition("/")[0] + path)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+
+
+class Shell:
+    """A home folder, and a Python environment with a kubectl that prints its arguments."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        self.program = folder / "bin" / "kubectl"
+        self.program.parent.mkdir()
+        self.program.write_text(ECHO)
+        self.program.chmod(0o755)
+
+    def kuota(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        own = {"HOME": str(self.folder), "KUOTA_STATE": str(self.state), "KUBECONFIG": ""}
+        return subprocess.run(
+            [sys.executable, "-c", KUOTA, str(self.program.with_name("python")), *args],
+            env=os.environ | own | {"PATH": "/usr/bin:/bin"} | env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def start(self) -> Place:
+        """Let a control plane run on this machine, as far as anybody can tell."""
+        place = Place(self.state)
+        place.prepare()
+        started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        place.announce(Running(pid=os.getpid(), started=started, port=1, version="test"))
+        place.kubeconfig.touch()
+        return place
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+@pytest.mark.parametrize("verb", ["get", "delete", "edit", "patch"])
+def test_arguments_and_exit_status_are_those_of_kubectl(shell: Shell, verb: str) -> None:
+    words = ["jobs", "-n", "a b", "--help", "-ojson", "$(id)", "--", "-x", ""]
+    done = shell.kuota(verb, *words, KUBECONFIG="mine")
+    assert "\n".join([verb, *words, "KUBECONFIG=mine\n"]) == done.stdout
+    assert 7 == done.returncode
+
+
+def test_the_control_plane_of_this_machine_is_meant_unless_another_is_named(shell: Shell) -> None:
+    local = f"KUBECONFIG={shell.start().kubeconfig}"
+    home = shell.folder / ".kube" / "config"
+    assert local == shell.kuota("get", "jobs").stdout.splitlines()[-1]
+    for named in (["--context", "x"], ["--context=x"]):
+        said = shell.kuota("get", "jobs", *named).stdout.splitlines()
+        assert [*named, f"{local}:{home}"] == said[2:]
+    other = str(shell.program)
+    for named in (["--kubeconfig", other], [f"--kubeconfig={other}"], ["-s", "https://x"]):
+        assert "KUBECONFIG=" == shell.kuota("get", "jobs", *named).stdout.splitlines()[-1]
+
+
+def test_a_kind_may_be_called_as_in_other_commands(shell: Shell) -> None:
+    shell.start()
+    said = shell.kuota("get", "cq,wl/wl", "-n", "wl").stdout.splitlines()
+    assert ["get", "cq,workloads/wl", "-n", "wl"] == said[:-1]
+
+
+def test_without_kubectl_the_user_is_told_what_to_install(shell: Shell) -> None:
+    shell.program.unlink()
+    done = shell.kuota("get", "jobs", PATH="")
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "Install it with `pip install 'kuota[kubectl]'`" in done.stderr
+    assert 1 == done.stderr.count("\n")
+
+
+def test_without_a_server_the_status_is_three(shell: Shell) -> None:
+    done = shell.kuota("get", "jobs")
+    assert 3 == done.returncode
+    assert "Start one with `kuota up`" in done.stderr
+    assert 7 == shell.kuota("get", "--help").returncode
+
+
+def _relayed(cluster: Cluster, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", RELAYED, str(cluster.socket), *command],
+        env=cluster.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_kubectl_reaches_a_unix_socket_through_a_relay(cluster: Cluster) -> None:
+    cluster.create(JOBS, job("train"))
+    assert "job.batch/train\n" == _relayed(cluster, kubectl(), "get", "job", "-o", "name").stdout
+    assert 1 == _relayed(cluster, kubectl(), "get", "job", "none").returncode
+    deleted = _relayed(cluster, kubectl(), "delete", "job", "train")
+    assert (0, []) == (deleted.returncode, cluster.names(JOBS)), deleted.stderr
+
+
+def test_a_relay_refuses_requests_without_its_secret(cluster: Cluster) -> None:
+    done = _relayed(cluster, sys.executable, "-c", INTRUDER)
+    assert "200\n404\n404\n404\n" == done.stdout, done.stderr
+
+
+def test_a_command_behind_a_relay_that_is_killed_fails(cluster: Cluster) -> None:
+    assert 128 + 9 == _relayed(cluster, "sh", "-c", "kill -9 $$").returncode
