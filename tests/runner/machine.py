@@ -15,8 +15,9 @@ from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.inventory import Machine, pretended
 from kuota.runner.job_rules import Pace
-from kuota.runner.logs import LogQuery
+from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.nodes import NodePlan, this_machine
+from kuota.runner.pod_home import PodHome
 from kuota.runner.pod_steps import CrashPace
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
@@ -82,18 +83,20 @@ class World(Cluster):
     async def log(self, pod: str, container: str = "main", **query: Any) -> str:
         previous = query.pop("previous", False)
         wanted = LogQuery(**query)
-        key = Key("team", pod)
         text = b""
-        async with aclosing(
-            self.runner.read_log(key, container, wanted, previous=previous)
-        ) as pieces:
+        home = await self.home(pod)
+        async with aclosing(container_log(home, container, wanted, previous=previous)) as pieces:
             async for piece in pieces:
                 text += piece
         return text.decode()
 
+    async def home(self, pod: str) -> PodHome:
+        uid = (await self.client.get(PODS, Key("team", pod)))["metadata"]["uid"]
+        return PodHome(str(self.state_dir / "pods"), uid)
+
     async def line(self, pod: str, text: str) -> None:
         """Return once the pod has written the text."""
-        pieces = self.runner.read_log(Key("team", pod), "main", LogQuery(follow=True))
+        pieces = container_log(await self.home(pod), "main", LogQuery(follow=True))
         seen = b""
         async with asyncio.timeout(LIMIT_S), aclosing(pieces) as some:
             async for piece in some:

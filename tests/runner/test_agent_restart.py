@@ -36,6 +36,18 @@ def test_a_new_runner_takes_up_running_work_without_touching_it(tmp_path: Path) 
     story(tmp_path, work)
 
 
+def test_a_log_can_be_read_before_a_new_runner_knows_its_pods(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        await world.submit(pod("long", container("echo up; exec sleep 100")))
+        await world.phase("long", "Running")
+        await world.line("long", "up")
+        await world.stop()
+        world.start()
+        assert "up\n" == await world.log("long")
+
+    story(tmp_path, work)
+
+
 def test_what_ended_while_nobody_looked_is_reported_later(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(job("brief", "sleep 0.3; exit 0"))

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
@@ -24,10 +24,8 @@ from .binding import offer
 from .cgroups import Cgroups, delegated
 from .devices import Ledger
 from .job_pods import has_ended
-from .logs import LogQuery, read_log
 from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
-from .pod_runs import is_alive, last_run
 from .pod_worker import PodWorker
 from .proc import become_subreaper
 from .settings import RunnerSettings, Shared
@@ -155,17 +153,3 @@ class Agent:
         for uid in self._shared.ledger.holders():
             if uid not in self._workers:
                 self._shared.ledger.release(uid)
-
-    def read_log(
-        self, key: Key, container: str, query: LogQuery, *, previous: bool = False
-    ) -> AsyncGenerator[bytes, None]:
-        """The log of a container. Raises LookupError when there is none here."""
-        pod = self._pods.get(key)
-        if pod is None:
-            raise LookupError(f"there is no pod {key}")
-        home = PodHome(self._settings.pods_dir, pod["metadata"]["uid"])
-        folder = last_run(home, container, previous=previous)
-        if folder is None:
-            word = "previous terminated container" if previous else "container"
-            raise LookupError(f"{word} {container!r} in pod {key.name!r} not found")
-        return read_log(folder, query, lambda: is_alive(folder))

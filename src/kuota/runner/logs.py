@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from .inotify import DirectoryWatch
+from .pod_home import PodHome
+from .processes import shim_state
 from .shim_log import STAMP_BYTES
 
 _CHUNK = 1 << 16
@@ -33,6 +35,27 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
     tail: int | None = None
     since: float | None = None
     limit_bytes: int | None = None
+
+
+def container_log(
+    home: PodHome, container: str, query: LogQuery, *, previous: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """The log of a container's last run, or of the one before. Raises LookupError if it has none.
+
+    Everything is read from the pod's folder, so logs are there whether or not a runner has started.
+    """
+    attempts = home.attempts(container)
+    if len(attempts) < (2 if previous else 1):
+        word = "previous terminated container" if previous else "container"
+        raise LookupError(f"{word} {container!r} not found")
+    folder = home.run(container, attempts[-2 if previous else -1])
+    return read_log(folder, query, lambda: _is_alive(folder))
+
+
+def _is_alive(folder: str) -> bool:
+    """Whether the run in the folder has not been seen to end."""
+    state = shim_state(folder)
+    return state is not None and state.finished is None
 
 
 async def read_log(

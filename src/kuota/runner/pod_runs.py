@@ -20,7 +20,7 @@ from kuota.api.base import Json
 from .errors import LaunchError
 from .pod_home import PodHome
 from .pod_steps import History, Run
-from .processes import Launch, Process, ShimState, shim_state
+from .processes import Launch, Process, ShimState
 from .shim import BECOME, ENTER, EXECUTE
 from .spawn import ShimStarter
 
@@ -212,20 +212,6 @@ def _refusal(stage: int, number: int) -> str:
     elif number == errno.EACCES:
         why = f"{why} for the user that it runs as"
     return f"{what.get(stage, what[EXECUTE])}: {why}"
-
-
-def last_run(home: PodHome, container: str, *, previous: bool = False) -> str | None:
-    """The folder of the container's last run, or of the one before."""
-    attempts = home.attempts(container)
-    if len(attempts) < (2 if previous else 1):
-        return None
-    return home.run(container, attempts[-2 if previous else -1])
-
-
-def is_alive(folder: str) -> bool:
-    """Whether the run in the folder has not been seen to end."""
-    state = shim_state(folder)
-    return state is not None and state.finished is None
 
 
 def container_names(spec: Json) -> list[str]:

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 
-from kuota.api.base import Key
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
@@ -17,7 +16,6 @@ from .cgroups import Cgroups
 from .cron_controller import CronController
 from .job_controller import JobController
 from .job_rules import Pace
-from .logs import LogQuery
 from .nodes import NodePlan
 from .pod_informer import pod_informer
 from .settings import RunnerSettings
@@ -59,9 +57,3 @@ class Runner:
                 self._agent,
             ):
                 group.create_task(part.run())
-
-    def read_log(
-        self, key: Key, container: str, query: LogQuery, *, previous: bool = False
-    ) -> AsyncGenerator[bytes, None]:
-        """The log of a container. Raises LookupError when there is none here."""
-        return self._agent.read_log(key, container, query, previous=previous)

@@ -168,7 +168,7 @@ class Verbs:
         try:
             stream = await _begun(self._logs(pod, options))
         except LookupError as error:
-            raise Refused(404, "NotFound", f"no log of {options.container}: {error}") from None
+            raise Refused(404, "NotFound", f"no log of pod {target.name}: {error}") from None
         return Response(200, stream, TEXT)
 
     async def _scale(self, target: Target, verb: str, request: Request) -> Response:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from kuota import __version__
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.bridge.lifecycle_view import rules
@@ -23,8 +23,9 @@ from kuota.control.observer import Stored
 from kuota.control.system import System
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
-from kuota.runner.logs import LogQuery
+from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.nodes import NodePlan, check, this_machine
+from kuota.runner.pod_home import PodHome
 from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
@@ -78,7 +79,6 @@ class Installation:
     def __init__(self, place: Place, wishes: Wishes) -> None:
         self._place = place
         self._wishes = wishes
-        self._runner: Runner | None = None
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve; `ready` hears the port once everything answers.
@@ -139,11 +139,11 @@ class Installation:
         client = local_client(api)
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
         events = system.deferred_events()
-        self._runner = Runner(client, plans, self._runner_settings(), recorder=events)
+        runner = Runner(client, plans, self._runner_settings(), recorder=events)
         if self._wishes.gates.on(Gate.VisibilityOnDemand):
             lines = VisibilityApi(system.engine, Stored(system.world))
             api.extensions.append(VisibilityExtension(lines))
-        return (self._runner.run(), system.run(), events.run())
+        return (runner.run(), system.run(), events.run())
 
     def _plans(self) -> Sequence[NodePlan]:
         if self._wishes.nodes:
@@ -157,9 +157,6 @@ class Installation:
         return RunnerSettings(state_dir=str(self._place.root), run_as=policy)
 
     def _log(self, pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
-        if self._runner is None:
-            raise LookupError("the runner has not started yet")
-        meta = pod["metadata"]
         query = LogQuery(
             follow=options.follow,
             timestamps=options.timestamps,
@@ -167,8 +164,8 @@ class Installation:
             since=_since(options),
             limit_bytes=options.limit_bytes,
         )
-        key = Key(meta["namespace"], meta["name"])
-        return self._runner.read_log(key, options.container, query, previous=options.previous)
+        home = PodHome(self._runner_settings().pods_dir, pod["metadata"]["uid"])
+        return container_log(home, options.container, query, previous=options.previous)
 
 
 def node_name(host: str) -> str:
