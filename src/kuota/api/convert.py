@@ -20,8 +20,10 @@ from .workload import TopologyAssignment
 GROUP = "kueue.x-k8s.io"
 VERSIONS = ("v1beta1", "v1beta2")
 
+WORKLOAD_CLASS_SOURCE = "kueue.x-k8s.io/workloadpriorityclass"
+
 _REF_OF_SOURCE = {
-    "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
+    WORKLOAD_CLASS_SOURCE: ("kueue.x-k8s.io", "WorkloadPriorityClass"),
     "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
 }
 _SOURCE_OF_REF = {ref: source for source, ref in _REF_OF_SOURCE.items()}

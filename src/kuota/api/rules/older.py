@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says faults of a converted object in the words of v1beta1, which is what the user wrote."""
+"""Says what the webhook rules find in a converted object in the words of v1beta1, as written."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from .report import child, text
 # Longer paths come before those they begin with: the first that matches is taken.
 _RENAMED = {
     "ClusterQueue": {"spec.cohortName": "spec.cohort"},
-    "LocalQueue": {"status.flavorsUsage": "status.flavorUsage"},
     "Workload": {
         "spec.priorityClassRef.name": "spec.priorityClassName",
         "spec.priorityClassRef.group": "spec.priorityClassSource",
         "spec.priorityClassRef.kind": "spec.priorityClassSource",
         "spec.priorityClassRef": "spec.priorityClassName",
-        "status.accumulatedPastExecutionTimeSeconds": "status.accumulatedPastExexcutionTimeSeconds",
     },
-    "MultiKueueCluster": {"spec.clusterSource": "spec"},
 }
 _STRATEGY = "spec.admissionChecksStrategy.admissionChecks"
 

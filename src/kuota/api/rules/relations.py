@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the API server that join several fields of one object.
 
-A CRD carries them as CEL expressions; without a CEL engine they are functions here. Where Kueue's
-webhook has the same rule, both report the same path, so that it is said once.
+A CRD carries them as CEL expressions (`kuota.api.schema.cel`); here they are functions, so that
+Kuota needs no CEL engine. `tests/api/test_cel_rules.py` checks that both reject the same objects.
+Where Kueue's webhook has the same rule, both report the same path, so that it is reported once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ..base import Json
 from ..faults import FieldError
+from ..v1beta1 import V1BETA1
 from .cluster_queue import fungibility_faults, preemption_faults
 from .quota import RESOURCE_GROUPS
 from .report import child, elements, integer, invalid, mapping, text, texts
 from .workload_status import reserved
 
 HOSTNAME = "kubernetes.io/hostname"
+_ASSIGNMENTS = "status.admission.podSetAssignments"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _KIND_BY_GROUP = {
     "scheduling.k8s.io": "PriorityClass",
@@ -26,44 +30,61 @@ _KIND_BY_GROUP = {
 
 
 def relation_faults(obj: Json) -> Iterator[FieldError]:
-    """Faults of a defaulted v1beta2 object."""
-    rules = _RELATIONS.get(text(obj.get("kind")))
+    """Faults of a defaulted object, by the rules of the version that it is written in."""
+    relations = _RELATIONS_V1BETA1 if obj.get("apiVersion") == V1BETA1 else _RELATIONS
+    rules = relations.get(text(obj.get("kind")))
     if rules is not None:
         yield from rules(obj)
 
 
 def _workload(obj: Json) -> Iterator[FieldError]:
     spec, status = child(obj, "spec"), child(obj, "status")
+    yield from _priority(spec, "priorityClassRef")
+    yield from _class_kind(spec.get("priorityClassRef"))
+    yield from _workload_both(spec, status, obj)
+    assigned = elements(child(status, "admission").get("podSetAssignments"))
+    for index, each in enumerate(map(mapping, assigned)):
+        path = f"{_ASSIGNMENTS}[{index}].topologyAssignment"
+        yield from _topology_assignment(child(each, "topologyAssignment"), path)
+
+
+def _workload_v1beta1(obj: Json) -> Iterator[FieldError]:
+    spec, status = child(obj, "spec"), child(obj, "status")
+    yield from _priority(spec, "priorityClassName")
+    yield from _workload_both(spec, status, obj)
+
+
+def _workload_both(spec: Json, status: Json, obj: Json) -> Iterator[FieldError]:
     for index, each in enumerate(map(mapping, elements(spec.get("podSets")))):
         least, count = integer(each.get("minCount")), integer(each.get("count"))
         if least is not None and count is not None and least > count:
             message = f"minCount {least} is above count {count}"
             yield invalid(f"spec.podSets[{index}]", least, message, f"use {count} or less")
-    yield from _priority(spec)
-    assigned = elements(child(status, "admission").get("podSetAssignments"))
-    pod_sets = elements(spec.get("podSets"))
-    admitted = reserved(obj) and status.get("admission") is not None
-    if admitted and len(assigned) != len(pod_sets):
-        message = f"has {len(assigned)} entries for {len(pod_sets)} pod sets"
-        path = "status.admission.podSetAssignments"
-        yield invalid(path, len(assigned), message, "assign each pod set once")
-    if status.get("clusterName") and elements(status.get("nominatedClusterNames")):
+    if reserved(obj) and status.get("admission") is not None:
+        yield from _assignment_count(spec, child(status, "admission"))
+    nominated = elements(status.get("nominatedClusterNames"))
+    if status.get("clusterName") is not None and nominated:
         message = "clusterName and nominatedClusterNames exclude each other"
         fix = "clear nominatedClusterNames when the cluster is chosen"
         yield invalid("status", status.get("clusterName"), message, fix)
-    for index, each in enumerate(map(mapping, assigned)):
-        path = f"status.admission.podSetAssignments[{index}].topologyAssignment"
-        yield from _topology_assignment(child(each, "topologyAssignment"), path)
     yield from _updates(status)
 
 
-def _priority(spec: Json) -> Iterator[FieldError]:
-    ref = spec.get("priorityClassRef")
-    if ref is None:
-        return
-    if spec.get("priority") is None:
-        message = "priorityClassRef needs the number as well, in priority"
+def _assignment_count(spec: Json, admission: Json) -> Iterator[FieldError]:
+    assigned = elements(admission.get("podSetAssignments"))
+    pod_sets = elements(spec.get("podSets"))
+    if len(assigned) != len(pod_sets) or not pod_sets:
+        message = f"has {len(assigned)} entries for {len(pod_sets)} pod sets"
+        yield invalid(_ASSIGNMENTS, len(assigned), message, "assign each pod set once")
+
+
+def _priority(spec: Json, field: str) -> Iterator[FieldError]:
+    if spec.get(field) is not None and spec.get("priority") is None:
+        message = f"{field} needs the number as well, in priority"
         yield invalid("spec", None, message, "set spec.priority to the value of the class")
+
+
+def _class_kind(ref: Any) -> Iterator[FieldError]:
     group, kind = text(mapping(ref).get("group")), text(mapping(ref).get("kind"))
     if group in _KIND_BY_GROUP and kind and kind != _KIND_BY_GROUP[group]:
         fix = f"with group {group} use kind {_KIND_BY_GROUP[group]}"
@@ -109,12 +130,13 @@ def _one_of(value: Any, names: tuple[str, ...], path: str) -> Iterator[FieldErro
         yield invalid(path, given, f"exactly one of {' and '.join(names)} must be set, {found}")
 
 
-def _cluster_queue(obj: Json) -> Iterator[FieldError]:
+def _cluster_queue(obj: Json, cohort: str = "cohortName") -> Iterator[FieldError]:
     spec = child(obj, "spec")
     yield from _quota_counts(spec)
-    if not spec.get("cohortName"):
+    if spec.get(cohort) is None:
         for path, number, _, flavor in _flavors(spec):
-            yield from _borrowing(elements(flavor.get("resources")), f"{path}.flavors[{number}]")
+            resources = elements(flavor.get("resources"))
+            yield from _borrowing(resources, f"{path}.flavors[{number}]", cohort)
     yield from preemption_faults(spec)
     yield from fungibility_faults(spec)
 
@@ -142,18 +164,18 @@ def _quota_counts(spec: Json) -> Iterator[FieldError]:
             yield invalid(path, len(resources), message, fix)
 
 
-def _borrowing(resources: list[Any], path: str) -> Iterator[FieldError]:
+def _borrowing(resources: list[Any], path: str, cohort: str) -> Iterator[FieldError]:
     for index, each in enumerate(map(mapping, resources)):
         if each.get("borrowingLimit") is not None:
-            message = "has no effect without spec.cohortName"
-            fix = "set spec.cohortName, or remove borrowingLimit"
+            message = f"has no effect without spec.{cohort}"
+            fix = f"set spec.{cohort}, or remove borrowingLimit"
             at = f"{path}.resources[{index}].borrowingLimit"
             yield invalid(at, each["borrowingLimit"], message, fix)
 
 
 def _resource_flavor(obj: Json) -> Iterator[FieldError]:
     spec = child(obj, "spec")
-    if spec.get("topologyName") and not child(spec, "nodeLabels"):
+    if spec.get("topologyName") is not None and not child(spec, "nodeLabels"):
         message = "topologyName needs at least one nodeLabel, to tell which nodes are meant"
         yield invalid("spec", spec.get("topologyName"), message, "set spec.nodeLabels")
     for index, each in enumerate(map(mapping, elements(spec.get("nodeTaints")))):
@@ -176,13 +198,13 @@ def _tolerations(tolerations: Any, path: str) -> Iterator[FieldError]:
 
 def _toleration_complaints(each: Json) -> Iterator[tuple[str, str]]:
     operator, effect = text(each.get("operator")), text(each.get("effect"))
-    if not each.get("key") and operator != "Exists":
+    if each.get("key") is None and operator != "Exists":
         yield "a toleration without key matches every taint", "set operator to Exists, or a key"
     if each.get("tolerationSeconds") is not None and effect != "NoExecute":
         yield "tolerationSeconds needs effect NoExecute", "set the effect, or remove the seconds"
     if each.get("operator") is not None and operator not in ("Equal", "Exists"):
         yield f'"{operator}" is not a toleration operator', _one(("Equal", "Exists"))
-    if operator == "Exists" and each.get("value"):
+    if operator == "Exists" and each.get("value") is not None:
         yield "operator Exists takes no value", "remove the value, or use operator Equal"
     if each.get("effect") is not None and effect not in _EFFECTS:
         yield f'"{effect}" is not a taint effect', _one(_EFFECTS)
@@ -199,7 +221,7 @@ def _topology(obj: Json) -> Iterator[FieldError]:
     if len(set(names)) != len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         yield invalid("spec.levels", names, f"level {repeated} is listed twice", "list it once")
-    if HOSTNAME in names[:-1]:
+    if HOSTNAME in names and names[-1] != HOSTNAME:
         message = f"{HOSTNAME} is not the last level, and nothing is narrower than a node"
         yield invalid("spec.levels", names, message, "move it to the end")
 
@@ -225,4 +247,11 @@ _RELATIONS: dict[str, Callable[[Json], Iterator[FieldError]]] = {
     "Topology": _topology,
     "MultiKueueConfig": _multikueue_config,
     "MultiKueueCluster": _multikueue_cluster,
+}
+_RELATIONS_V1BETA1: dict[str, Callable[[Json], Iterator[FieldError]]] = {
+    "Workload": _workload_v1beta1,
+    "ClusterQueue": partial(_cluster_queue, cohort="cohort"),
+    "Cohort": _cohort,
+    "ResourceFlavor": _resource_flavor,
+    "Topology": _topology,
 }

@@ -1,58 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the API server about what may change in a stored object (CEL on old and new)."""
+"""Rules of the API server about what may change in a stored object (CEL on old and new).
+
+They mirror the rules in `kuota.api.schema.cel` that read `oldSelf`; `relations` mirrors the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ..base import Json
+from ..convert import WORKLOAD_CLASS_SOURCE
 from ..faults import FieldError
+from ..v1beta1 import V1BETA1
 from .relations import HOSTNAME, level_names
 from .report import child, immutable, mapping, text
 from .same import same
 from .workload_status import condition_true, reserved
 
 _ANEW = "create a new object under another name"
+_RESERVED = "while quota is reserved"
+_RELEASE = "it must give up its quota first (set spec.active to false)"
 
 
-def transition_faults(obj: Json, old: Json, *, older: bool = False) -> Iterator[FieldError]:
-    """Faults of the step from `old` to `obj`, both v1beta2; `older`: it was asked in v1beta1."""
-    kind = text(obj.get("kind"))
-    if kind == "Topology":
-        yield from _topology(obj, old, older)
-    elif kind in _TRANSITIONS:
-        yield from _TRANSITIONS[kind](obj, old)
+def transition_faults(obj: Json, old: Json) -> Iterator[FieldError]:
+    """Faults of the step from `old` to `obj`, by the rules of the version both are written in."""
+    transitions = _TRANSITIONS_V1BETA1 if obj.get("apiVersion") == V1BETA1 else _TRANSITIONS
+    rules = transitions.get(text(obj.get("kind")))
+    if rules is not None:
+        yield from rules(obj, old)
 
 
-def _workload(obj: Json, old: Json) -> Iterator[FieldError]:
-    spec, before = child(obj, "spec"), child(old, "spec")
-    release = "it must give up its quota first (set spec.active to false)"
-    if reserved(old):
-        yield from _priority_class(spec, before, release)
-    if reserved(old) and reserved(obj):
-        why = "while quota is reserved"
-        yield from _frozen(spec, before, "spec", "queueName", why, release)
-    if condition_true(old, "Admitted") and condition_true(obj, "Admitted"):
-        field = "maximumExecutionTimeSeconds"
-        yield from _frozen(spec, before, "spec", field, "while admitted", release)
+def _workload(obj: Json, old: Json, *, older: bool = False) -> Iterator[FieldError]:
     was, now = child(old, "status").get("clusterName"), child(obj, "status").get("clusterName")
-    if was and now and was != now:
+    if was is not None and now is not None and was != now:
         yield immutable("status", now, "in clusterName once it is set", "clear it first")
+    admitted = condition_true(old, "Admitted") and condition_true(obj, "Admitted")
+    spec, before = obj.get("spec"), old.get("spec")
+    if spec is None or before is None:
+        if reserved(old) or admitted:
+            yield immutable("spec", None, f"(added or removed) {_RESERVED}", _RELEASE)
+        return
+    spec, before = mapping(spec), mapping(before)
+    if reserved(old):
+        yield from (_priority_source if older else _priority_class)(spec, before)
+    if reserved(old) and reserved(obj):
+        yield from _frozen(spec, before, "spec", "queueName", _RESERVED, _RELEASE)
+    if admitted:
+        field = "maximumExecutionTimeSeconds"
+        yield from _frozen(spec, before, "spec", field, "while admitted", _RELEASE)
 
 
-def _priority_class(spec: Json, old: Json, fix: str) -> Iterator[FieldError]:
-    path, why = "spec.priorityClassRef", "while quota is reserved"
+def _priority_class(spec: Json, old: Json) -> Iterator[FieldError]:
+    path = "spec.priorityClassRef"
     before, after = old.get("priorityClassRef"), spec.get("priorityClassRef")
     if (before is None) != (after is None):
         verb = "added" if before is None else "removed"
-        yield immutable(path, after, f"({verb}) {why}", fix)
+        yield immutable(path, after, f"({verb}) {_RESERVED}", _RELEASE)
         return
     old_ref, ref = mapping(before), mapping(after)
     for field in ("group", "kind"):
-        yield from _frozen(ref, old_ref, path, field, why, fix)
-    if ref.get("kind") == "PriorityClass":
-        yield from _frozen(ref, old_ref, path, "name", why, fix)
+        yield from _frozen(ref, old_ref, path, field, _RESERVED, _RELEASE)
+    if ref.get("group") == "scheduling.k8s.io" and ref.get("kind") == "PriorityClass":
+        yield from _frozen(ref, old_ref, path, "name", _RESERVED, _RELEASE)
+
+
+def _priority_source(spec: Json, old: Json) -> Iterator[FieldError]:
+    """The rules of v1beta1, which compare fields that are set: each can be added or removed."""
+    source = spec.get("priorityClassSource")
+    if source is None or old.get("priorityClassSource") is None:
+        return
+    yield from _frozen(spec, old, "spec", "priorityClassSource", _RESERVED, _RELEASE)
+    name, before = spec.get("priorityClassName"), old.get("priorityClassName")
+    if name is not None and before is not None and source != WORKLOAD_CLASS_SOURCE:
+        yield from _frozen(spec, old, "spec", "priorityClassName", _RESERVED, _RELEASE)
 
 
 def _frozen(
@@ -63,25 +85,30 @@ def _frozen(
 
 
 def _local_queue(obj: Json, old: Json) -> Iterator[FieldError]:
-    """The rule is on the field itself, so it applies only while the field stays set."""
-    after, before = child(obj, "spec"), child(old, "spec")
-    if before.get("clusterQueue") is not None and after.get("clusterQueue") is not None:
-        yield from _frozen(after, before, "spec", "clusterQueue", "once it is set", _ANEW)
+    yield from _frozen_while_set(obj, old, "clusterQueue")
 
 
 def _admission_check(obj: Json, old: Json) -> Iterator[FieldError]:
+    yield from _frozen_while_set(obj, old, "controllerName")
+
+
+def _frozen_while_set(obj: Json, old: Json, field: str) -> Iterator[FieldError]:
+    """A rule on the field itself, which an API server applies only where both objects have it."""
     after, before = child(obj, "spec"), child(old, "spec")
-    yield from _frozen(after, before, "spec", "controllerName", "after creation", _ANEW)
+    if before.get(field) is not None and after.get(field) is not None:
+        yield from _frozen(after, before, "spec", field, "once it is set", _ANEW)
 
 
 def _resource_flavor(obj: Json, old: Json) -> Iterator[FieldError]:
     before: Any = child(old, "spec").get("topologyName")
     after: Any = child(obj, "spec").get("topologyName")
-    if before and before != after:
+    if obj.get("spec") is not None and before is not None and before != after:
         yield immutable("spec", after, "in topologyName once it is set", _ANEW)
 
 
-def _topology(obj: Json, old: Json, older: bool) -> Iterator[FieldError]:
+def _topology(obj: Json, old: Json, *, older: bool = False) -> Iterator[FieldError]:
+    if child(obj, "spec").get("levels") is None or child(old, "spec").get("levels") is None:
+        return
     before, after = level_names(old), level_names(obj)
     editable = not older and before[-1:] == [HOSTNAME] and after[-1:] == [HOSTNAME]
     if before != after and not editable:
@@ -94,4 +121,9 @@ _TRANSITIONS: dict[str, Callable[[Json, Json], Iterator[FieldError]]] = {
     "LocalQueue": _local_queue,
     "AdmissionCheck": _admission_check,
     "ResourceFlavor": _resource_flavor,
+    "Topology": _topology,
+}
+_TRANSITIONS_V1BETA1 = _TRANSITIONS | {
+    "Workload": partial(_workload, older=True),
+    "Topology": partial(_topology, older=True),
 }

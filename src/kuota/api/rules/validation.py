@@ -55,13 +55,12 @@ def _schema(full: Json, old: Json | None) -> list[FieldError]:
     """Faults by the CRD of a defaulted object."""
     if full.get("apiVersion") not in (V1BETA1, V1BETA2):
         return []
-    found = [*_metadata_faults(full, old), *field_faults(full, old)]
-    older = full["apiVersion"] == V1BETA1
-    current = _current(full) if older else full
-    joined = [*relation_faults(current)]
+    found = [*_metadata_faults(full, old), *field_faults(full, old), *relation_faults(full)]
     if old is not None:
-        joined += transition_faults(current, _current(old), older=older)
-    return [*found, *(as_written(joined, full) if older else joined)]
+        if old.get("apiVersion") != full["apiVersion"]:
+            old = schema_defaulted(convert(old, full["apiVersion"].rpartition("/")[2]))
+        found += transition_faults(full, old)
+    return found
 
 
 def _current(obj: Any) -> Any:

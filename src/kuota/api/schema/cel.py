@@ -2,9 +2,10 @@
 """Rules that join several fields, or the old object and the new, as CEL for the API server.
 
 Each rule hangs on the path of the object it is about ("" is the whole object, paths as in
-`kuota.api.constraints`). A rule that names `oldSelf` is checked on updates only. The webhooks of
-Kuota check the same in Python; controllers count on both, for example on the refusal to move a
-Workload with reserved quota to another queue.
+`kuota.api.constraints`). A rule that names `oldSelf` is checked on updates only, and only where
+the old object has a value at that path. `kuota.api.rules` has the same rules in Python
+(`relations` and `transitions`), for the embedded server and the command line. Controllers rely on
+them, for example on the refusal to move a Workload with reserved quota to another queue.
 """
 
 from __future__ import annotations
@@ -54,17 +55,7 @@ _COHORT: Rules = {"spec.resourceGroups[]": (RESOURCE_GROUP,)}
 
 _CLUSTER_QUEUE: Rules = {**_QUEUE, "spec": (_no_borrowing_limit("cohortName"),)}
 
-_CLUSTER_QUEUE_V1BETA1: Rules = {
-    **_QUEUE,
-    "spec": (
-        _no_borrowing_limit("cohort"),
-        CelRule(
-            "!has(self.admissionChecks) || size(self.admissionChecks) == 0"
-            " || !has(self.admissionChecksStrategy)",
-            "admissionChecks and admissionChecksStrategy exclude each other",
-        ),
-    ),
-}
+_CLUSTER_QUEUE_V1BETA1: Rules = {**_QUEUE, "spec": (_no_borrowing_limit("cohort"),)}
 
 _LOCAL_QUEUE: Rules = {
     "spec.clusterQueue": (CelRule("self == oldSelf", "clusterQueue cannot be changed"),)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..convert import WORKLOAD_CLASS_SOURCE
 from .celrule import CelRule, Rules
 
 
@@ -22,10 +23,6 @@ def _frozen(field: str) -> str:
     )
 
 
-def _size(path: str) -> str:
-    return f"(has({path}) ? size({path}) : 0)"
-
-
 _SPECS = "has(self.spec) && has(oldSelf.spec)"
 _RESERVED_BEFORE = _holds("oldSelf", "QuotaReserved")
 _RESERVED = f"{_holds('self', 'QuotaReserved')} && {_RESERVED_BEFORE}"
@@ -33,9 +30,15 @@ _ADMITTED = f"{_holds('self', 'Admitted')} && {_holds('oldSelf', 'Admitted')}"
 _REFS = "has(self.spec.priorityClassRef) && has(oldSelf.spec.priorityClassRef)"
 
 _ASSIGNED = CelRule(
-    f"!({_holds('self', 'QuotaReserved')} && has(self.status.admission) && has(self.spec))"
-    f" || {_size('self.status.admission.podSetAssignments')} == {_size('self.spec.podSets')}",
+    f"!({_holds('self', 'QuotaReserved')} && has(self.status.admission))"
+    " || (has(self.spec) && has(self.spec.podSets)"
+    " && has(self.status.admission.podSetAssignments)"
+    " && size(self.status.admission.podSetAssignments) == size(self.spec.podSets))",
     "podSetAssignments must be as many as the podSets of the spec",
+)
+_SPEC = CelRule(
+    f"!({_RESERVED_BEFORE} || ({_ADMITTED})) || ({_SPECS})",
+    "spec cannot be added or removed while quota is reserved",
 )
 _QUEUE = CelRule(
     f"!({_SPECS} && {_RESERVED}) || {_frozen('queueName')}",
@@ -65,13 +68,13 @@ _PRIORITY_REF = (
     _ref_frozen("kind"),
     CelRule(
         f"!({_SPECS} && {_RESERVED_BEFORE} && {_REFS}"
-        " && oldSelf.spec.priorityClassRef.kind == 'PriorityClass')"
+        " && self.spec.priorityClassRef.group == 'scheduling.k8s.io'"
+        " && self.spec.priorityClassRef.kind == 'PriorityClass')"
         " || self.spec.priorityClassRef.name == oldSelf.spec.priorityClassRef.name",
         "the name of a pod PriorityClass cannot be changed while quota is reserved",
     ),
 )
 
-_WORKLOAD_CLASS = "kueue.x-k8s.io/workloadpriorityclass"
 _SOURCES = "has(self.spec.priorityClassSource) && has(oldSelf.spec.priorityClassSource)"
 _NAMES = "has(self.spec.priorityClassName) && has(oldSelf.spec.priorityClassName)"
 
@@ -82,8 +85,8 @@ _PRIORITY_SOURCE = (
         "priorityClassSource cannot be changed while quota is reserved",
     ),
     CelRule(
-        f"!({_SPECS} && {_RESERVED_BEFORE} && {_NAMES}) || (has(self.spec.priorityClassSource)"
-        f" && self.spec.priorityClassSource == '{_WORKLOAD_CLASS}')"
+        f"!({_SPECS} && {_RESERVED_BEFORE} && {_SOURCES} && {_NAMES})"
+        f" || self.spec.priorityClassSource == '{WORKLOAD_CLASS_SOURCE}'"
         " || self.spec.priorityClassName == oldSelf.spec.priorityClassName",
         "the name of a pod PriorityClass cannot be changed while quota is reserved",
     ),
@@ -91,8 +94,8 @@ _PRIORITY_SOURCE = (
 
 TOLERATIONS = (
     CelRule(
-        "self.all(t, (has(t.key) && t.key != '') || (has(t.operator) && t.operator == 'Exists'))",
-        "operator must be Exists when key is empty, which means to match all values and all keys",
+        "self.all(t, has(t.key) || (has(t.operator) && t.operator == 'Exists'))",
+        "operator must be Exists when key is absent, which means to match all values and all keys",
     ),
     CelRule(
         "self.all(t, !has(t.tolerationSeconds) || (has(t.effect) && t.effect == 'NoExecute'))",
@@ -104,7 +107,7 @@ TOLERATIONS = (
     ),
     CelRule(
         "self.all(t, !has(t.operator) || t.operator != 'Exists' || !has(t.value))",
-        "value must be empty when operator is Exists",
+        "value must be absent when operator is Exists",
     ),
     CelRule(
         "self.all(t, !has(t.effect)"
@@ -166,7 +169,7 @@ _BOTH: Rules = {
 }
 
 V1BETA2: Rules = {
-    "": (_ASSIGNED, *_PRIORITY_REF, _QUEUE, _EXECUTION_TIME),
+    "": (_ASSIGNED, _SPEC, *_PRIORITY_REF, _QUEUE, _EXECUTION_TIME),
     "spec": (
         CelRule(
             "!has(self.priorityClassRef) || has(self.priority)",
@@ -184,7 +187,7 @@ V1BETA2: Rules = {
 }
 
 V1BETA1: Rules = {
-    "": (_ASSIGNED, *_PRIORITY_SOURCE, _QUEUE, _EXECUTION_TIME),
+    "": (_ASSIGNED, _SPEC, *_PRIORITY_SOURCE, _QUEUE, _EXECUTION_TIME),
     "spec": (
         CelRule(
             "!has(self.priorityClassName) || has(self.priority)",
