@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
+from kuota.api.gates import Gates
 from kuota.bridge.jobs.ancestor import (
     DEEPEST,
     JOB,
@@ -14,7 +15,7 @@ from kuota.bridge.jobs.ancestor import (
     ancestor,
     owners_of,
 )
-from kuota.bridge.jobs.job_arrival import nested
+from kuota.bridge.jobs.job_arrival import waits_for_quota
 from kuota.bridge.lifecycle_view import Rules
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
@@ -33,8 +34,8 @@ class _Jobs:
     def __init__(self, *jobs: Json) -> None:
         self._jobs = {each["metadata"]["name"]: each for each in jobs}
 
-    def __call__(self, kind: tuple[str, str], name: str) -> Json | None:
-        return self._jobs.get(name)
+    def __call__(self, kind: tuple[str, str], key: Key) -> Json | None:
+        return self._jobs.get(key.name)
 
 
 def _name(found: Json | None) -> str:
@@ -61,7 +62,7 @@ def test_kinds_that_are_switched_off_are_followed_but_not_chosen() -> None:
 
 
 def test_kinds_that_cannot_be_looked_up_end_the_way_up() -> None:
-    owners = owners_of(["batch/job"]).among([])
+    owners = owners_of(["batch/job"]).following([])
     assert ancestor(_job("child", "missing"), owners, _Jobs(), manage_all=True) is None
 
 
@@ -98,8 +99,14 @@ def test_external_kinds_may_own_jobs_too() -> None:
     assert JOB in owners.managed
 
 
-def test_a_job_on_its_way_out_may_have_outlived_its_owner() -> None:
-    leaving = _job("child", "gone", deletionTimestamp="2026-01-02T12:00:00Z")
-    assert nested(leaving, Rules(), _Jobs(), lenient=True)
+def test_a_job_that_is_being_deleted_may_have_outlived_its_owner() -> None:
+    leaving = _job("child", "gone", QUEUED, deletionTimestamp="2026-01-02T12:00:00Z")
+    assert not waits_for_quota(leaving, _Jobs(), Rules())
+    gates = Gates.of({"SkipAncestorCheckForDeletedWorkloads": False}, check=False)
     with pytest.raises(OwnerMissing):
-        nested(leaving, Rules(), _Jobs())
+        waits_for_quota(leaving, _Jobs(), Rules(gates=gates))
+
+
+def test_a_job_that_is_being_deleted_is_not_suspended() -> None:
+    leaving = _job("child", "top", QUEUED, deletionTimestamp="2026-01-02T12:00:00Z")
+    assert not waits_for_quota(leaving, _Jobs(_job("top")), Rules())

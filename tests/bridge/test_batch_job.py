@@ -11,7 +11,7 @@ from kuota.api.base import Json, ObjectMeta
 from kuota.api.core import PriorityClass
 from kuota.api.gates import Gates
 from kuota.api.kueue import WorkloadPriorityClass
-from kuota.bridge.jobs.batch_job import Classes, ClassMissing, pod_sets, queue_of, workload
+from kuota.bridge.jobs.batch_job import Classes, ClassMissing, pod_sets, workload
 from kuota.bridge.jobs.names import variant_name, workload_name
 
 PREFIX = "kueue.x-k8s.io/"
@@ -118,12 +118,6 @@ def test_placement_is_asked_for_by_annotations() -> None:
     assert "topologyRequest" not in pod_sets(job(template=template), NO_TOPOLOGY)[0]
 
 
-def test_the_queue_is_named_by_a_label_or_is_the_default_one() -> None:
-    assert "gpus" == queue_of(job({PREFIX + "queue-name": "gpus"}), default_queue=True)
-    assert "default" == queue_of(job(), default_queue=True)
-    assert "" == queue_of(job())
-
-
 def test_a_workload_priority_class_comes_before_everything() -> None:
     template = {"spec": {"priorityClassName": "high"}}
     given = job({PREFIX + "priority-class": "rush"}, template=template)
@@ -136,9 +130,9 @@ def test_then_the_class_of_the_pods_and_then_the_global_default() -> None:
     assert (0, "") == priority(job(), Classes())
 
 
-def test_a_workload_priority_class_called_default_is_the_default() -> None:
+def test_a_class_called_default_is_given_on_admission_and_not_later() -> None:
     default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=3)
-    assert (3, "default") == priority(job(), Classes(workloads={"default": default}))
+    assert (0, "") == priority(job(), Classes(workloads={"default": default}))
 
 
 def test_without_its_class_there_is_no_workload() -> None:

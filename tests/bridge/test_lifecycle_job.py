@@ -15,6 +15,7 @@ from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import merged
 from kuota.api.workload import Workload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
+from kuota.bridge.jobs.ancestor import Owners
 from kuota.bridge.jobs.batch_job import workload as made_from
 from kuota.bridge.lifecycle_view import Rules
 
@@ -209,3 +210,8 @@ def test_labels_and_annotations_are_copied_where_configured() -> None:
     meta = made.object["metadata"]
     assert "blue" == meta["labels"]["team"]
     assert {"cost": "7"} == meta["annotations"]
+
+
+def test_jobs_are_left_alone_while_their_integration_is_disabled() -> None:
+    rules = Rules(owners=Owners(managed=frozenset()))
+    assert worked(_job(suspend=False), rules=rules).idle

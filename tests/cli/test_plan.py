@@ -23,6 +23,14 @@ TEAMS = [
 ]
 
 
+MANAGED = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}
+"""
+
+
 def ran(objects: list[Json], *options: str) -> Result:
     return CliRunner().invoke(command, ["-f", "-", *options], input=text(*objects))
 
@@ -96,6 +104,31 @@ def test_a_policy_that_stands_in_the_way_is_named() -> None:
     assert ["reclaimWithinCohort is Never in ClusterQueue a"] == [
         each["text"] for each in why["protected"]
     ]
+
+
+def test_jobs_of_unmanaged_namespaces_are_not_planned(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(MANAGED)
+    queue = local_queue("a", namespace="other")
+    named, unnamed = job("named", "a", namespace="other"), job("unnamed", namespace="other")
+    plan = planned([*TEAMS, queue, named, unnamed, job("ours", "a")], "--config", str(config))
+    assert {"named": "not queued", "ours": "admitted"} == states(plan)
+    assert any(
+        "Job other/unnamed is not queued: managedJobsNames" in each for each in plan["notes"]
+    )
+
+
+def test_a_job_below_a_managed_one_runs_on_its_quota() -> None:
+    child = job("child", "a")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "above", "uid": "u"}
+    child["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    for queue, wanted in ("a", {"above"}), ("", {"child"}):
+        above = job("above", queue)
+        above["metadata"]["uid"] = "u"
+        plan = planned([*TEAMS, above, child])
+        assert wanted == set(states(plan))
+        (name,) = {"above", "child"} - wanted
+        assert any(f"Job default/{name} is not queued: " in each for each in plan["notes"])
 
 
 def test_running_workloads_count_and_may_be_preempted() -> None:
@@ -177,7 +210,9 @@ def test_a_job_with_an_unknown_priority_class_is_not_queued() -> None:
 def test_a_job_without_a_queue_is_left_alone_and_that_is_said() -> None:
     plan = planned([*TEAMS, job("free", "", 1)])
     assert [] == plan["workloads"]
-    assert any("Job default/free names no queue" in each for each in plan["notes"])
+    assert any(
+        "Job default/free is not queued: it has no queue name" in each for each in plan["notes"]
+    )
 
 
 def test_checks_without_status_are_taken_to_be_active_and_that_is_said() -> None:

@@ -22,7 +22,10 @@ class Difference(AssertionError):
 
 @dataclass(frozen=True)
 class Run:
-    """One set of gates under which the inputs of a case must give `expected`."""
+    """One set of gates under which the inputs of a case must give `expected`.
+
+    `named_gates` are those that the table of the test names, even at their default.
+    """
 
     id: str
     suite: str
@@ -32,6 +35,7 @@ class Run:
     gates: dict[str, bool]
     now: float
     observed: Json = field(default_factory=dict)
+    named_gates: dict[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class Case:
             gates=dict(gates or {}),
             now=seconds(record.get("now")),
             observed=record.get("observed") or {},
+            named_gates=record.get("tableFeatureGates") or {},
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kuota.api.gates import Gate
-from kuota.api.match import matches
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name, suspended
 from kuota.api.rules.report import child
@@ -18,6 +17,7 @@ from kuota.engine.reasons import EvictionReason
 from .admission import released_status
 from .draft import Draft, Pass, Seen
 from .effects import Delete
+from .jobs.job_scope import claimed, managed_namespace
 from .jobs.job_start import injections, started
 from .jobs.job_state import active, end, pods_ready, reclaimable
 from .lifecycle_job_workload import created, found
@@ -61,8 +61,7 @@ def gone(turn: Turn) -> bool:
 
 def elsewhere(turn: Turn) -> bool:
     """Jobs of other namespaces are left alone, queue name or not."""
-    labels = turn.view.namespace
-    return labels is None or not matches(turn.view.rules.namespaces, labels)
+    return not managed_namespace(turn.view.namespace, turn.view.rules)
 
 
 def nested(turn: Turn) -> bool:
@@ -84,7 +83,7 @@ def nested(turn: Turn) -> bool:
 
 
 def unmanaged(turn: Turn) -> bool:
-    return not queue_name(turn.job) and not turn.view.rules.manage_all
+    return not claimed(turn.job, turn.view.rules)
 
 
 def workload_finished(turn: Turn) -> bool:

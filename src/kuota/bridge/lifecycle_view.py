@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
@@ -15,7 +15,7 @@ from kuota.engine import model
 from kuota.engine.model import Struct
 
 from .draft import Seen
-from .jobs.ancestor import Owners, owners_of
+from .jobs.ancestor import JOB, Lookup, Owners, ancestor, namespace_of, owners_of
 from .jobs.batch_job import Classes
 from .variants import is_parent, parent_of
 
@@ -92,7 +92,9 @@ def _owners(cfg: Configuration) -> Owners:
     found = cfg.integrations
     if found is None:
         return Owners()
-    return owners_of(found.frameworks or (), found.external_frameworks or ())
+    known = owners_of(found.frameworks or (), found.external_frameworks or ())
+    # Of all kinds of owners, Jobs are the only ones that the controllers watch.
+    return known.following([JOB])
 
 
 def _readiness(cfg: Configuration, gates: Gates) -> Json:
@@ -158,6 +160,26 @@ class Ancestor(Struct):
 
     key: Key
     newest: Seen | None = None
+
+
+def ancestor_of(
+    job: Json, look_up: Lookup, workloads_of: Callable[[Key], Iterable[Seen]], rules: Rules
+) -> Ancestor | None:
+    """The managed job above this one, if any. Raises Nesting.
+
+    `workloads_of` finds the Workloads that a job controls.
+    """
+    found = ancestor(job, rules.owners, look_up, manage_all=rules.manage_all)
+    if found is None:
+        return None
+    key = Key(namespace_of(job), found["metadata"]["name"])
+    unfinished = [each for each in workloads_of(key) if not each.true("Finished")]
+    return Ancestor(key=key, newest=max(unfinished, key=_created, default=None))
+
+
+def _created(seen: Seen) -> float:
+    created = seen.obj.metadata.creation_timestamp
+    return created.timestamp() if created is not None else 0.0
 
 
 class JobView(Struct):

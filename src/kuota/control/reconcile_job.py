@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from kuota.api.base import Json, Key
 from kuota.api.rules.report import child, text
 from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Create, Effect, Event
-from kuota.bridge.jobs.ancestor import JOB, GroupKind, Nesting, TooDeep, ancestor
+from kuota.bridge.jobs.ancestor import GroupKind, Nesting, TooDeep
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_match import prebuilt_name
-from kuota.bridge.lifecycle_view import Ancestor, JobView, Rules
+from kuota.bridge.lifecycle_view import JobView, Rules, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import Unfinished
 
@@ -79,7 +77,8 @@ class JobReconciler:
         namespace = world.namespaces.get(Key("", key.namespace))
         above, too_deep, nesting = None, False, ""
         try:
-            above = self._ancestor(key.namespace, job)
+            if job is not None:
+                above = ancestor_of(job, self._owner, self._seen, self._rules)
         except Nesting as error:
             too_deep, nesting = isinstance(error, TooDeep), str(error)
         return JobView(
@@ -104,24 +103,6 @@ class JobReconciler:
         held = self._world.workload(Key(key.namespace, name)) if name else None
         return held.value if held is not None else None
 
-    def _ancestor(self, namespace: str, job: Json | None) -> Ancestor | None:
-        """The managed job above this one. Raises Nesting."""
-        if job is None:
-            return None
-        # Jobs are all that is watched; owners of other kinds end the way up.
-        owners, manage_all = self._rules.owners.among([JOB]), self._rules.manage_all
-        found = ancestor(job, owners, partial(self._owner, namespace), manage_all=manage_all)
-        if found is None:
-            return None
-        key = Key(namespace, found["metadata"]["name"])
-        unfinished = [each for each in self._seen(key) if not each.true("Finished")]
-        return Ancestor(key=key, newest=max(unfinished, key=_age, default=None))
-
-    def _owner(self, namespace: str, kind: GroupKind, name: str) -> Json | None:
-        held = self._world.job(Key(namespace, name))
+    def _owner(self, kind: GroupKind, key: Key) -> Json | None:
+        held = self._world.job(key)
         return held.json if held is not None else None
-
-
-def _age(seen: Seen) -> float:
-    created = seen.obj.metadata.creation_timestamp
-    return created.timestamp() if created is not None else 0.0

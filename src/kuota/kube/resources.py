@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from kuota.api.base import Json, Key
@@ -91,3 +93,9 @@ ALL: tuple[Resource, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Resource)
 )
 """Every kind named in this module."""
+
+
+def by_kind(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
+    """The resources of kinds that are given by group and kind."""
+    chosen = set(wanted)
+    return {at: each for each in ALL if (at := (each.group, each.kind)) in chosen}

@@ -21,20 +21,25 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.convert import convert
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.defaults import defaulted
-from kuota.api.faults import ErrorType, FieldError
+from kuota.api.faults import ErrorType, FieldError, Invalid
 from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import QuantityError
+from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.references import name_of, namespace_of
 from kuota.api.rules.report import child, elements, text
 from kuota.api.workload import Workload
 from kuota.bridge import inbound, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.jobs import batch_job
+from kuota.bridge.jobs.ancestor import Nesting
+from kuota.bridge.jobs.job_scope import Unqueued
+from kuota.bridge.lifecycle_view import rules
 from kuota.engine import model
 from kuota.engine.facts import Known
 from kuota.engine.model import Instant, Struct
 
 from .faults import manifest_faults
+from .jobs import Jobs
 from .times import RUNS_FOR, SUBMIT_AFTER, duration_of
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -108,6 +113,10 @@ class _Builder:
         self.notes: list[str] = []
         self.stranded: list[Stranded] = []
         self.objects = [_stored(each, gates) for each in objects]
+        self.namespaces = {each.name: each for each in self._namespaces()}
+        self.jobs = Jobs(
+            [*self.objects, *map(_object, self.namespaces.values())], rules(cfg, gates)
+        )
         self.intake = settings.intake(
             cfg,
             gates,
@@ -128,7 +137,7 @@ class _Builder:
         start = max((_latest(each.workload) for each in arrivals), default=0.0)
         return Scene(
             start=start,
-            known=(*self._namespaces(), *known),
+            known=(*self.namespaces.values(), *known),
             arrivals=tuple(_dated(each, start, n) for n, each in enumerate(arrivals)),
             stranded=tuple(self.stranded),
             notes=tuple(self.notes),
@@ -203,33 +212,44 @@ class _Builder:
             yield model.Namespace(name=name, labels={NAME_LABEL: name})
 
     def _arrivals(self) -> Iterator[Arrival]:
-        queues = {Key(namespace_of(o), name_of(o)) for _, o in self._each("LocalQueue")}
         owned = {owner for _, obj in self._each("Workload") for owner in _owners(obj)}
         for index, obj in enumerate(self.objects):
             if obj.get("kind") == "Workload":
                 yield from self._arrival(index, obj, obj)
-            elif obj.get("kind") == "Job":
-                workload = self._workload_of(index, obj, queues, owned)
+            elif obj.get("kind") == "Job" and Key(namespace_of(obj), name_of(obj)) not in owned:
+                workload = self._workload_of(index, obj)
                 if workload is not None:
                     yield from self._arrival(index, obj, workload)
 
-    def _workload_of(self, index: int, obj: Json, queues: set[Key], owned: set[Key]) -> Json | None:
-        """The workload of a Job, unless it has one, needs none, or cannot get one."""
-        key = Key(namespace_of(obj), name_of(obj))
+    def _workload_of(self, index: int, obj: Json) -> Json | None:
+        """The workload of a new Job, unless it needs none or cannot get one."""
         job = self._decoded(index, obj, Job)
-        if job is None or key in owned or _over(job):
-            return None
-        default = Key(key.namespace, batch_job.DEFAULT_QUEUE) in queues
-        queue = batch_job.queue_of(obj, default_queue=default)
-        everyone = self.cfg is not None and self.cfg.manage_jobs_without_queue_name
-        if not queue and not everyone:
-            self.notes.append(f"Job {key} names no queue, so it is none of Kueue's business.")
+        if job is None or _over(job):
             return None
         try:
-            return batch_job.workload(obj, self.classes, self.gates, default_queue=default)
-        except batch_job.ClassMissing as error:
-            self.stranded.append(Stranded(key=key, queue=queue, why=str(error.args[0])))
-            return None
+            stored = self.jobs.stored(obj)
+            reason = self.jobs.unqueued(stored)
+            if reason is None:
+                return batch_job.workload(stored, self.classes, self.gates)
+        except Invalid as error:
+            self.misfits += [Misfit(index=index, fault=each) for each in error.errors]
+        except (Nesting, batch_job.ClassMissing) as error:
+            self._strand(obj, str(error.args[0]))
+        else:
+            self._leave_out(stored, reason)
+        return None
+
+    def _leave_out(self, job: Json, reason: Unqueued) -> None:
+        if reason is Unqueued.NAMESPACE and queue_name(job):
+            # Admission suspends a Job with a queue name whatever its namespace.
+            self._strand(job, f"stays suspended: {reason}")
+        else:
+            key = Key(namespace_of(job), name_of(job))
+            self.notes.append(f"Job {key} is not queued: {reason}.")
+
+    def _strand(self, job: Json, why: str) -> None:
+        key = Key(namespace_of(job), name_of(job))
+        self.stranded.append(Stranded(key=key, queue=queue_name(job), why=why))
 
     def _arrival(self, index: int, manifest: Json, obj: Json) -> Iterator[Arrival]:
         faults = list(manifest_faults(manifest))
@@ -273,6 +293,11 @@ def _stored(obj: Json, gates: Gates) -> Json:
     if stored.get("kind") in _NAMESPACED and isinstance(metadata, dict):
         stored = stored | {"metadata": {"namespace": namespace_of(stored)} | metadata}
     return stored
+
+
+def _object(namespace: model.Namespace) -> Json:
+    metadata = {"name": namespace.name, "labels": namespace.labels}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def _owners(workload: Json) -> Iterator[Key]:

@@ -7,17 +7,23 @@ Reviews begin before any cache is full, so that a controller that just started b
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kuota.api.base import Json, Key
-from kuota.bridge.jobs.batch_job import DEFAULT_QUEUE
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.ancestor import Lookup as Finder
+from kuota.bridge.jobs.job_arrival import LOOKED_UP, WORKLOAD_PRIORITY_CLASS
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import NotFound
+from kuota.kube.errors import KubeError, NotFound
 from kuota.kube.informer import Informer
 from kuota.kube.resources import Resource
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 FOLLOWED = (
     kinds.NAMESPACES,
@@ -34,9 +40,46 @@ class Lookup(Protocol):
         """The object, None if there is none; raises KubeError when that cannot be said."""
 
 
-async def has_default_queue(lookup: Lookup, namespace: str) -> bool:
-    """Whether jobs of the namespace that name no queue have one to go to; raises KubeError."""
-    return await lookup.find(kinds.LOCAL_QUEUES, Key(namespace, DEFAULT_QUEUE)) is not None
+class _Unasked(Exception):
+    """An object that has not been looked up yet."""
+
+    def __init__(self, kind: GroupKind, key: Key) -> None:
+        super().__init__(kind, key)
+        self.kind, self.key = kind, key
+
+
+async def answered(lookup: Lookup, question: Callable[[Finder], T]) -> T:
+    """The answer to a pure question about stored objects; raises KubeError, and what it raises.
+
+    The question is asked again each time an object that it needs has been found.
+    """
+    known: dict[tuple[GroupKind, Key], Json | None] = {}
+
+    def find(kind: GroupKind, key: Key) -> Json | None:
+        if (kind, key) not in known:
+            raise _Unasked(kind, key)
+        return known[kind, key]
+
+    while True:
+        try:
+            return question(find)
+        except _Unasked as missing:
+            at = missing.kind, missing.key
+        known[at] = await _found(lookup, *at)
+
+
+async def _found(lookup: Lookup, kind: GroupKind, key: Key) -> Json | None:
+    try:
+        return await lookup.find(_RESOURCES[kind], key)
+    except KubeError as error:
+        if kind != WORKLOAD_PRIORITY_CLASS:
+            raise
+        # A default must not prevent a job from being created, so the class counts as absent.
+        _log.warning("WorkloadPriorityClass %s cannot be read: %s", key.name, error)
+        return None
+
+
+_RESOURCES = kinds.by_kind(LOOKED_UP)
 
 
 class CacheLookup:

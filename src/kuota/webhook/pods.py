@@ -7,13 +7,15 @@ opens the gate yet.
 
 from __future__ import annotations
 
+from functools import partial
+
 from kuota.api.base import Json
 from kuota.api.rules.pod import pod_faults, pod_warnings
 from kuota.bridge.jobs.ancestor import owned
+from kuota.bridge.jobs.job_arrival import left_default_queue
 from kuota.bridge.lifecycle_view import Rules
 
-from .jobs import left_default
-from .lookup import Lookup
+from .lookup import Lookup, answered
 from .review import CREATE, UNTOUCHED, UPDATE, Request, Verdict, expected, judged
 
 
@@ -30,7 +32,7 @@ class PodReviews:
             return UNTOUCHED
         pod = _pod(request.new())
         old = _pod(request.old()) if request.operation == UPDATE else None
-        default = await left_default(self._lookup, pod, old, request.namespace)
+        default = await answered(self._lookup, partial(left_default_queue, pod, old))
         faults = pod_faults(pod, old, self._rules.gates, default_queue=default)
         warnings = pod_warnings(pod, old, owned=owned(pod, self._rules.owners))
         return judged(request, faults, warnings)

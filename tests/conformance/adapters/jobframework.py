@@ -7,20 +7,20 @@ import copy
 
 from conformance.case import Json, Run, check, same
 from conformance.effects import Objects, events_of
+from conformance.jobs import local_queue, namespace, rules_of, selector, stored, view_of
 from conformance.registry import suite
 from conformance.world import gates_of
-from kuota.api.base import Key, LabelSelector
+from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
+from kuota.api.check_config import MULTIKUEUE
 from kuota.api.gates import Gates
-from kuota.api.kueue import WorkloadPriorityClass
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
-from kuota.bridge.draft import Pass, Seen
+from kuota.bridge.draft import Pass
 from kuota.bridge.jobs.ancestor import Nesting, Owners, ancestor, owners_of
-from kuota.bridge.jobs.batch_job import Classes
-from kuota.bridge.jobs.job_arrival import Arrival, arrived, held_back, nested
+from kuota.bridge.jobs.job_arrival import defaulted, waits_for_quota, with_default_labels
 from kuota.bridge.jobs.names import variant_name, workload_name
 from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_view import JobView, Rules
+from kuota.bridge.lifecycle_view import Rules
 
 from .webhooks import agree
 
@@ -32,11 +32,11 @@ def above(run: Run) -> None:
     owners = owners_of(
         run.inputs.get("integrations") or (), run.inputs.get("externalFrameworks") or ()
     )
-    wanted = run.expected.get("wantErr")
-    look_up = _Objects(run.inputs.get("ancestors") or ())
+    wanted, job = run.expected.get("wantErr"), run.inputs["job"]
+    look_up = stored([*(run.inputs.get("ancestors") or ()), job])
     manage_all = bool(run.inputs["manageJobsWithoutQueueName"])
     try:
-        found = ancestor(run.inputs["job"], owners, look_up, manage_all=manage_all)
+        found = ancestor(job, owners, look_up, manage_all=manage_all)
     except Nesting as error:
         check(bool(wanted), f"want no error, got {error}")
         return
@@ -44,95 +44,94 @@ def above(run: Run) -> None:
     same(run.expected["wantManaged"], found)
 
 
-class _Objects:
-    """Recorded objects, found by kind and name."""
-
-    def __init__(self, objects: list[Json] | tuple[Json, ...]) -> None:
-        self._all = {(each["kind"], each["metadata"]["name"]): each for each in objects}
-
-    def __call__(self, kind: tuple[str, str], name: str) -> Json | None:
-        return self._all.get((kind[1], name))
-
-
 @suite("jobframework/jobframework-TestWorkloadShouldBeSuspended")
 def suspended(run: Run) -> None:
+    """Kueue's callers tolerate jobs that are being deleted or not; here one gate decides."""
     shared, job = run.inputs["shared"], run.inputs["obj"]
-    gates = {"SkipAncestorCheckForDeletedWorkloads": not run.inputs["skipAncestorGateOff"]}
+    tolerant = run.inputs["tolerateDeleting"] and not run.inputs["skipAncestorGateOff"]
+    gates = {"SkipAncestorCheckForDeletedWorkloads": bool(tolerant)}
     rules = Rules(
         gates=Gates.of({**run.gates, **gates}, check=False),
         manage_all=bool(run.inputs["manageJobsWithoutQueueName"]),
         namespaces=_selector(shared),
-        owners=Owners(),
     )
     wanted = run.expected.get("wantErr")
     try:
-        child = nested(
-            job, rules, _Objects([shared["parent"]]), lenient=bool(run.inputs["tolerateDeleting"])
-        )
+        found = waits_for_quota(job, stored([*_recorded(shared), job]), rules)
     except Nesting as error:
         check(bool(wanted), f"want no error, got {error}")
         return
     check(not wanted, f"want error {wanted}, got none")
-    found = Arrival(namespace=_labels(shared, job), nested=child, rules=rules)
-    same(run.expected["wantSuspend"], held_back(job, found))
+    same(run.expected["wantSuspend"], found)
 
 
-def _labels(shared: Json, job: Json) -> dict[str, str] | None:
-    spaces = [each for each in shared.values() if isinstance(each, dict)]
-    for each in spaces:
-        if each["kind"] == "Namespace" and each["metadata"]["name"] == job["metadata"]["namespace"]:
-            labels: dict[str, str] = each["metadata"].get("labels") or {}
-            return labels
-    return None
+def _recorded(shared: Json) -> list[Json]:
+    return [each for each in shared.values() if isinstance(each, dict) and "kind" in each]
 
 
 def _selector(shared: Json) -> LabelSelector:
-    """The record does not show the selector, but names the one namespace that it is to match."""
-    name = shared["managedNamespace"]["metadata"]["name"]
-    return LabelSelector(match_labels={"kubernetes.io/metadata.name": name})
+    """The record does not show the selector, which leaves out one of its two namespaces."""
+    left_out = LabelSelectorRequirement(
+        key="kubernetes.io/metadata.name",
+        operator="NotIn",
+        values=[shared["unmanagedNamespace"]["metadata"]["name"]],
+    )
+    return LabelSelector(match_expressions=[left_out])
 
 
 @suite("jobframework/jobframework-TestApplyDefaultLocalQueue")
 def default_queue(run: Run) -> None:
     """Every namespace of the test has a default queue."""
     shared, job = run.inputs["shared"], run.inputs["job"]
-    found = Arrival(
-        namespace=_labels(shared, job),
-        default_queue=True,
-        owned=_owned(job),
-        rules=Rules(gates=gates_of(run), namespaces=_selector(shared)),
-    )
-    same(run.expected["wantQueueLabel"], label(arrived(job, found), QUEUE))
-
-
-def _owned(job: Json) -> bool:
-    owners = job["metadata"].get("ownerReferences") or ()
-    return any(each.get("controller") and each["kind"] == "Job" for each in owners)
+    queue = local_queue("default", job["metadata"]["namespace"])
+    rules = Rules(gates=gates_of(run), namespaces=_selector(shared))
+    found = with_default_labels(job, stored([*_recorded(shared), queue]), rules)
+    same(run.expected["wantQueueLabel"], label(found, QUEUE))
 
 
 @suite("jobframework/jobframework-TestBaseWebhookDefault")
-def defaulted(run: Run) -> None:
-    """The queue that the test calls multikueue is one that sends its jobs to other clusters."""
-    job = run.inputs["job"]
-    found = Arrival(
-        namespace={},
-        default_queue=bool(run.inputs.get("defaultLqExist")),
-        owned=_owned(job),
-        sent_away=label(job, QUEUE) == "multikueue",
-        rules=Rules(
-            gates=gates_of(run),
-            manage_all=bool(run.inputs["manageJobsWithoutQueueName"]),
-            namespaces=LabelSelector(),
-        ),
+def webhook_defaults(run: Run) -> None:
+    """The test adds its queues in Go. One without a manager of integrations has none enabled."""
+    given = run.inputs
+    around = [namespace("default"), *(given.get("namespaces") or ())]
+    if given.get("defaultLqExist"):
+        around.append(local_queue("default", "default"))
+    if run.named_gates.get("MultiKueue"):
+        around += [local_queue("multikueue", "default"), *_multikueue()]
+    rules = Rules(
+        gates=gates_of(run),
+        manage_all=bool(given["manageJobsWithoutQueueName"]),
+        namespaces=selector(given.get("managedJobsNamespaceSelector")),
+        owners=Owners(managed=frozenset()) if given.get("withoutIntegrationManager") else Owners(),
     )
-    same(run.expected["want"], arrived(job, found))
+    same(run.expected["want"], defaulted(given["job"], stored(around), rules))
+
+
+def _multikueue() -> list[Json]:
+    """The ClusterQueue of the test, and its check."""
+    version, checks = "kueue.x-k8s.io/v1beta2", [{"name": "admission-check"}]
+    queue = {"admissionChecksStrategy": {"admissionChecks": checks}}
+    return [
+        {
+            "apiVersion": version,
+            "kind": "ClusterQueue",
+            "metadata": {"name": "cluster-queue"},
+            "spec": queue,
+        },
+        {
+            "apiVersion": version,
+            "kind": "AdmissionCheck",
+            "metadata": {"name": "admission-check"},
+            "spec": {"controllerName": MULTIKUEUE},
+        },
+    ]
 
 
 @suite("jobs/job-Test_applyWorkloadSliceSchedulingGate")
 def gated(run: Run) -> None:
     job = run.inputs["args"]["job"]
     whole = job | {"metadata": {"annotations": job.get("annotations")}}
-    template = arrived(whole, Arrival(rules=Rules(gates=gates_of(run))))["spec"]["template"]
+    template = defaulted(whole, stored([]), Rules(gates=gates_of(run)))["spec"]["template"]
     same(run.expected["want"], template["spec"].get("schedulingGates"))
 
 
@@ -141,7 +140,7 @@ def missing_class(run: Run) -> None:
     """Told when the Workload is made: the job is as good as queued."""
     job = copy.deepcopy(run.inputs["job"])
     job["metadata"].setdefault("labels", {})[QUEUE] = "queue"
-    result = _pass(run, job, [])
+    result = _pass(run, job, run.inputs.get("objects") or [])
     wanted = run.expected.get("wantErr")
     check(bool(wanted) == bool(result.fault), f"want error {wanted}, got {result.fault!r}")
     warnings = [each for each in events_of(result.effects) if each["type"] == "Warning"]
@@ -150,14 +149,18 @@ def missing_class(run: Run) -> None:
 
 @suite("jobframework/jobframework-TestReconcileGenericJob")
 def reconciled(run: Run) -> None:
-    job = run.inputs["job"]
     workloads = copy.deepcopy(run.inputs.get("objs") or [])
-    result = _pass(run, _asking(job, run.inputs["podSets"]), workloads)
-    objects = Objects(workloads)
+    job = _asking(run.inputs["job"], run.inputs["podSets"])
+    result = _pass(run, job, workloads)
+    objects = Objects([job, *workloads])
     objects.carry_out(result.effects)
     same(_plain(run.expected["wantWorkloads"]), _plain(objects.all("Workload")))
     if run.expected.get("wantEvents"):
         same(events_of(run.expected["wantEvents"]), events_of(result.effects))
+    for each in run.expected.get("wantPodSets") or ():
+        left = (objects.of("Job", job["metadata"]["name"]) or {})["spec"]["template"]["metadata"]
+        same(each.get("labels"), left.get("labels"))
+        same(each.get("annotations"), left.get("annotations"))
 
 
 def _asking(job: Json, pod_sets: list[Json]) -> Json:
@@ -167,22 +170,12 @@ def _asking(job: Json, pod_sets: list[Json]) -> Json:
     return job | {"spec": spec}
 
 
-def _pass(run: Run, job: Json, workloads: list[Json]) -> Pass:
-    classes = {
-        each["metadata"]["name"]: WorkloadPriorityClass(value=each["value"])
-        for each in run.inputs.get("objects") or ()
-        if each["kind"] == "WorkloadPriorityClass"
-    }
+def _pass(run: Run, job: Json, objects: list[Json]) -> Pass:
     meta = job["metadata"]
-    view = JobView(
-        key=Key(meta["namespace"], meta["name"]),
-        job=job,
-        workloads=tuple(Seen.of(each) for each in workloads),
-        namespace={"kubernetes.io/metadata.name": meta["namespace"]},
-        classes=Classes(workloads=classes),
-        rules=Rules(gates=gates_of(run), timeout_s=None, recovery_timeout_s=None),
-    )
-    return job_pass(view, run.now)
+    named = run.inputs.get("req") or {"namespace": meta["namespace"], "name": meta["name"]}
+    key = Key(named["namespace"], named["name"])
+    around = [namespace(key.namespace), *objects]
+    return job_pass(view_of(key, job, around, rules_of(run)), run.now)
 
 
 def _plain(workloads: list[Json]) -> list[Json]:

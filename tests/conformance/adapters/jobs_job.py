@@ -4,30 +4,28 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import msgspec
 
 from conformance.case import Json, Run, check, same
 from conformance.effects import Objects, events_of
+from conformance.jobs import EVERYWHERE, local_queue, namespace, rules_of, stored, view_of
 from conformance.registry import suite
-from conformance.world import gates_of, go_seconds
-from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
-from kuota.api.core import PriorityClass
-from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
+from conformance.world import gates_of
+from kuota.api.base import Key
+from kuota.api.config.frameworks import BATCH_JOB
 from kuota.api.merge_patch import merged
 from kuota.api.podset import Injection, MergeConflict
-from kuota.api.selector import parse_selector
-from kuota.bridge.draft import Seen
-from kuota.bridge.jobs.batch_job import Classes, pod_sets
-from kuota.bridge.jobs.job_arrival import Arrival, arrived
+from kuota.bridge.jobs import job_arrival
+from kuota.bridge.jobs.ancestor import JOB, Nesting, owners_of
+from kuota.bridge.jobs.batch_job import pod_sets
 from kuota.bridge.jobs.job_start import as_before, started, stopping
 from kuota.bridge.jobs.job_state import pods_ready, reclaimable, terminal_indexes
 from kuota.bridge.jobs.sanitize import sanitized
 from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_match import prebuilt_name
-from kuota.bridge.lifecycle_view import Ancestor, JobView, Rules
-from kuota.engine.activity import MULTIKUEUE
+from kuota.bridge.lifecycle_view import Rules
+
+_MPI_JOB = ("kubeflow.org", "MPIJob")
 
 
 @suite("jobs/job-TestPodSets")
@@ -71,7 +69,8 @@ def reconciled(run: Run) -> None:
     named = job["metadata"] if job is not None else run.inputs["reconcileKey"]
     key = Key(named["namespace"], named["name"])
     workloads = [_adopted(each, job) for each in copy.deepcopy(run.inputs.get("workloads") or [])]
-    result = job_pass(_view(run, key, job, workloads), run.now)
+    around = [*workloads, *_around(run)]
+    result = job_pass(view_of(key, job, around, rules_of(run)), run.now)
     objects = Objects([*([job] if job is not None else []), *workloads])
     objects.carry_out(result.effects)
     wanted = run.expected.get("wantErr")
@@ -83,80 +82,11 @@ def reconciled(run: Run) -> None:
     same(events_of(run.expected.get("wantEvents")), events_of(result.effects))
 
 
-def _view(run: Run, key: Key, job: Json | None, workloads: list[Json]) -> JobView:
-    rules = _rules(run)
-    seen = [Seen.of(each) for each in workloads]
-    own = [each for each in seen if job is None or _owner(each) in (None, key.name)]
-    prebuilt = prebuilt_name(job, rules.gates) if job is not None else ""
-    above = _ancestor(run, job, seen)
-    return JobView(
-        key=key,
-        job=job,
-        workloads=() if prebuilt or above is not None else tuple(own),
-        prebuilt=next((each for each in seen if each.key.name == prebuilt), None),
-        namespace=_namespace(run, key.namespace),
-        ancestor=above,
-        flavors=_Any(),
-        classes=_classes(run),
-        rules=rules,
-    )
-
-
-def _namespace(run: Run, name: str) -> Json:
-    """The labels of a namespace. The records leave out those of all but one."""
-    shared = run.inputs["shared"]["testNamespace"]["metadata"]
-    if shared["name"] == name:
-        return shared.get("labels") or {}
-    return {"kubernetes.io/metadata.name": name}
-
-
-class _Any(dict[str, ResourceFlavor]):
-    """The flavors of these records are not written down, and have no labels."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __missing__(self, name: str) -> ResourceFlavor:
-        return ResourceFlavor()
-
-
-def _rules(run: Run) -> Rules:
-    given = run.inputs.get("reconcilerOptions") or {}
-    retention = (given.get("workloadRetentionPolicy") or {}).get("afterDeactivatedByKueue")
-    selector = given.get("managedJobsNamespaceSelector")
-    found: dict[str, Any] = {} if selector is None else {"namespaces": _selector(selector)}
-    return Rules(
-        gates=gates_of(run),
-        timeout_s=300.0 if given.get("waitForPodsReady") else None,
-        manage_all=bool(given.get("manageJobsWithoutQueueName")),
-        labels_to_copy=tuple(given.get("labelKeysToCopy") or ()),
-        retain_deactivated_s=go_seconds(retention) if retention else None,
-        **found,
-    )
-
-
-def _selector(text: str) -> LabelSelector:
-    listed = [
-        LabelSelectorRequirement(key=each.key, operator=each.operator, values=each.values)
-        for each in parse_selector(text)
-    ]
-    return LabelSelector(match_expressions=listed)
-
-
-def _classes(run: Run) -> Classes:
-    pods, workloads = {}, {}
-    for each in run.inputs.get("priorityClasses") or ():
-        name = each["metadata"]["name"]
-        if each["kind"] == "PriorityClass":
-            pods[name] = msgspec.convert(each, PriorityClass)
-        else:
-            workloads[name] = msgspec.convert(each, WorkloadPriorityClass)
-    return Classes(pods=pods, workloads=workloads)
-
-
-def _owner(seen: Seen) -> str | None:
-    owners = seen.obj.metadata.owner_references or ()
-    return next((each.name for each in owners if each.controller), None)
+def _around(run: Run) -> list[Json]:
+    """The other objects of the test. The labelled namespace it makes is not in the record."""
+    labelled = namespace("labelled-ns", {"managed-by-kueue": "true"})
+    classes, jobs = run.inputs.get("priorityClasses") or (), run.inputs.get("otherJobs") or ()
+    return [run.inputs["shared"]["testNamespace"], labelled, *classes, *jobs]
 
 
 def _adopted(workload: Json, job: Json | None) -> Json:
@@ -171,19 +101,6 @@ def _adopted(workload: Json, job: Json | None) -> Json:
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"]}
     owner |= {"uid": meta.get("uid", ""), "controller": True}
     return merged(workload, {"metadata": {"ownerReferences": [owner]}})
-
-
-def _ancestor(run: Run, job: Json | None, seen: list[Seen]) -> Ancestor | None:
-    owners = ((job or {}).get("metadata") or {}).get("ownerReferences") or ()
-    for owner in owners:
-        parents = run.inputs.get("otherJobs") or ()
-        if owner.get("controller") and any(
-            each["metadata"]["name"] == owner["name"] for each in parents
-        ):
-            newest = [each for each in seen if _owner(each) == owner["name"]]
-            name = Key("", owner["name"])
-            return Ancestor(key=name, newest=newest[-1] if newest else None)
-    return None
 
 
 def _in_order(workloads: list[Json]) -> list[Json]:
@@ -249,48 +166,34 @@ def _pod_set(info: Json) -> Json:
 
 @suite("jobs/job-TestDefault")
 def defaulted(run: Run) -> None:
-    """The webhook's defaults. The queue that the test adds is managed by no namespace selector."""
-    queues = run.inputs.get("clusterQueues") or ()
-    strategies = [each["spec"].get("admissionChecksStrategy") or {} for each in queues]
-    used = {c["name"] for s in strategies for c in s.get("admissionChecks") or ()}
-    named = run.inputs.get("admissionCheck")
-    check_name = named["metadata"]["name"] if named is not None else ""
-    away = named is not None and named["spec"]["controllerName"] == MULTIKUEUE
-    found = Arrival(
-        namespace={},
-        default_queue=bool(run.inputs.get("defaultLqExist")),
-        owned=_owned(run),
-        nested=any(_parent(run.inputs["job"], each) for each in run.inputs.get("objs") or ()),
-        sent_away=away and check_name in used,
-        rules=Rules(
-            gates=gates_of(run),
-            manage_all=bool(run.inputs.get("manageJobsWithoutQueueName")),
-            namespaces=LabelSelector(),
-        ),
+    """Every namespace is managed. Jobs and MPIJobs are the kinds that the test knows."""
+    given, job = run.inputs, run.inputs["job"]
+    around = [*(given.get("objs") or ()), *(given.get("queues") or ())]
+    around += [namespace("default"), *(given.get("clusterQueues") or ())]
+    if given.get("admissionCheck") is not None:
+        around.append(given["admissionCheck"])
+    if given.get("defaultLqExist"):
+        around.append(local_queue("default", "default"))
+    owners = owners_of([BATCH_JOB, *(given.get("enableIntegrations") or ())])
+    rules = Rules(
+        gates=gates_of(run),
+        manage_all=bool(given.get("manageJobsWithoutQueueName")),
+        namespaces=EVERYWHERE,
+        owners=owners.following([JOB, _MPI_JOB]),
     )
-    same(run.expected["want"], arrived(run.inputs["job"], found))
+    wanted = run.expected.get("wantErr")
+    try:
+        found = job_arrival.defaulted(job, stored(around), rules)
+    except Nesting as error:
+        check(bool(wanted), f"want no error, got {error}")
+        return
+    check(not wanted, f"want error {wanted}, got none")
+    same(run.expected["want"], found)
 
 
 @suite("jobframework/jobframework-TestApplyDefaultWorkloadPriorityClass")
 def default_class(run: Run) -> None:
-    names = {each["metadata"]["name"] for each in run.inputs.get("wpcObjects") or ()}
-    found = Arrival(
-        default_class="default" in names,
-        owned=_owned(run),
-        rules=Rules(gates=gates_of(run)),
-    )
-    labels = arrived(run.inputs["job"], found)["metadata"].get("labels") or {}
-    same(run.expected["wantPriorityClassLabel"], labels.get("kueue.x-k8s.io/priority-class"))
-
-
-def _owned(run: Run) -> bool:
-    """Whether a kind of an enabled integration controls the job."""
-    enabled = {"job", *(each.split("/")[-1] for each in run.inputs.get("enableIntegrations") or ())}
-    owners = run.inputs["job"]["metadata"].get("ownerReferences") or ()
-    return any(each.get("controller") and each["kind"].lower() in enabled for each in owners)
-
-
-def _parent(job: Json, other: Json) -> bool:
-    owners = job["metadata"].get("ownerReferences") or ()
-    queued = "kueue.x-k8s.io/queue-name" in (other["metadata"].get("labels") or {})
-    return queued and any(each["name"] == other["metadata"]["name"] for each in owners)
+    look_up, rules = stored(run.inputs.get("wpcObjects") or ()), Rules(gates=gates_of(run))
+    labels = job_arrival.with_default_labels(run.inputs["job"], look_up, rules)["metadata"]
+    wanted = run.expected["wantPriorityClassLabel"]
+    same(wanted, (labels.get("labels") or {}).get("kueue.x-k8s.io/priority-class"))

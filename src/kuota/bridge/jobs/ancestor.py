@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from kuota.api.base import Json, Struct
+from kuota.api.base import Json, Key, Struct
 from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, elements, mapping, text
@@ -36,15 +36,14 @@ class OwnerMissing(Nesting):
 
 
 class Owners(Struct):
-    """Kinds of owners: those that are followed, and of them those that may be managed."""
+    """Kinds of owners: those that are looked up and followed, and those that may be managed."""
 
     followed: frozenset[GroupKind] = frozenset({JOB})
     managed: frozenset[GroupKind] = frozenset({JOB})
 
-    def among(self, kinds: Iterable[GroupKind]) -> Owners:
-        """The same, of these kinds only: others cannot be looked up."""
-        chosen = frozenset(kinds)
-        return Owners(followed=self.followed & chosen, managed=self.managed & chosen)
+    def following(self, kinds: Iterable[GroupKind]) -> Owners:
+        """The same, where only these kinds can be looked up."""
+        return Owners(followed=self.followed & frozenset(kinds), managed=self.managed)
 
 
 def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners:
@@ -58,8 +57,8 @@ def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners
     )
 
 
-Lookup = Callable[[GroupKind, str], Json | None]
-"""Finds an owner by kind and name in the namespace of the job."""
+Lookup = Callable[[GroupKind, Key], Json | None]
+"""Finds a stored object; None if it does not exist. Cluster-scoped kinds have no namespace."""
 
 
 def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) -> Json | None:
@@ -69,9 +68,9 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
     """
     found: Json | None = None
     seen = {_uid(job)} - {""}
-    at = job
+    at, namespace = job, namespace_of(job)
     for depth in range(DEEPEST + 1):
-        above = _above(at, owners, look_up)
+        above = _above(at, namespace, owners, look_up)
         if above is None:
             return found
         if depth == DEEPEST:
@@ -90,18 +89,24 @@ def owned(job: Json, owners: Owners) -> bool:
     return any(_kind_of(owner) in owners.managed for owner in _controllers(job))
 
 
-def _above(job: Json, owners: Owners, look_up: Lookup) -> tuple[GroupKind, Json] | None:
+def _above(
+    job: Json, namespace: str, owners: Owners, look_up: Lookup
+) -> tuple[GroupKind, Json] | None:
     """The controller of a job; None when it has none, of a known kind, and of that uid."""
     for owner in _controllers(job):
         kind = _kind_of(owner)
         if kind not in owners.followed:
             continue
         name = text(owner.get("name"))
-        found = look_up(kind, name)
+        found = look_up(kind, Key(namespace, name))
         if found is None:
             raise OwnerMissing(f"{kind[1]} {name}, the owner of the job, does not exist")
         return (kind, found) if _uid(found) == text(owner.get("uid")) else None
     return None
+
+
+def namespace_of(job: Json) -> str:
+    return text(child(job, "metadata").get("namespace"))
 
 
 def _controllers(job: Json) -> Iterator[Json]:

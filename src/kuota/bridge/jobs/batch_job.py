@@ -13,7 +13,7 @@ from kuota.api.core import PriorityClass
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import V1BETA2, WorkloadPriorityClass
 from kuota.api.names import label_value
-from kuota.api.priority import DEFAULT_CLASS, ClassMissing, pod_priority, workload_priority
+from kuota.api.priority import ClassMissing, pod_priority, workload_priority
 from kuota.api.rules.job import MIN_PARALLELISM, pod_count
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, queue_name
 from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX, annotation, elastic, label
@@ -33,7 +33,7 @@ SLICE_NAME = f"{PREFIX}workload-slice-name"
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 _IDENTITY = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid", "job-name"})
 
-__all__ = ["ClassMissing", "Classes", "pod_sets", "queue_of", "workload"]
+__all__ = ["ClassMissing", "Classes", "pod_sets", "workload"]
 
 
 class Classes(Struct):
@@ -43,21 +43,7 @@ class Classes(Struct):
     workloads: Mapping[str, WorkloadPriorityClass] = {}
 
 
-def queue_of(job: Json, *, default_queue: bool = False) -> str:
-    """The LocalQueue the job goes to, "" for none.
-
-    `default_queue` says whether its namespace has a LocalQueue called default.
-    """
-    return queue_name(job) or (DEFAULT_QUEUE if default_queue else "")
-
-
-def workload(
-    job: Json,
-    classes: Classes | None = None,
-    gates: Gates | None = None,
-    *,
-    default_queue: bool = False,
-) -> Json:
+def workload(job: Json, classes: Classes | None = None, gates: Gates | None = None) -> Json:
     """The Workload that Kueue makes for a Job, as v1beta2 JSON.
 
     Raises ClassMissing when the job names a priority class that does not exist: then Kueue makes
@@ -66,11 +52,11 @@ def workload(
     gates = gates or Gates()
     meta = child(job, "metadata")
     name, uid = text(meta.get("name")), text(meta.get("uid"))
-    ref, priority = _priority(job, classes or Classes(), gates)
+    ref, priority = _priority(job, classes or Classes())
     seconds = whole(label(job, MAX_EXEC_TIME) or "")
     spec: Json = {
         "podSets": pod_sets(job, gates),
-        "queueName": queue_of(job, default_queue=default_queue),
+        "queueName": queue_name(job),
         "priority": priority,
         "priorityClassRef": msgspec.to_builtins(ref) if ref is not None else None,
         "maximumExecutionTimeSeconds": seconds,
@@ -149,11 +135,8 @@ def _annotations(job: Json, gates: Gates) -> dict[str, str]:
     }
 
 
-def _priority(job: Json, classes: Classes, gates: Gates) -> tuple[PriorityClassRef | None, int]:
+def _priority(job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:
     name = label(job, PRIORITY_CLASS) or ""
-    defaulting = gates.on(Gate.WorkloadPriorityClassDefaulting)
-    if not name and defaulting and DEFAULT_CLASS in classes.workloads:
-        name = DEFAULT_CLASS
     if name:
         return workload_priority(name, classes.workloads)
     spec = child(job, "spec", "template", "spec")

@@ -1,85 +1,133 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch/v1 Job is given when it is created: a queue, a priority class, and patience."""
+"""The admission path of batch/v1 Jobs: what a Job is given when it is created, and what is refused.
+
+The webhook, the embedded API server and the planner all call these functions, each with its own
+way to look up other objects. Nothing is looked up before the answer depends on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
+from kuota.api.check_config import MULTIKUEUE
+from kuota.api.faults import FieldError, Invalid
 from kuota.api.gates import Gate
-from kuota.api.match import matches
+from kuota.api.kueue import GROUP
 from kuota.api.priority import DEFAULT_CLASS
+from kuota.api.rules.job import job_faults
 from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name, suspended
 from kuota.api.rules.metadata import elastic, label
-from kuota.api.rules.report import child, elements, mapping
-from kuota.engine.activity import MULTIKUEUE
-from kuota.engine.model import Struct
+from kuota.api.rules.report import child, elements, mapping, text
 
 from ..lifecycle_view import Rules
-from .ancestor import Lookup, OwnerMissing, ancestor
+from .ancestor import JOB, GroupKind, Lookup, ancestor, namespace_of, owned
 from .batch_job import DEFAULT_QUEUE
+from .job_scope import NAMESPACE, enabled, in_scope
 
 NATIVE = "kubernetes.io/job-controller"
 ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
+LOCAL_QUEUE: GroupKind = (GROUP, "LocalQueue")
+CLUSTER_QUEUE: GroupKind = (GROUP, "ClusterQueue")
+ADMISSION_CHECK: GroupKind = (GROUP, "AdmissionCheck")
+WORKLOAD_PRIORITY_CLASS: GroupKind = (GROUP, "WorkloadPriorityClass")
+LOOKED_UP = (
+    JOB,
+    NAMESPACE,
+    LOCAL_QUEUE,
+    CLUSTER_QUEUE,
+    ADMISSION_CHECK,
+    WORKLOAD_PRIORITY_CLASS,
+)
+"""Every kind that these functions ask for, given `Rules` made from a configuration."""
 
 
-class Arrival(Struct):
-    """What a new job finds.
+def reviewed(job: Json, old: Json | None, look_up: Lookup, rules: Rules) -> Json:
+    """The job as it is stored when it is created, or changed from `old`.
 
-    `default_queue` and `default_class` say whether there is a LocalQueue, or a
-    WorkloadPriorityClass, called default; `owned` that a managed kind controls the job, `nested`
-    that a managed job is above it; `sent_away` that its queue sends jobs to other clusters.
+    Raises Invalid when it has faults, and Nesting when its owners cannot be followed.
     """
-
-    namespace: Mapping[str, str] | None = None
-    default_queue: bool = False
-    default_class: bool = False
-    owned: bool = False
-    nested: bool = False
-    sent_away: bool = False
-    rules: Rules = Rules()
+    stored = job if old is not None else defaulted(job, look_up, rules)
+    faults = faults_of(stored, old, look_up, rules)
+    if faults:
+        raise Invalid(faults)
+    return stored
 
 
-def arrived(job: Json, found: Arrival) -> Json:
-    """The job as Kueue's webhook would have it stored."""
-    gates = found.rules.gates
-    if found.default_queue and not queue_name(job) and not found.owned and _managed(found):
-        job = _labelled(job, QUEUE_NAME, DEFAULT_QUEUE)
-    defaulting = gates.on(Gate.WorkloadPriorityClassDefaulting) and found.default_class
-    if defaulting and not label(job, PRIORITY_CLASS) and not found.owned:
-        job = _labelled(job, PRIORITY_CLASS, DEFAULT_CLASS)
-    if held_back(job, found) and not suspended(job):
+def defaulted(job: Json, look_up: Lookup, rules: Rules) -> Json:
+    """The new job with what Kueue's mutating webhook sets. Raises Nesting."""
+    if not enabled(rules):
+        return job
+    job = with_default_labels(job, look_up, rules)
+    if waits_for_quota(job, look_up, rules) and not suspended(job):
         job = _with(job, suspend=True)
-    native = child(job, "spec").get("managedBy") in (None, "", NATIVE)
-    if gates.on(Gate.MultiKueue) and found.sent_away and native:
+    if _dispatched(job, look_up, rules):
         job = _with(job, managedBy=MULTIKUEUE)
-    return _gated(job) if elastic(job, gates) else job
+    return _gated(job) if elastic(job, rules.gates) else job
 
 
-def nested(job: Json, rules: Rules, look_up: Lookup, *, lenient: bool = False) -> bool:
-    """Whether a managed job is above this one. Raises Nesting.
-
-    `lenient` does not ask for the owners of a job on its way out, who may be gone before it.
-    """
-    leaving = bool(child(job, "metadata").get("deletionTimestamp"))
-    tolerated = lenient and rules.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads)
-    try:
-        return ancestor(job, rules.owners, look_up, manage_all=rules.manage_all) is not None
-    except OwnerMissing:
-        if leaving and tolerated:
-            return True
-        raise
+def faults_of(job: Json, old: Json | None, look_up: Lookup, rules: Rules) -> list[FieldError]:
+    """What Kueue's validating webhook refuses in a job that is created, or changed from `old`."""
+    if not enabled(rules):
+        return []
+    default_queue = left_default_queue(job, old, look_up)
+    return job_faults(job, old, rules.gates, default_queue=default_queue)
 
 
-def held_back(job: Json, found: Arrival) -> bool:
-    """Whether the job may not start before it has quota."""
-    if found.nested:
+def left_default_queue(job: Json, old: Json | None, look_up: Lookup) -> bool:
+    """Whether a job gives up its queue name in a namespace with a default LocalQueue."""
+    if old is None or not queue_name(old) or queue_name(job):
         return False
-    return bool(queue_name(job)) or (found.rules.manage_all and _managed(found))
+    return _default_queue(job, look_up)
 
 
-def _managed(found: Arrival) -> bool:
-    return found.namespace is not None and matches(found.rules.namespaces, found.namespace)
+def with_default_labels(job: Json, look_up: Lookup, rules: Rules) -> Json:
+    """The job with the names of the default LocalQueue and WorkloadPriorityClass where they apply.
+
+    Depends on no other job.
+    """
+    if owned(job, rules.owners):
+        return job
+    if not queue_name(job) and _default_queue(job, look_up) and in_scope(job, look_up, rules):
+        job = _labelled(job, QUEUE_NAME, DEFAULT_QUEUE)
+    if not label(job, PRIORITY_CLASS) and _default_class(look_up, rules):
+        job = _labelled(job, PRIORITY_CLASS, DEFAULT_CLASS)
+    return job
+
+
+def waits_for_quota(job: Json, look_up: Lookup, rules: Rules) -> bool:
+    """Whether the new job must not start before it has quota. Raises Nesting.
+
+    A job that is being deleted is left alone, because its owners may be gone already.
+    """
+    leaving = child(job, "metadata").get("deletionTimestamp")
+    if leaving and rules.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads):
+        return False
+    if ancestor(job, rules.owners, look_up, manage_all=rules.manage_all) is not None:
+        return False
+    return bool(queue_name(job)) or (rules.manage_all and in_scope(job, look_up, rules))
+
+
+def _default_queue(job: Json, look_up: Lookup) -> bool:
+    return look_up(LOCAL_QUEUE, Key(namespace_of(job), DEFAULT_QUEUE)) is not None
+
+
+def _default_class(look_up: Lookup, rules: Rules) -> bool:
+    if not rules.gates.on(Gate.WorkloadPriorityClassDefaulting):
+        return False
+    return look_up(WORKLOAD_PRIORITY_CLASS, Key("", DEFAULT_CLASS)) is not None
+
+
+def _dispatched(job: Json, look_up: Lookup, rules: Rules) -> bool:
+    """Whether the job's queue hands its jobs to other clusters, and nobody else runs the job."""
+    name, native = queue_name(job), child(job, "spec").get("managedBy") in (None, "", NATIVE)
+    if not name or not native or not rules.gates.on(Gate.MultiKueue):
+        return False
+    local = look_up(LOCAL_QUEUE, Key(namespace_of(job), name))
+    queue = text(child(local, "spec").get("clusterQueue"))
+    found = look_up(CLUSTER_QUEUE, Key("", queue)) if queue else None
+    checks = elements(child(found, "spec", "admissionChecksStrategy").get("admissionChecks"))
+    names = (text(mapping(each).get("name")) for each in checks)
+    found_checks = (look_up(ADMISSION_CHECK, Key("", each)) for each in names if each)
+    return any(child(each, "spec").get("controllerName") == MULTIKUEUE for each in found_checks)
 
 
 def _labelled(job: Json, key: str, value: str) -> Json:

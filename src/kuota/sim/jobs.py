@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Jobs of a plan on their way through admission (`kuota.bridge.jobs.job_arrival`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kuota.api.base import Json, Key
+from kuota.api.rules.references import name_of
+from kuota.api.rules.report import text
+from kuota.bridge.jobs.ancestor import JOB, GroupKind, namespace_of
+from kuota.bridge.jobs.job_arrival import reviewed, with_default_labels
+from kuota.bridge.jobs.job_scope import Unqueued, enabled, unqueued
+from kuota.bridge.lifecycle_view import Rules
+
+
+class Jobs:
+    """Answers as an API server would that stores all of `objects`.
+
+    They come in the form in which they are stored: namespaced ones name their namespace.
+    """
+
+    def __init__(self, objects: Iterable[Json], rules: Rules) -> None:
+        self._rules = rules
+        self._stored = {_place(each): each for each in objects}
+        if enabled(rules):
+            # Whether a job is nested depends on the labels of its owners, in whatever order they
+            # are given.
+            for at, each in self._stored.items():
+                if at[0] == JOB:
+                    self._stored[at] = with_default_labels(each, self._find, rules)
+
+    def stored(self, job: Json) -> Json:
+        """The new job as it is stored. Raises Invalid and Nesting."""
+        return reviewed(job, None, self._find, self._rules)
+
+    def unqueued(self, stored: Json) -> Unqueued | None:
+        """Why there is no Workload for a stored job; None if there is one. Raises Nesting."""
+        return unqueued(stored, self._find, self._rules)
+
+    def _find(self, kind: GroupKind, key: Key) -> Json | None:
+        return self._stored.get((kind, key))
+
+
+def _place(obj: Json) -> tuple[GroupKind, Key]:
+    group = text(obj.get("apiVersion")).rpartition("/")[0]
+    return (group, text(obj.get("kind"))), Key(namespace_of(obj), name_of(obj))

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the adapters of job suites share: stored objects to look up, the rules of a run, views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
+from kuota.api.core import PriorityClass
+from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
+from kuota.api.selector import parse_selector
+from kuota.bridge.draft import Seen
+from kuota.bridge.jobs.ancestor import JOB, GroupKind, Lookup, Nesting, TooDeep
+from kuota.bridge.jobs.batch_job import Classes
+from kuota.bridge.lifecycle_match import prebuilt_name
+from kuota.bridge.lifecycle_view import JobView, Rules, ancestor_of
+
+from .case import Json, Run
+from .world import gates_of, go_seconds
+
+EVERYWHERE = LabelSelector()
+FLAVORS = {"default": ResourceFlavor()}
+
+
+def stored(objects: Iterable[Json]) -> Lookup:
+    """Finds recorded objects, as a client of an API server would."""
+    found = {_place(each): each for each in objects}
+    return lambda kind, key: found.get((kind, key))
+
+
+def _place(obj: Json) -> tuple[GroupKind, Key]:
+    group, meta = obj["apiVersion"].rpartition("/")[0], obj["metadata"]
+    return (group, obj["kind"]), Key(meta.get("namespace", ""), meta["name"])
+
+
+def namespace(name: str, labels: Mapping[str, str] | None = None) -> Json:
+    """A Namespace as the recorded tests make it: without labels unless they add some."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def local_queue(name: str, space: str, cluster_queue: str = "cluster-queue") -> Json:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "LocalQueue",
+        "metadata": {"name": name, "namespace": space},
+        "spec": {"clusterQueue": cluster_queue},
+    }
+
+
+def rules_of(run: Run) -> Rules:
+    """The options that a recorded test passes to the reconciler of jobs.
+
+    Without options nobody waits for pods, and no namespace is left out.
+    """
+    given = run.inputs.get("reconcilerOptions") or {}
+    retention = (given.get("workloadRetentionPolicy") or {}).get("afterDeactivatedByKueue")
+    return Rules(
+        gates=gates_of(run),
+        timeout_s=300.0 if given.get("waitForPodsReady") else None,
+        manage_all=bool(given.get("manageJobsWithoutQueueName")),
+        namespaces=selector(given.get("managedJobsNamespaceSelector")),
+        labels_to_copy=tuple(given.get("labelKeysToCopy") or ()),
+        annotations_to_copy=tuple(given.get("annotationsToCopy") or ()),
+        retain_deactivated_s=go_seconds(retention) if retention else None,
+    )
+
+
+def selector(recorded: Any) -> LabelSelector:
+    """A recorded selector. One that is absent, or not written down as text, selects everything."""
+    if not isinstance(recorded, str):
+        return EVERYWHERE
+    listed = [
+        LabelSelectorRequirement(key=each.key, operator=each.operator, values=each.values)
+        for each in parse_selector(recorded)
+    ]
+    return LabelSelector(match_expressions=listed)
+
+
+def classes_of(objects: Iterable[Json]) -> Classes:
+    pods, workloads = {}, {}
+    for each in objects:
+        name = each["metadata"]["name"]
+        if each["kind"] == "PriorityClass":
+            pods[name] = msgspec.convert(each, PriorityClass)
+        elif each["kind"] == "WorkloadPriorityClass":
+            workloads[name] = msgspec.convert(each, WorkloadPriorityClass)
+    return Classes(pods=pods, workloads=workloads)
+
+
+def view_of(key: Key, job: Json | None, objects: Iterable[Json], rules: Rules) -> JobView:
+    """What the reconciler looks at when the API server holds these objects and the job."""
+    held = [*objects, *([job] if job is not None else [])]
+    look_up, seen = stored(held), [Seen.of(each) for each in held if each["kind"] == "Workload"]
+    space = look_up(("", "Namespace"), Key("", key.namespace))
+    prebuilt = prebuilt_name(job, rules.gates) if job is not None else ""
+    above, error = None, None
+
+    def workloads_of(owner: Key) -> list[Seen]:
+        return [each for each in seen if _controller(each) == owner]
+
+    try:
+        above = ancestor_of(job, look_up, workloads_of, rules) if job is not None else None
+    except Nesting as found:
+        error = found
+    return JobView(
+        key=key,
+        job=job,
+        workloads=tuple(workloads_of(key)),
+        prebuilt=next((e for e in seen if e.key == Key(key.namespace, prebuilt)), None),
+        namespace=(space["metadata"].get("labels") or {}) if space is not None else None,
+        ancestor=above,
+        nested_too_deep=isinstance(error, TooDeep),
+        nesting=str(error or ""),
+        flavors=FLAVORS,
+        classes=classes_of(held),
+        rules=rules,
+    )
+
+
+def _controller(seen: Seen) -> Key | None:
+    meta = seen.obj.metadata
+    for each in meta.owner_references or ():
+        if each.controller and (each.api_version.rpartition("/")[0], each.kind) == JOB:
+            return Key(meta.namespace, each.name)
+    return None
