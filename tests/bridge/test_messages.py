@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from bridge.objects import believed, fitting, refused, reserved, workload
 from kuota.bridge.messages import (
@@ -85,15 +86,19 @@ def test_reasons_are_sorted_and_said_once() -> None:
     taint = Reason(cause=Cause.TAINT, flavor="spot", detail="gpu:NoSchedule")
     words = assignment_text(refused(taint, SHORT, taint))
     assert words == (
-        "pod set main got no flavor: flavor spot has the untolerated taint gpu:NoSchedule, "
-        "gpu in flavor a100: 2 more needed"
+        "flavor spot has the untolerated taint gpu:NoSchedule, gpu in flavor a100: 2 more needed"
     )
 
 
 def test_a_broken_pod_set_is_all_that_is_told() -> None:
-    assert assignment_text(refused(SHORT, error="no such level")) == (
-        "pod set main got no flavor: no such level"
-    )
+    assert assignment_text(refused(SHORT, error="no such level")) == "no such level"
+
+
+def test_pod_sets_are_named_where_there_are_several() -> None:
+    (first,) = refused(SHORT).pod_sets
+    both = replace(refused(SHORT), pod_sets=(first, replace(first, name="workers")))
+    clause = "got no flavor: gpu in flavor a100: 2 more needed"
+    assert f"pod set main {clause}; pod set workers {clause}" == assignment_text(both)
 
 
 def test_what_fits_needs_no_words() -> None:

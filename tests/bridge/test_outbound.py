@@ -26,7 +26,7 @@ from bridge.objects import (
 )
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
-from kuota.bridge.effects import MAX_NOTE, Effect, Event, StatusPatch
+from kuota.bridge.effects import MAX_NOTE, Effect, Event, Patch, StatusPatch
 from kuota.bridge.outbound import Outbound, admission_json, requests_json, shows_requests
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.reasons import Cause, EvictionReason, PreemptionReason, Reason, WaitReason
@@ -226,6 +226,17 @@ class TestPreempt:
             "new: PreemptedWorkload",
             "new: WaitingForPreemptedWorkloads!",
         ]
+
+    def test_a_victim_names_its_preemptor_for_programs(self) -> None:
+        cluster = Cluster(NEW, reserved("old", condition("Admitted")))
+        cluster.carry_out(preempt(NEW, victim(cluster["old"])))
+        noted = [each for each in cluster.effects if isinstance(each, Patch)]
+        body = {"metadata": {"annotations": {"kuota.dev/preemptor-uid": NEW.metadata.uid}}}
+        assert [("old", body)] == [(each.key.name, each.body) for each in noted]
+        again = replace(cluster["old"].metadata, annotations=body["metadata"]["annotations"])
+        old = replace(cluster["old"], metadata=again)
+        (*effects,) = Cluster(NEW, old).outbound.effects(preempt(NEW, victim(old)), NOON)
+        assert not any(isinstance(each, Patch) for each in effects)
 
     def test_who_is_leaving_already_is_not_evicted_again(self) -> None:
         old = reserved("old", condition("Evicted"))

@@ -52,7 +52,7 @@ def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
     stopped = condition("Active", holds=False, message="it is stopped")
     cluster.status(CLUSTER_QUEUES, "gpus", {"conditions": [stopped]})
     cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
-    message = "pod set main got no flavor: 9 is more than the 8 it could ever get"
+    message = "9 is more than the 8 it could ever get"
     waits = condition("QuotaReserved", holds=False, reason="ExceedsMaxQuota", message=message)
     asked = [{"name": "main", "resources": {"nvidia.com/gpu": "9"}}]
     cluster.status(WORKLOADS, "w", {"conditions": [waits], "resourceRequests": asked})
@@ -106,15 +106,18 @@ def test_a_job_whose_pods_fail_is_told_why_until_one_runs(cluster: Cluster) -> N
     assert said not in cluster.kuota("describe", "job/train")
 
 
+PRIORITY = "prioritization in the ClusterQueue"
+
+
 def _preempted_by(cluster: Cluster, uid: str) -> str:
     """What a Job is told that had to make room for the Workload with that uid."""
-    cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
-    message = (
-        f"preempted to make room for a workload (UID: {uid}, job UID: 1) "
-        "due to priority; preemptor path: /a; preempted path: /a"
-    )
+    victim = workload("w", cluster.create(JOBS, job("train")))
+    victim["metadata"]["annotations"] = {"kuota.dev/preemptor-uid": uid}
+    cluster.create(WORKLOADS, victim)
+    message = f"preempted to make room for a workload (UID: {uid})"
     evicted = condition("Evicted", reason="Preempted", message=message)
-    cluster.status(WORKLOADS, "w", {"conditions": [evicted]})
+    preempted = condition("Preempted", reason="InClusterQueue", message=message)
+    cluster.status(WORKLOADS, "w", {"conditions": [evicted, preempted]})
     return cluster.kuota("describe", "job/train")
 
 
@@ -125,12 +128,12 @@ def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
     other = workload("w2", cluster.create(JOBS, urgent))
     other["metadata"]["namespace"] = "lab"
     taker = cluster.create(WORKLOADS, other)
-    plain = "preempted to make room for Job urgent in namespace lab due to priority"
+    plain = f"preempted to make room for Job urgent in namespace lab due to {PRIORITY}"
     assert f"Why:         {plain}\n" in _preempted_by(cluster, taker["metadata"]["uid"])
 
 
 def test_who_was_preempted_for_somebody_unknown_is_spared_the_uid(cluster: Cluster) -> None:
-    plain = "preempted to make room for another workload due to priority"
+    plain = f"preempted to make room for another workload due to {PRIORITY}"
     assert f"Why:         {plain}\n" in _preempted_by(cluster, "gone")
 
 

@@ -11,7 +11,7 @@ from kuota.api import workload as api
 from kuota.api.base import Key
 from kuota.api.merge_patch import merged
 from kuota.api.quantity import parse
-from kuota.bridge.effects import Effect, Event, StatusPatch
+from kuota.bridge.effects import Effect, Event, Patch, StatusPatch
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.outbound import Outbound
@@ -107,8 +107,15 @@ class Cluster:
                 }
             )
             return
-        assert isinstance(effect, StatusPatch)
         obj = self._objects[effect.key]
+        if isinstance(effect, Patch):
+            # Annotations of our own are none of what Kueue writes.
+            assert effect.body["metadata"].keys() == {"annotations"}
+            assert all(
+                name.startswith("kuota.dev/") for name in effect.body["metadata"]["annotations"]
+            )
+            return
+        assert isinstance(effect, StatusPatch)
         self.store(obj | {"status": merged(obj.get("status") or {}, effect.status)})
 
     def _workload(self, key: Key) -> api.Workload | None:

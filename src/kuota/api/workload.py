@@ -8,6 +8,9 @@ from datetime import datetime
 from .base import Condition, Object, ResourceList, Struct
 from .core import PodTemplateSpec, Toleration
 
+PREEMPTOR_UID = "kuota.dev/preemptor-uid"
+"""The annotation that names, by its uid, the Workload for which this one was last preempted."""
+
 
 class SliceTopologyConstraint(Struct):
     topology: str = ""

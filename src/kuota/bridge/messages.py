@@ -11,7 +11,7 @@ from kuota.engine.decisions import Preempt, Victim, Wait, Why
 from kuota.engine.model import Workload
 from kuota.engine.reasons import Cause, PreemptionReason, Reason
 
-_BECAUSE = {
+PREEMPTION_CAUSES = {
     PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
     PreemptionReason.RECLAMATION: "reclamation within the cohort",
     PreemptionReason.FAIR_SHARING: "fair sharing within the cohort",
@@ -60,15 +60,21 @@ _REASONS: dict[Cause, Callable[[Reason], str]] = {
 
 
 def assignment_text(assignment: Assignment | None) -> str:
-    """Why the assignment does not fit as it is: a clause a pod set, "" when it fits."""
+    """Why the assignment does not fit: a clause per pod set, "" when it fits.
+
+    The only pod set of a workload goes without its name.
+    """
     pod_sets = assignment.pod_sets if assignment is not None else ()
     broken = [each for each in pod_sets if each.error]
-    return "; ".join(_clause(each) for each in broken or pod_sets if each.mode is not Mode.FIT)
+    unfit = [each for each in broken or pod_sets if each.mode is not Mode.FIT]
+    if len(pod_sets) == 1:
+        return "".join(map(_obstacles, unfit))
+    return "; ".join(f"pod set {each.name} got no flavor: {_obstacles(each)}" for each in unfit)
 
 
-def _clause(pod_set: PodSetAssignment) -> str:
+def _obstacles(pod_set: PodSetAssignment) -> str:
     reasons = sorted({reason_text(each) for each in pod_set.reasons})
-    return f"pod set {pod_set.name} got no flavor: {pod_set.error or ', '.join(reasons)}"
+    return pod_set.error or ", ".join(reasons)
 
 
 def wait_text(wait: Wait) -> str:
@@ -112,7 +118,7 @@ def victim_text(decision: Preempt, victim: Victim) -> str:
     who = decision.workload
     return (
         f"preempted to make room for a workload (UID: {who.uid or 'unknown'}, "
-        f"job UID: {who.owner_uid or 'unknown'}) due to {_BECAUSE[victim.reason]}; "
+        f"job UID: {who.owner_uid or 'unknown'}) due to {PREEMPTION_CAUSES[victim.reason]}; "
         f"preemptor path: {decision.path}; preempted path: {victim.path}"
     )
 

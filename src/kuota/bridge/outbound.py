@@ -12,7 +12,7 @@ from typing import assert_never
 from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import text, units
-from kuota.api.workload import Workload
+from kuota.api.workload import PREEMPTOR_UID, Workload
 from kuota.engine.assignment import Assignment
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.model import PodSet
@@ -20,7 +20,7 @@ from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import reserve, sync_admitted
 from .conditions import Conditions
-from .effects import Effect, Event, StatusPatch
+from .effects import Effect, Event, Patch, StatusPatch
 from .eviction import evicted_status, eviction_event
 from .lifetime import waited_s
 from .messages import (
@@ -162,6 +162,7 @@ class Outbound:
         gone = f"{victim.workload.key} (UID: {victim.workload.uid}) in {victim.cluster_queue}"
         return [
             _patch(obj, status),
+            *_preemptor_noted(obj, decision.workload.uid),
             *eviction_event(obj, EvictionReason.PREEMPTED, message),
             Event.about(obj.key, "Preempted", f"{message}; {priorities}"),
             Event.about(
@@ -222,6 +223,14 @@ def _progress(obj: Workload, conditions: Conditions, queue: str, now: float) -> 
         note = f"Admitted by ClusterQueue {queue}, {since}"
         events.append(Event.about(obj.key, "Admitted", note))
     return events
+
+
+def _preemptor_noted(obj: Workload, uid: str) -> list[Effect]:
+    """Name the preemptor in an annotation, for programs that show who took the room."""
+    if obj.metadata.annotation(PREEMPTOR_UID) == uid:
+        return []
+    body = {"metadata": {"annotations": {PREEMPTOR_UID: uid}}}
+    return [Patch(key=obj.key, resource_version=obj.metadata.resource_version, body=body)]
 
 
 def _patch(obj: Workload, status: Json) -> StatusPatch:

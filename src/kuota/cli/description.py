@@ -32,8 +32,8 @@ from kuota.view.live import (
     gets,
     holds,
     owner,
-    plain,
     pod_why,
+    preemptor_uid,
     queue_rows,
     state,
     way_out,
@@ -221,11 +221,12 @@ async def _position(session: Session, workload: Json, queue: Json | None) -> str
 async def _why(session: Session, workload: Json, queue: Json | None) -> str:
     """The workload's own words, and its queue's where that admits nothing."""
     kind, name = owner(workload)
-    words = why(workload)
+    known: list[Json] = []
+    if state(workload) is State.PREEMPTED and preemptor_uid(workload):
+        known = await _workloads_seen(session, key_of(workload).namespace)
+    words = why(workload, known)
     if kind == "Job" and state(workload) is State.ADMITTED:
         words = await _pods_why(session, Key(key_of(workload).namespace, name)) or words
-    if "UID" in words:
-        words = plain(words, await _workloads_seen(session, key_of(workload).namespace))
     inactive = queue_rows([queue])[0].inactive if queue is not None else ""
     if queue is None or not inactive or state(workload) not in (State.WAITING, State.PREEMPTED):
         return words

@@ -16,7 +16,7 @@ from kuota.kube.errors import ApiError, NotFound, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, PODS, WORKLOADS, key_of
-from kuota.view.live import gets, holds, plain, pod_why, state, way_out, why
+from kuota.view.live import gets, holds, pod_why, state, way_out, why
 from kuota.view.plan import State
 
 from .log_lines import Copying, Writer, begun
@@ -167,7 +167,7 @@ class JobFollow:
             self._tell_start("starting")
         elif now in (State.PREEMPTED, State.DEACTIVATED, State.RESERVED, State.WAITING):
             word = "waiting" if now in (State.RESERVED, State.WAITING) else str(now)
-            reason = plain(why(workload), self._workloads.values())
+            reason = why(workload, self._workloads.values())
             out = way_out(workload)
             self._progress.show(f"{word}: {reason}; {out}" if out else f"{word}: {reason}")
         self._state = now

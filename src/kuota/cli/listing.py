@@ -21,7 +21,7 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
-from kuota.view.live import age, condition, execution, gets, holds, owner, plain, state, why
+from kuota.view.live import age, condition, execution, gets, holds, owner, state, why
 from kuota.view.plan import State
 
 from . import columns, output
@@ -82,7 +82,7 @@ def show(listed: Listed, form: str) -> None:
     elif form == "wide":
         more, cells = _WIDE[listed.resource]
         pairs = zip(listed.rows, listed.items, strict=True)
-        rows = [[*row, *(plain(cell, listed.items) for cell in cells(each))] for row, each in pairs]
+        rows = [[*row, *cells(each, listed.items)] for row, each in pairs]
         columns.show((*listed.header, *more), rows)
     else:
         columns.show(listed.header, listed.rows)
@@ -258,31 +258,31 @@ def _listed(
     return Listed(resource, items, header, rows, where)
 
 
-def _wide_cluster_queue(queue: Json) -> list[str]:
+def _wide_cluster_queue(queue: Json, known: Sequence[Json]) -> list[str]:
     active = condition(queue, "Active") or {}
     spec = queue.get("spec") or {}
     return [str(spec.get("queueingStrategy") or ""), str(active.get("message") or "")]
 
 
-def _wide_local_queue(queue: Json) -> list[str]:
+def _wide_local_queue(queue: Json, known: Sequence[Json]) -> list[str]:
     active = condition(queue, "Active") or {}
     return [str(holds(queue, "Active")).lower(), str(active.get("message") or "")]
 
 
-def _wide_flavor(flavor: Json) -> list[str]:
+def _wide_flavor(flavor: Json, known: Sequence[Json]) -> list[str]:
     taints = (flavor.get("spec") or {}).get("nodeTaints") or ()
     words = [f"{each['key']}={each.get('value') or ''}:{each['effect']}" for each in taints]
     return [", ".join(words)]
 
 
-def _wide_workload(workload: Json) -> list[str]:
+def _wide_workload(workload: Json, known: Sequence[Json]) -> list[str]:
     spec = workload.get("spec") or {}
     pods = sum(int(each.get("count") or 1) for each in spec.get("podSets") or ())
-    words = gets(workload) if holds(workload, "QuotaReserved") else why(workload)
+    words = gets(workload) if holds(workload, "QuotaReserved") else why(workload, known)
     return [str(spec.get("priority") or 0), str(pods), words]
 
 
-def _wide_pod(pod: Json) -> list[str]:
+def _wide_pod(pod: Json, known: Sequence[Json]) -> list[str]:
     waits = condition(pod, "PodScheduled") or {}
     status = pod.get("status") or {}
     return [
@@ -291,7 +291,7 @@ def _wide_pod(pod: Json) -> list[str]:
     ]
 
 
-_WIDE: dict[Resource, tuple[tuple[str, ...], Callable[[Json], list[str]]]] = {
+_WIDE: dict[Resource, tuple[tuple[str, ...], Callable[[Json, Sequence[Json]], list[str]]]] = {
     CLUSTER_QUEUES: (("Strategy", "Message"), _wide_cluster_queue),
     LOCAL_QUEUES: (("Active", "Message"), _wide_local_queue),
     RESOURCE_FLAVORS: (("Node Taints",), _wide_flavor),

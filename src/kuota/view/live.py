@@ -7,24 +7,21 @@ guessed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from kuota.api.base import Json
 from kuota.api.quantity import QuantityError, text, units
+from kuota.api.workload import PREEMPTOR_UID
+from kuota.bridge.messages import PREEMPTION_CAUSES
 
 from .plan import Row, State
 
-_PREEMPTOR = re.compile(
-    r"a workload \(UID: (?P<uid>[^,)]*)[^)]*\)(?P<why>[^;]*)(?:; preemptor path: .*)?"
-)
-_POD_SET = re.compile(r"^pod set \S+ got no flavor: ")
-"""Says nothing of a workload that has one pod set."""
 _WAYS_OUT = {
     "ExceedsMaxQuota": "ask for less, or have the quota raised: as it is, this never starts",
     "NoMatchingFlavor": "ask for what `kuota describe cq` shows, or have it offered there",
 }
+_CAUSES = {reason.value: words for reason, words in PREEMPTION_CAUSES.items()}
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -97,8 +94,11 @@ def state(workload: Json) -> State:
     return State.WAITING
 
 
-def why(workload: Json) -> str:
-    """Why the workload does not run, or how it ended; "" when all is said."""
+def why(workload: Json, known: Iterable[Json] = ()) -> str:
+    """Why the workload does not run, or how it ended; "" when there is nothing to add.
+
+    A preemptor is named if it is among the `known` Workloads.
+    """
     match state(workload):
         case State.FINISHED:
             return _message(workload, "Finished")
@@ -110,25 +110,32 @@ def why(workload: Json) -> str:
         case State.RESERVED:
             return _checks(workload)
         case State.PREEMPTED:
-            return _message(workload, "Evicted")
+            return _preemption(workload, known) or _message(workload, "Evicted")
         case _:
-            words = _message(workload, "QuotaReserved") or "its turn has not come yet"
-            only = len((workload.get("spec") or {}).get("podSets") or ()) == 1
-            return _POD_SET.sub("", words) if only else words
+            return _message(workload, "QuotaReserved") or "its turn has not come yet"
 
 
-def plain(words: str, workloads: Iterable[Json]) -> str:
-    """The words with the name of whoever took the room for its uid, which tells people nothing."""
-    found = _PREEMPTOR.search(words)
-    if found is None:
-        return words
-    taker = "another workload"
-    for each in workloads:
-        if each["metadata"].get("uid") == found["uid"]:
-            kind, name = owner(each)
-            who = f"{kind} {name}" if name else f"Workload {each['metadata']['name']}"
-            taker = f"{who} in namespace {each['metadata'].get('namespace')}"
-    return f"{words[: found.start()]}{taker}{found['why']}"
+def preemptor_uid(workload: Json) -> str:
+    """The uid of the Workload for which this one had to stop, "" where nobody recorded it."""
+    return str((workload["metadata"].get("annotations") or {}).get(PREEMPTOR_UID) or "")
+
+
+def _preemption(workload: Json, known: Iterable[Json]) -> str:
+    """For whom a preempted workload made room, and by which rule; "" if that is not recorded."""
+    uid, preempted = preemptor_uid(workload), condition(workload, "Preempted")
+    cause = _CAUSES.get(str((preempted or {}).get("reason")))
+    if not uid or cause is None:
+        return ""
+    found = next((each for each in known if each["metadata"].get("uid") == uid), None)
+    return f"preempted to make room for {_named(found)} due to {cause}"
+
+
+def _named(workload: Json | None) -> str:
+    if workload is None:
+        return "another workload"
+    kind, name = owner(workload)
+    who = f"{kind} {name}" if name else f"Workload {workload['metadata']['name']}"
+    return f"{who} in namespace {workload['metadata'].get('namespace')}"
 
 
 def way_out(workload: Json) -> str:
@@ -251,7 +258,7 @@ def _workload_row(workload: Json, now: datetime, known: Iterable[Json]) -> LiveW
         priority=int(spec.get("priority") or 0),
         pods=sum(int(each.get("count") or 0) for each in spec.get("podSets") or ()),
         gets=gets(workload),
-        why=plain(why(workload), known),
+        why=why(workload, known),
         age=age(metadata.get("creationTimestamp"), now),
     )
 
