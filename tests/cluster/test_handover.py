@@ -12,7 +12,7 @@ from cluster.stage import Stage, Told
 from control.objects import condition, flavor, job, local_queue, queue
 from kuota.api.base import Json, Key
 from kuota.cli.connect import Failed
-from kuota.cli.handing_over import HandingOver, alone
+from kuota.cli.handover import HandingOver, alone
 from kuota.kube.lease import Election, Timing
 from kuota.kube.requests import HttpRequest, HttpResponse, Patch
 from kuota.kube.resources import LEASES, WORKLOADS, key_of

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kuota.api.base import Json
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import WORKLOADS, Resource, key_of
 from kuota.view.live import owner
 
-from .session import Session
+if TYPE_CHECKING:
+    from .session import Session
 
 
 async def absent(session: Session, resource: Resource, name: str, error: NotFound) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota backup`: copy all objects of this machine's control plane to a file."""
+"""`kuota backup` and `kuota restore`: all objects of this machine's control plane, in a file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from pathlib import Path
 
 import click
 
-
-@click.command("backup")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option(
+_STATE = click.option(
     "--state",
     type=click.Path(path_type=Path, readable=False),
     help="Where `kuota up` keeps everything.",
 )
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@_STATE
 def command(file: Path, state: Path | None) -> None:
     """Copy all objects of this machine's control plane to FILE, for `kuota restore`.
 
@@ -34,3 +36,36 @@ def command(file: Path, state: Path | None) -> None:
     except OSError as error:
         raise click.ClickException(f"no backup was made: {file}: {error.strerror}") from error
     click.echo(f"{file}: {file.stat().st_size / 1024:,.0f} KiB")
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_STATE
+def restore(file: Path, state: Path | None) -> None:
+    """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
+
+    Not while it runs. The objects that were there are kept in a file beside; the next `kuota up`
+    takes up what FILE holds, and ends processes whose pods it does not know. Exit status 1 if
+    nothing was changed.
+    """
+    from datetime import UTC, datetime
+
+    from kuota.server import store_copies
+    from kuota.server.store_errors import StoreError
+    from kuota.up.place import Place, default_place
+
+    place = Place(state) if state is not None else default_place()
+    running = place.running()
+    if running is not None:
+        raise click.ClickException(
+            f"it runs from {place.root} (pid {running.pid}): end it with `kuota down` first"
+        )
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    try:
+        place.prepare()
+        old = store_copies.restore(str(file), str(place.store), stamp)
+    except (StoreError, OSError) as error:
+        raise click.ClickException(f"nothing was restored: {error}") from error
+    click.echo(f"Restored {file} to {place.store}; `kuota up` goes on from there.")
+    if old is not None:
+        click.echo(f"  what was there: {old}")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from .session import Session
 
+MANAGER = "kuota"
+"""Field manager of what commands write."""
 FAILED = 1
 UNREACHED = 3
 INTERRUPTED = 130

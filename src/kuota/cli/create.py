@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kuota.api.base import Json, Key
+from kuota.api.faults import FieldError
+from kuota.api.gates import resolved
+from kuota.api.rules import faults, unknown_faults
+from kuota.kube.errors import NotFound
+from kuota.kube.resources import CLUSTER_QUEUES
+
+from . import output as printed
+from . import quotas, room
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .groups import KindGroup
+from .kinds import NAMES
+from .output import name_text, tidied
 
 if TYPE_CHECKING:
-    from kuota.api.base import Json
-
     from .session import Session
 
 _QUOTA = "FLAVOR:RESOURCE=AMOUNT[;RESOURCE=AMOUNT][,FLAVOR:…]"
@@ -84,8 +93,6 @@ def cluster_queue(
       kuota create clusterqueue team-a --cohort lab \\
         --nominal-quota "gpus:cpu=64;nvidia.com/gpu=8" --borrowing-limit "gpus:nvidia.com/gpu=4"
     """
-    from . import quotas
-
     labels = _pairs(namespace_selector, "--namespace-selector")
     preemption = {"reclaimWithinCohort": reclaim_within_cohort, "withinClusterQueue": within}
     spec: Json = {
@@ -115,8 +122,6 @@ def cohort(
     choice: Choice,
 ) -> None:
     """Create a Cohort, with quota of its own if you like."""
-    from . import quotas
-
     groups = quotas.groups(nominal_quota, borrowing_limit, lending_limit)
     spec = _stated({"parentName": parent or None, "resourceGroups": groups or None})
     _create("Cohort", {"name": name}, {"spec": spec}, dry_run, output, choice)
@@ -161,8 +166,6 @@ def resource_flavor(
     choice: Choice,
 ) -> None:
     """Create a ResourceFlavor."""
-    from . import quotas
-
     spec = {
         "nodeLabels": _pairs(node_labels, "--node-labels") or None,
         "nodeTaints": [quotas.taint(each) for each in _split(node_taints)] or None,
@@ -199,9 +202,6 @@ def _create(
     needed: str = "",
 ) -> None:
     """Check the object by the rules of `kuota check`, then create it; ends the command."""
-    from . import room
-    from .creating import checked, created, shown
-
     obj = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata} | fields
     namespace = choice.namespace or "default"
     faults = checked(obj | {"metadata": metadata | _placed(kind, namespace)})
@@ -230,3 +230,31 @@ def _create(
 
 def _placed(kind: str, namespace: str) -> Json:
     return {"namespace": namespace} if kind == "LocalQueue" else {}
+
+
+def checked(obj: Json) -> list[FieldError]:
+    """Everything that is wrong with the object."""
+    return [*faults(obj, None, resolved("", None)), *unknown_faults(obj)]
+
+
+async def created(session: Session, obj: Json, needed: str, dry_run: bool) -> Json:
+    """The object as stored. Raises LookupError if the ClusterQueue that it needs is not there."""
+    if needed:
+        try:
+            await session.client.get(CLUSTER_QUEUES, Key("", needed))
+        except NotFound:
+            raise LookupError(
+                f"there is no ClusterQueue {needed}; create it first, or give --ignore-unknown-cq"
+            ) from None
+    resource = NAMES[str(obj["kind"]).lower()]
+    return await session.client.create(resource, obj, dry_run=dry_run, validation="Strict")
+
+
+def shown(kind: str, obj: Json, output: str, word: str) -> None:
+    resource = NAMES[kind.lower()]
+    if output in printed.FORMATS:
+        printed.show(tidied(obj), output)
+    elif output == "name":
+        click.echo(name_text(resource, obj))
+    else:
+        click.echo(f"{name_text(resource, obj)} {word}")

@@ -3,20 +3,49 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kuota.kube.errors import KubeError, NotFound
+from kuota.kube.requests import Patch
+from kuota.kube.resources import JOBS, PODS, key_of
+from kuota.up.demo import GPUS, QUEUES, STORY, TRAIN, Act, Awaited, Seen, What, placed, summary
+from kuota.up.stage import Stage
+
+from .kinds import resource_for
+from .manifests import load
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kuota.up.demo import Seen
     from kuota.up.place import Place
+
+    from .session import Session
 
 _EXAMPLE = "examples/live"
 _CLEAR_S = 30.0
 """How long processes may take to end when the story was broken off."""
+LIMIT_S = 60.0
+"""How long the story may take, its start not counted."""
+_COLOURS = {
+    What.BORROWS: "cyan",
+    What.WAITS: "yellow",
+    What.ADMITTED: "green",
+    What.PREEMPTED: "magenta",
+    What.FINISHED: "green",
+    What.SAYS: "bright_black",
+}
 
 
 @click.command("demo")
@@ -37,8 +66,6 @@ def command(keep: bool, state: Path | None, manifests: Path) -> None:
     how the preempted work goes on from where it was saved. Takes less than a minute, and leaves
     nothing behind unless told to.
     """
-    import shutil
-
     from kuota.up.place import Place
 
     if not manifests.is_dir():
@@ -59,8 +86,6 @@ def command(keep: bool, state: Path | None, manifests: Path) -> None:
 
 def _fresh(state: Path | None) -> Path:
     """A folder for one story, which other users can get through but not look around in."""
-    import tempfile
-
     if state is None:
         root = Path(tempfile.mkdtemp(prefix="kuota-"))
     else:
@@ -73,15 +98,6 @@ def _fresh(state: Path | None) -> Path:
 
 
 def _perform(place: Place, manifests: Path, keep: bool) -> None:
-    import asyncio
-    import signal
-    import time
-
-    from kuota.kube.errors import KubeError
-    from kuota.up.demo import GPUS
-
-    from .telling import Stuck
-
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
     click.echo(f"Starting a control plane with {GPUS} pretend GPUs in {place.root}")
@@ -104,14 +120,9 @@ def _perform(place: Place, manifests: Path, keep: bool) -> None:
 
 async def _told(place: Place, manifests: Path, start: float) -> list[Seen]:
     """Tell the story; one that breaks off leaves no work behind."""
-    import asyncio
-    from contextlib import suppress
-
     from kuota.kube.config import from_kubeconfig
-    from kuota.kube.errors import KubeError
 
     from .session import opened
-    from .telling import Telling, clear
 
     saves = place.root / "saved"
     saves.mkdir()
@@ -127,16 +138,11 @@ async def _told(place: Place, manifests: Path, start: float) -> list[Seen]:
 
 def _user() -> Sequence[str]:
     """As root the processes run as somebody who may do nothing."""
-    import os
-
     return ("--run-as", "nobody") if os.geteuid() == 0 else ()
 
 
 def _kuota(*arguments: str) -> None:
     """Run another command, which only speaks up when it fails."""
-    import subprocess
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-m", "kuota.cli.main", *arguments],
         stdout=subprocess.PIPE,
@@ -154,8 +160,6 @@ def _stop(place: Place) -> None:
 
 
 def _conclude(seen: Sequence[Seen]) -> None:
-    from kuota.up.demo import summary
-
     from .columns import show
 
     click.echo()
@@ -175,8 +179,6 @@ def _conclude(seen: Sequence[Seen]) -> None:
 
 
 def _tell_ways_on(place: Place, manifests: Path, keep: bool) -> None:
-    import sys
-
     if not keep:
         click.echo("Everything has finished, and the control plane has stopped.")
         click.echo(f"The manifests are in {manifests}. To look around, and to submit work of your")
@@ -189,3 +191,79 @@ def _tell_ways_on(place: Place, manifests: Path, keep: bool) -> None:
     click.echo(f"  kubectl replace --force -f {manifests / '3-gang.yaml'}   # once more")
     click.echo(f"The manifests are in {manifests}. To end it:")
     click.echo(f"  {sys.argv[0]} down --state {place.root}")
+
+
+class Stuck(Exception):
+    """What the story was waiting for in vain."""
+
+
+class Telling:
+    """One performance, with manifests from `folder`, and work saved in `saves`."""
+
+    def __init__(self, session: Session, folder: Path, saves: Path, start: float) -> None:
+        self._session = session
+        self._folder = folder
+        self._saves = saves
+        self._stage = Stage(session.client, _tell, (TRAIN,), start)
+        self._awaited: Awaited | None = None
+
+    async def run(self) -> list[Seen]:
+        """Tell it all; returns what was seen, or raises Stuck."""
+        watching = asyncio.create_task(self._stage.run())
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await self._apply(QUEUES)
+                for act in STORY:
+                    await self._play(act)
+        except TimeoutError:
+            raise Stuck(str(self._awaited or "the server to take the manifests")) from None
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+        return self._stage.seen
+
+    async def _play(self, act: Act) -> None:
+        click.echo("\n" + _styled(act.title, bold=True))
+        if act.manifest:
+            click.echo(f"         $ kubectl apply -f {self._folder / act.manifest}")
+            await self._apply(act.manifest)
+        for self._awaited in act.awaits:
+            await self._stage.until(self._awaited)
+
+    async def _apply(self, name: str) -> None:
+        for each in load([str(self._folder / name)]):
+            if not each.object or each.faults:
+                raise Stuck(f"{each.source} to be a readable manifest")
+            obj = placed(each.object, str(self._saves))
+            resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
+            assert resource is not None
+            await self._session.client.patch(
+                resource, key_of(obj), obj, kind=Patch.APPLY, validation="Strict"
+            )
+
+
+async def clear(session: Session) -> None:
+    """Delete all Jobs, and wait until none of their processes is left."""
+    client = session.client
+    for job in (await client.list(JOBS)).items:
+        with suppress(NotFound):
+            await client.delete(JOBS, key_of(job), propagation="Background")
+    pods = await client.list(PODS)
+    left = {key_of(each) for each in pods.items}
+    async with aclosing(client.watch(PODS, since=pods.revision)) as events:
+        while left:
+            event = await anext(events)
+            if event.type == "DELETED":
+                left.discard(key_of(event.object))
+
+
+def _tell(seen: Seen) -> None:
+    sight = seen.sight
+    text = f"│ {sight.text}" if sight.what is What.SAYS else sight.text
+    words = _styled(text, fg=_COLOURS.get(sight.what))
+    click.echo(f"{seen.at_s:6.1f}s  {sight.who:18} {words}")
+
+
+def _styled(text: str, *, fg: str | None = None, bold: bool = False) -> str:
+    return click.style(text, fg=fg, bold=bold or None) if sys.stdout.isatty() else text

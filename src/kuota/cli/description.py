@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 import yaml
@@ -48,7 +49,9 @@ from .absent import absent
 from .job_follow import JOB_NAME, owners
 from .kinds import named
 from .listing import positions
-from .session import Session
+
+if TYPE_CHECKING:
+    from .session import Session
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -1,20 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota handover`: let Kueue own what Kuota wrote, so that it can go on in Kuota's place."""
+"""`kuota handover`: let Kueue own what Kuota wrote, so that it can go on in Kuota's place.
+
+Kueue may lead meanwhile: each write names the version that it was made from, and a Workload that
+was handed over is left alone when the command is repeated.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TextIO
 
 import click
+import msgspec
 
-from .connect import Choice, Failed, conduct, server_options
+from kuota.api import faults
+from kuota.api.base import Json, Key
+from kuota.api.fieldsets import FieldSetError
+from kuota.bridge.handover import KUOTA, handed_over, is_finished, stranded
+from kuota.install.settings import NAMESPACE
+from kuota.kube.client import Client
+from kuota.kube.clock import SystemClock
+from kuota.kube.errors import ApiError, Conflict, Gone, Invalid, NotFound, ServerError
+from kuota.kube.holder import holder_named
+from kuota.kube.requests import PAGE, Selection
+from kuota.kube.resources import WORKLOADS, key_of
+
+from . import output
+from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
 from .output import FORMATS
+from .progress import Progress
 
 if TYPE_CHECKING:
-    from kuota.api.base import Key
     from kuota.api.config.shapes import Configuration
 
     from .session import Session
+
+HANDED_OVER, FREED, UNCHANGED, FINISHED, FAULTY = (
+    "handed over",
+    "freed",
+    "unchanged",
+    "finished",
+    "failed",
+)
+_TRIES = 8
 
 
 @click.command("handover")
@@ -45,8 +75,6 @@ def command(
     lease = _lease(config, choice.namespace)
 
     async def work(session: Session) -> int:
-        from .handing_over import HandingOver, alone
-
         if session.embedded:
             raise Failed("this server is Kuota's own: there is no Kueue to hand over to")
         if not force:
@@ -58,9 +86,6 @@ def command(
 
 def _lease(config: TextIO | None, namespace: str) -> Key | None:
     """The Lease that a controller with this configuration holds; None where it needs none."""
-    from kuota.api.base import Key
-    from kuota.install.settings import NAMESPACE
-
     wanted = _configuration(config).leader_election
     if wanted is None or not wanted.leader_elect:
         return None
@@ -71,12 +96,137 @@ def _configuration(file: TextIO | None) -> Configuration:
     from kuota.api.config.defaults import defaulted
     from kuota.api.config.load import load
     from kuota.api.config.shapes import Configuration
-    from kuota.api.faults import Invalid
 
     if file is None:
         return defaulted(Configuration())
     try:
         return load(file.read())
-    except Invalid as error:
-        faults = "\n".join(f"{file.name}: {each}" for each in error.errors)
-        raise Failed(f"{faults}\nNothing was handed over.") from None
+    except faults.Invalid as error:
+        found = "\n".join(f"{file.name}: {each}" for each in error.errors)
+        raise Failed(f"{found}\nNothing was handed over.") from None
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one Workload."""
+
+    namespace: str
+    name: str
+    outcome: str
+    error: str = ""
+
+
+async def alone(client: Client, lease: Key | None) -> None:
+    """Return when no Kuota controller leads; ends the command when one does."""
+    if lease is None:
+        click.echo(
+            "Note: without leader election nobody can tell whether a Kuota controller runs.",
+            err=True,
+        )
+        return
+    progress = Progress()
+    progress.show(f"looking whether a Kuota controller holds the Lease {lease}")
+    try:
+        holder = await holder_named(client, lease, KUOTA, SystemClock())
+    finally:
+        progress.clear()
+    if holder:
+        raise Failed(
+            f"{holder} leads by the Lease {lease}, and is a Kuota controller: what it writes next "
+            "would be its own again.\nLet Kueue take its place first, or say --force."
+        )
+
+
+class HandingOver:
+    """Hands over what is there. A Workload that is refused does not hold up the others."""
+
+    def __init__(self, client: Client, *, dry_run: bool = False) -> None:
+        self._client = client
+        self._dry_run = dry_run
+        self._outcomes: dict[Key, Outcome] = {}
+        self._progress = Progress()
+
+    async def run(self, form: str | None = None) -> int:
+        """Hand all over, and tell of it in one line or in one of FORMATS; the exit status."""
+        try:
+            await self._all()
+        except ServerError as error:
+            raise Failed(
+                f"{refusal(error)}\nHanded over so far: {self._counted()[HANDED_OVER]}. Webhooks "
+                "must answer: wait for Kueue, and hand over again."
+            ) from None
+        finally:
+            self._progress.clear()
+        counts = self._counted()
+        if form:
+            output.show(list(self._outcomes.values()), form)
+        else:
+            click.echo(_summary(counts, self._dry_run))
+        return FAILED if counts[FAULTY] else 0
+
+    async def _all(self) -> None:
+        try:
+            await self._paged(PAGE)
+        except Gone:
+            # Compaction overtook the paging. In one piece it cannot.
+            await self._paged(None)
+
+    async def _paged(self, limit: int | None) -> None:
+        async with aclosing(self._client.pages(WORKLOADS, Selection(), limit=limit)) as pages:
+            async for page in pages:
+                await asyncio.gather(*map(self._settle, page.items))
+                self._progress.show(f"{len(self._outcomes)} Workloads looked at")
+
+    async def _settle(self, workload: Json) -> None:
+        key = key_of(workload)
+        error = ""
+        try:
+            outcome = await self._settled(workload)
+        except NotFound:
+            return
+        except (Invalid, Conflict, FieldSetError) as fault:
+            outcome, error = FAULTY, refusal(fault) if isinstance(fault, ApiError) else str(fault)
+            click.echo(f"Error: workload {key}: {error}", err=True)
+        if outcome != UNCHANGED or key not in self._outcomes:
+            self._outcomes[key] = Outcome(key.namespace, key.name, outcome, error)
+
+    async def _settled(self, workload: Json) -> str:
+        """Hand one over, again from the start whenever somebody else was faster."""
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._attempt(workload)
+            except Conflict:
+                workload = await self._client.get(WORKLOADS, key_of(workload))
+        return await self._attempt(workload)
+
+    async def _attempt(self, workload: Json) -> str:
+        if is_finished(workload):
+            return FINISHED
+        managed = workload["metadata"].get("managedFields") or []
+        owned = handed_over(managed)
+        if owned != managed:
+            workload = await self._patch(workload, {"metadata": {"managedFields": owned}})
+        if stranded(workload):
+            await self._patch(workload, {"status": {"admission": None}}, "status")
+            return FREED
+        return HANDED_OVER if owned != managed else UNCHANGED
+
+    async def _patch(self, workload: Json, body: Json, subresource: str = "") -> Json:
+        """Change the Workload, unless it is no longer what it was."""
+        version = {"resourceVersion": workload["metadata"]["resourceVersion"]}
+        return await self._client.patch(
+            WORKLOADS,
+            key_of(workload),
+            body | {"metadata": body.get("metadata", {}) | version},
+            subresource=subresource,
+            dry_run=self._dry_run,
+        )
+
+    def _counted(self) -> Counter[str]:
+        return Counter(each.outcome for each in self._outcomes.values())
+
+
+def _summary(counts: Counter[str], dry_run: bool) -> str:
+    words = (HANDED_OVER, FREED, UNCHANGED, FINISHED, FAULTY)
+    said = ", ".join(f"{counts[word]} {word}" for word in words if counts[word])
+    found = f"{counts.total()} Workloads{': ' if said else ''}{said}"
+    return f"{found} (dry run)" if dry_run else found

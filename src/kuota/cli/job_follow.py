@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import QUEUE_NAME
@@ -21,7 +22,9 @@ from kuota.view.plan import State
 
 from .log_lines import Copying, Writer, begun
 from .progress import Progress
-from .session import Session
+
+if TYPE_CHECKING:
+    from .session import Session
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 PATIENCE_S = 30.0

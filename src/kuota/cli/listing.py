@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -28,7 +29,9 @@ from . import columns, output
 from .job_follow import owners
 from .kinds import resource_of
 from .output import name_text, tidied
-from .session import Session
+
+if TYPE_CHECKING:
+    from .session import Session
 
 _PENDING, _RESERVED, _ADMITTED, _FINISHED = "pending", "quotareserved", "admitted", "finished"
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues"

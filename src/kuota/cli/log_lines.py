@@ -7,6 +7,7 @@ import asyncio
 import sys
 import time
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,7 +17,9 @@ from kuota.kube.requests import LogOptions
 from kuota.kube.resources import PODS, key_of
 
 from .log_stamps import StampedLog
-from .session import Session
+
+if TYPE_CHECKING:
+    from .session import Session
 
 PATIENCE_S = 30.0
 """How long a server may be out of reach: long enough to be started anew."""

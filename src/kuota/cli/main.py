@@ -50,8 +50,12 @@ _SYNONYMS = {
     "top": "watch",
 }
 """What other programs call it."""
-_MODULES = {"list": "list_queues"}
-"""Where a command is that cannot be in a module of its own name."""
+_PLACES = {
+    "list": "list_queues:command",
+    "restore": "backup:restore",
+    "resume": "stop:resume",
+}
+"""Where a command is that is not `command` of the module of its name."""
 _KUBECTL = ("delete", "edit", "get", "patch")
 """Commands that kubectl carries out."""
 
@@ -69,8 +73,8 @@ class _Lazy(click.Group):
             from .kubectl import PassThrough
 
             return PassThrough(cmd_name)
-        module = _MODULES.get(cmd_name, cmd_name)
-        command = import_module(f"kuota.cli.{module}").command
+        module, _, name = _PLACES.get(cmd_name, f"{cmd_name}:command").partition(":")
+        command = getattr(import_module(f"kuota.cli.{module}"), name)
         assert isinstance(command, click.Command)
         return command
 

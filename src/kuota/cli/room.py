@@ -7,6 +7,7 @@ A cluster may grow, so it is not asked. Who may not see enough to tell is told n
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +15,8 @@ from kuota.kube.errors import ApiError
 from kuota.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, RESOURCE_FLAVORS
 from kuota.view.room import Shortage, shortage_words, shortages
 
-from .session import Session
+if TYPE_CHECKING:
+    from .session import Session
 
 KINDS = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor"})
 """What is written where quota is."""

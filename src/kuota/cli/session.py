@@ -20,7 +20,7 @@ from kuota.kube.requests import HttpRequest, fetching
 from kuota.kube.resources import Resource
 from kuota.kube.retry import Sender
 
-MANAGER = "kuota"
+from .connect import MANAGER
 
 
 class Session:

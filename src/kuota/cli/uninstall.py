@@ -1,16 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota uninstall`: take the controller out of a cluster, and everybody's queues if so wished."""
+"""`kuota uninstall`: take the controller out of a cluster, and everybody's queues if so wished.
+
+Hooks go first, so that the API server asks nobody who is about to leave; then the controller, so
+that nobody acts on what follows; then users' objects, if they are to go, with the finalizers that
+only a controller would have removed; last the definitions and the namespace.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
-from .connect import Choice, conduct, server_options
+from kuota.api.base import Json, Key
+from kuota.api.crds import GROUP, KINDS, STORED
+from kuota.install.deployment import namespace
+from kuota.install.kinds import DEPLOYMENTS, resource_of
+from kuota.install.objects import definitions, hooks, parts
+from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings
+from kuota.kube.errors import ApiError, Conflict, Gone, NotFound, ServerError
+from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
+
+from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
+from .output import name_text
+from .progress import Progress
 
 if TYPE_CHECKING:
     from .session import Session
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+_KUEUE_KINDS = tuple(
+    Resource(GROUP, STORED, each.plural, each.name, namespaced=each.namespaced) for each in KINDS
+)
+_AT_ONCE = 16
+_TRIES = 5
+_PAUSE_S = 0.5
 
 
 @click.command("uninstall")
@@ -39,12 +68,252 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
     """
 
     async def work(session: Session) -> int:
-        from kuota.install.settings import NAMESPACE, Settings
-
-        from .uninstalling import Uninstalling
 
         settings = Settings(namespace=choice.namespace or NAMESPACE, service_monitor=True)
         uninstalling = Uninstalling(session, settings, keep=keep_crds, dry_run=dry_run)
         return await uninstalling.run(asked=yes, timeout_s=timeout_s)
 
     conduct(choice, work)
+
+
+class Doomed(msgspec.Struct, frozen=True):
+    """One object to delete."""
+
+    resource: Resource
+    key: Key
+
+    def __str__(self) -> str:
+        return name_text(self.resource, {"metadata": {"name": self.key.name}})
+
+
+class Uninstalling:
+    """Deletes what is there of an installation. What is not there counts as deleted."""
+
+    def __init__(self, session: Session, settings: Settings, *, keep: bool, dry_run: bool) -> None:
+        if session.embedded:
+            raise Failed("this server is Kuota's own: `kuota down` ends it")
+        self._session = session
+        self._client = session.client
+        self._settings = settings
+        self._keep = keep
+        self._dry_run = dry_run
+        self._progress = Progress()
+        self._failures = 0
+
+    async def run(self, *, asked: bool, timeout_s: float) -> int:
+        """Delete everything, and wait until it is gone; returns the exit status."""
+        try:
+            return await self._run(asked, timeout_s)
+        except TimeoutError:
+            click.echo(f"Error: not all were gone after {timeout_s:g} s; try again", err=True)
+            return FAILED
+        finally:
+            self._progress.clear()
+
+    async def _run(self, asked: bool, timeout_s: float) -> int:
+        settings = self._settings
+        installed = [*hooks(settings), *self._parts()]
+        found = await self._present(installed)
+        crds = [] if self._keep else await self._present(definitions(settings))
+        owned = await self._users_objects(crds)
+        if not found and not crds:
+            click.echo(f"Nothing of an installation is in {settings.namespace}.")
+            return 0
+        if owned and not asked and not self._dry_run:
+            _ask(owned)
+        async with asyncio.timeout(timeout_s):
+            await self._end(found)
+            if not self._dry_run and not self._failures:
+                # Whoever keeps sums of roles may have written one again that was just deleted.
+                await self._end(await self._present(installed))
+                await self._pods_gone()
+            if crds and not self._failures:
+                await self._end_definitions(crds)
+            if not self._keep and not self._failures:
+                await self._end_namespace()
+        await self._tell_of_waiting_jobs()
+        return FAILED if self._failures else 0
+
+    def _parts(self) -> list[Json]:
+        """All but the namespace: the controller first, and sums of roles before their parts."""
+        own = namespace(self._settings)
+        wanted = [each for each in reversed(parts(self._settings)) if each != own]
+        wanted.sort(key=lambda each: "aggregationRule" not in each)
+        wanted.sort(key=lambda each: each["kind"] != DEPLOYMENTS.kind)
+        return wanted
+
+    async def _present(self, objects: Sequence[Json]) -> list[tuple[Doomed, Json]]:
+        """Those of the objects that are there, as they are there, in the same order."""
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def live(obj: Json) -> tuple[Doomed, Json] | None:
+            doomed = Doomed(resource_of(obj), key_of(obj))
+            async with limit:
+                try:
+                    return doomed, await self._client.get(doomed.resource, doomed.key)
+                except NotFound:
+                    return None
+
+        self._progress.show("looking for what is installed")
+        found = await asyncio.gather(*map(live, objects))
+        self._progress.show("")
+        return [each for each in found if each is not None]
+
+    async def _users_objects(self, crds: Sequence[tuple[Doomed, Json]]) -> list[Doomed]:
+        """Everything that would go with the definitions."""
+        served = {doomed.key.name for doomed, _ in crds}
+        owned: list[Doomed] = []
+        for resource in _KUEUE_KINDS:
+            if resource.name in served:
+                owned += [Doomed(resource, key_of(each)) for each in await self._listed(resource)]
+        return owned
+
+    async def _listed(self, resource: Resource) -> list[Json]:
+        """All of a kind, also when the conversion of those in an old version fails for a while."""
+        for attempt in range(_TRIES):
+            try:
+                return (await self._client.list(resource)).items
+            except NotFound:
+                return []
+            except ServerError:
+                if attempt == _TRIES - 1:
+                    raise
+                await asyncio.sleep(_PAUSE_S)
+        return []
+
+    async def _end(self, found: Sequence[tuple[Doomed, Json]]) -> None:
+        for doomed, live in found:
+            await self._delete(doomed, live)
+        if not self._dry_run:
+            self._progress.show("waiting until all is gone")
+            for doomed, live in found:
+                await gone(self._session, doomed, str(live["metadata"].get("uid") or ""))
+            self._progress.show("")
+
+    async def _delete(self, doomed: Doomed, live: Json) -> None:
+        uid = str(live["metadata"].get("uid") or "")
+        try:
+            await self._client.delete(
+                doomed.resource,
+                doomed.key,
+                uid=uid,
+                propagation="Background",
+                dry_run=self._dry_run,
+            )
+        except NotFound:
+            return
+        except ApiError as error:
+            self._failures += 1
+            click.echo(f"Error: {doomed}: {refusal(error)}", err=True)
+            return
+        self._progress.clear()
+        click.echo(f"{doomed} deleted{' (dry run)' if self._dry_run else ''}")
+
+    async def _pods_gone(self) -> None:
+        """Nobody may act on what is deleted from here on."""
+        selector = ",".join(f"{name}={value}" for name, value in SELECTED.items())
+        listed = await self._client.list(PODS, self._settings.namespace, label_selector=selector)
+        if listed.items:
+            self._progress.show(f"waiting for the end of {len(listed.items)} pods")
+        for each in listed.items:
+            await gone(self._session, Doomed(PODS, key_of(each)), each["metadata"]["uid"])
+        self._progress.show("")
+
+    async def _end_definitions(self, crds: Sequence[tuple[Doomed, Json]]) -> None:
+        if not self._dry_run:
+            for doomed, live in crds:
+                await self._stop_converting(doomed, live)
+            owned = await self._users_objects(crds)
+            self._progress.show(f"deleting {_counted(owned)}" if owned else "")
+            limit = asyncio.Semaphore(_AT_ONCE)
+            await asyncio.gather(*(self._release(each, limit) for each in owned))
+        await self._end(crds)
+
+    async def _stop_converting(self, doomed: Doomed, live: Json) -> None:
+        """The webhook that converts has gone with the controller, and deletion must not need it."""
+        if live["spec"].get("conversion", {}).get("strategy") == "Webhook":
+            without: Json = {"strategy": "None", "webhook": None}
+            await self._client.patch(CRDS, doomed.key, {"spec": {"conversion": without}})
+
+    async def _release(self, doomed: Doomed, limit: asyncio.Semaphore) -> None:
+        """Take off the finalizers, which nobody is left to take off, and delete."""
+        async with limit:
+            try:
+                await self._delete_unheld(doomed)
+            except NotFound:
+                return
+            except ApiError as error:
+                self._failures += 1
+                click.echo(f"Error: {doomed}: {refusal(error)}", err=True)
+
+    async def _delete_unheld(self, doomed: Doomed) -> None:
+        await self._client.delete(doomed.resource, doomed.key, propagation="Background")
+        for attempt in range(_TRIES):
+            live = await self._client.get(doomed.resource, doomed.key)
+            held = live["metadata"].get("finalizers") or []
+            others = [each for each in held if not each.startswith(f"{GROUP}/")]
+            revision = live["metadata"]["resourceVersion"]
+            body = {"metadata": {"finalizers": others or None, "resourceVersion": revision}}
+            try:
+                await self._client.patch(doomed.resource, doomed.key, body)
+                return
+            except Conflict:
+                if attempt == _TRIES - 1:
+                    raise
+
+    async def _end_namespace(self) -> None:
+        """The namespace goes if it was made for this; it may hold what is not ours otherwise."""
+        found = await self._present([namespace(self._settings)])
+        for doomed, live in found:
+            labels = live["metadata"].get("labels") or {}
+            if LABELS.items() <= labels.items():
+                await self._end([(doomed, live)])
+            else:
+                click.echo(f"{NAMESPACES.plural[:-1]}/{doomed.key.name} was not made by an install")
+
+    async def _tell_of_waiting_jobs(self) -> None:
+        listed = await self._client.list(JOBS, label_selector=QUEUE_LABEL)
+        waiting = [each for each in listed.items if each["spec"].get("suspend")]
+        if waiting:
+            click.echo(
+                f"Note: {len(waiting)} Jobs wait, and stay suspended until somebody resumes them: "
+                f"kubectl get jobs -A -l {QUEUE_LABEL}",
+                err=True,
+            )
+
+
+def _ask(owned: Sequence[Doomed]) -> None:
+    """Let the user agree to the loss; ends the command if they do not."""
+    loss = _counted(owned)
+    if not sys.stdin.isatty():
+        raise Failed(
+            f"this would delete {loss}. Say --yes if that is meant, or --keep-crds to keep them."
+        )
+    click.confirm(f"This deletes {loss}. Go on?", abort=True)
+
+
+def _counted(owned: Sequence[Doomed]) -> str:
+    counts: dict[str, int] = {}
+    for each in owned:
+        counts[each.resource.kind] = counts.get(each.resource.kind, 0) + 1
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
+
+
+async def gone(session: Session, doomed: Doomed, uid: str) -> None:
+    """Return when the object with that uid is not there any more."""
+    only = f"metadata.name={doomed.key.name}"
+    where = doomed.key.namespace or None
+    while True:
+        listed = await session.client.list(doomed.resource, where, field_selector=only)
+        if not any(each["metadata"].get("uid") == uid for each in listed.items):
+            return
+        changes = session.client.watch(
+            doomed.resource, where, since=listed.revision, field_selector=only
+        )
+        try:
+            async with aclosing(changes) as events:
+                async for event in events:
+                    if event.type == "DELETED":
+                        break
+        except Gone:
+            continue
