@@ -15,6 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from kuota.cli.main import main
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Fact
 from kuota.server.store import Store
 from kuota.up.installation import node_name
 from kuota.up.place import Place, Running
@@ -46,6 +48,19 @@ def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
         said = refused("--state", place, *more)
         assert f"cannot keep anything in {place}: File exists" in said
         assert "--state" in said
+
+
+def test_a_part_that_fails_while_it_runs_ends_it_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def apply(self: Engine, fact: Fact, now: float) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(Engine, "apply", apply)
+    said = refused("--state", tmp_path / "state")
+    assert "Kuota has stopped because a part of it failed: Fatal(" in said
+    assert "Running work goes on" in said
+    assert Place(tmp_path / "state").running() is None
 
 
 @pytest.mark.parametrize("option", ["--config", "--nodes"])

@@ -22,7 +22,7 @@ from kuota.api.merge_patch import merged
 from kuota.api.rules import faults
 from kuota.kube.client import Client, Listing
 from kuota.kube.clock import Clock
-from kuota.kube.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from kuota.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from kuota.kube.requests import PatchBody, Selection
 from kuota.kube.resources import ALL, Resource, key_of
 from kuota.kube.watch_lines import Event
@@ -43,8 +43,8 @@ class FakeApi(Client):
         self.conflicts: Counter[Resource] = Counter()
         self.latency_s = 0.0
         self.lag_s = 0.0
-        self.refuse: dict[tuple[str, str], list[ApiError]] = {}
-        self.barred: dict[str, ApiError] = {}
+        self.refuse: dict[tuple[str, str], list[Exception]] = {}
+        self.barred: dict[str, Exception] = {}
         self._objects: dict[tuple[Resource, Key], Json] = {}
         self._revision = 100
         self._log: list[tuple[int, Resource, str, Json]] = []

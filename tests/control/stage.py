@@ -37,23 +37,24 @@ class Stage:
     async def play(self, scene: Scene) -> None:
         await self.api.apply(namespace("team"))
         kubelet = asyncio.create_task(self.kubelet.run())
-        self._start()
+        self.start()
         try:
             await scene(self)
         finally:
             await _ended(kubelet)
-            await _ended(self._running)
+            await _ended(self.running)
 
     async def restart(self, gates: dict[str, bool] | None = None) -> None:
         """Stop the system, and start another on the same objects, maybe with other gates."""
-        await _ended(self._running)
+        await _ended(self.running)
         if gates is not None:
             self._gates = Gates.of(gates, check=False)
-        self._start()
+        self.start()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start a system on the objects that are there."""
         self.system = System(self.api, config=self._config, gates=self._gates, clock=self.clock)
-        self._running = asyncio.create_task(self.system.run())
+        self.running = asyncio.create_task(self.system.run())
 
     async def furnish(self, cpu: int = 4) -> None:
         """The plain setting: one queue with so many CPUs."""

@@ -29,7 +29,7 @@ async def _disturb(stage: Stage, chance: random.Random) -> None:
     if what < 0.3:
         await stage.restart()
     elif what < 0.8:
-        planned = [_error(chance) for _ in range(chance.randint(1, 4))]
+        planned: list[Exception] = [_error(chance) for _ in range(chance.randint(1, 4))]
         stage.api.refuse[chance.choice(_VERBS)] = planned
     await stage.rest(chance.choice([0.0, 0.05, 1.0, 20.0]))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def test_counting_begins_before_anything_is_decided(
 
         async def run(system: System, leading: object = None) -> None:
             counting.extend(
-                isinstance(getattr(each, "__self__", None), Metrics)
+                isinstance(getattr(inspect.unwrap(each), "__self__", None), Metrics)
                 for each in system.driver.cycle_observers
             )
             stop.set()

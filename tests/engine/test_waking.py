@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from build import cohort, flavor, job, local_queue, namespace, queue, running
 from kuota.engine.decisions import Admit
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Known, Stored
+from kuota.engine.facts import AdmissionFailed, Known, Stored
 
 
 def told(*values: Known, collect_s: float = 1.0) -> Engine:
@@ -79,3 +79,26 @@ def test_a_cohort_that_is_written_unchanged_wakes_nobody() -> None:
     assert [] == tried(engine, 10.0)
     engine.apply(Stored(value=cohort("all", gpu=2)), 11.0)
     assert ["big"] == tried(engine, 11.0)
+
+
+def test_one_whose_admission_failed_is_tried_again_in_time_though_nothing_happens() -> None:
+    engine = told()
+    small = job("small", queue="q", gpu=1)
+    engine.apply(Stored(value=small), 10.0)
+    assert ["small"] == tried(engine, 10.0)
+    engine.apply(AdmissionFailed(key=small.key, again_at=15.0), 11.0)
+    assert "small" not in tried(engine, 11.0)
+    assert 15.0 == engine.next_wakeup()
+    assert ["small"] == tried(engine, 15.0)
+    assert engine.next_wakeup() is None
+
+
+def test_one_that_was_admitted_meanwhile_is_not_tried_again() -> None:
+    engine = told()
+    small = job("small", queue="q", gpu=1)
+    engine.apply(Stored(value=small), 10.0)
+    assert ["small"] == tried(engine, 10.0)
+    engine.apply(AdmissionFailed(key=small.key, again_at=15.0), 11.0)
+    engine.apply(Stored(value=replace(small, generation=2)), 12.0)
+    assert ["small"] == tried(engine, 12.0)
+    assert [] == tried(engine, 15.0)

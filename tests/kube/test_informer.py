@@ -9,9 +9,10 @@ import pytest
 
 from kube.scripted import Scripted, Wait, line, ok, refused
 from kube.tiny_server import TinyServer
-from kube.virtual_time import settled
+from kube.virtual_time import run, settled
 from kube.watched import PATH, Watched, size_of
 from kuota.api.base import Json, Key
+from kuota.failures import COUNTS, Fatal
 from kuota.kube.errors import Unreachable
 
 A, B, C = (Key("team", name) for name in "abc")
@@ -216,18 +217,20 @@ def test_a_late_observer_is_told_what_is_there() -> None:
     assert [(None, 1)] == late
 
 
-def test_a_failing_observer_costs_the_others_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_observer_ends_the_informer(caplog: pytest.LogCaptureFixture) -> None:
     server = TinyServer()
     it = Watched(server)
+    before = COUNTS["observer"]
 
     def fail(old: Json | None, new: Json | None) -> None:
         raise RuntimeError("a bug")
 
-    it.informer._cache._observers.insert(0, fail)
+    it.informer.observe(fail)
     server.put(f"{PATH}/a", size=1)
-    it.during(settled)
-    assert [("a", None, 1)] == it.told
-    assert "observer failed" in caplog.text
+    with pytest.raises(Fatal):
+        run(it.clock, it.informer.run())
+    assert COUNTS["observer"] == before + 1
+    assert "a bug" in caplog.text
 
 
 def test_an_object_that_cannot_be_read_is_as_good_as_absent() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.backoff import Backoff
+from kuota.failures import COUNTS
 from kuota.kube.errors import Conflict, Unreachable
 from kuota.kube.workqueue import Closed, Unfinished, WorkQueue, serve
 
@@ -210,6 +211,47 @@ def test_workers_reconcile_look_again_and_retry(caplog: pytest.LogCaptureFixture
         "bug": [0.0, 1.0],
     } == {name: [at for each, at in seen if each == name] for name, _ in seen}
     assert ["WARNING", "WARNING", "ERROR"] == [each.levelname for each in caplog.records]
+
+
+def test_a_name_that_keeps_failing_unexpectedly_is_reported_as_stuck() -> None:
+    clock = VirtualClock()
+    told: list[str] = []
+    before = COUNTS["reconcile"]
+
+    async def reconcile(name: str) -> float | None:
+        raise KeyError(name) if name == "bug" else Unreachable("x")
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue(clock, Backoff(base=1000, cap=1000))
+        stuck = lambda name, error: told.append(f"{name}: {error!r}")  # noqa: E731
+        working = asyncio.create_task(serve(queue, reconcile, stuck=stuck))
+        queue.add("bug")
+        queue.add("cut")
+        await clock.sleep(3.5)
+        queue.close()
+        await working
+
+    run(clock, main())
+    assert ["bug: KeyError('bug')"] * 2 == told
+    assert COUNTS["reconcile"] == before + 4
+
+
+def test_a_timer_that_fails_ends_the_workers() -> None:
+    class Broken(VirtualClock):
+        async def sleep(self, seconds: float) -> None:
+            raise OSError("no timers left")
+
+    async def reconcile(name: str) -> float | None:
+        return None
+
+    async def main() -> None:
+        queue: WorkQueue[str] = WorkQueue(Broken())
+        queue.add_after("a", 5)
+        await serve(queue, reconcile, workers=2)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(VirtualClock(), main())
+    assert "timer" in str(caught.value.exceptions[0])
 
 
 ops = st.lists(

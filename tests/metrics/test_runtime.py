@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from kuota.engine.engine import Engine
+from kuota.failures import COUNTS, report
 from kuota.kube.errors import Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.metrics.metrics import Metrics
@@ -99,3 +100,10 @@ def test_who_leads_is_told_and_what_the_process_uses() -> None:
     metrics.role = "leader"
     assert {("kueue-controller",): 1} == values(metrics, "leader_election_master_status")
     assert values(metrics, "process_resident_memory_bytes")[()] > 0
+
+
+def test_unexpected_errors_are_counted_by_the_part_that_failed() -> None:
+    report("translation", ValueError("a bug"), "it failed")
+    runtime, metrics = Runtime(), Metrics(Engine())
+    show(runtime, metrics)
+    assert COUNTS["translation"] == values(metrics, "kuota_internal_errors_total")["translation",]

@@ -190,6 +190,7 @@ def _uid(user: str) -> int:
 def _serve(place: Place, wishes: Wishes) -> None:
     import asyncio
     import signal
+    import traceback
 
     from kuota import loop
     from kuota.runner.nodes import NodesError
@@ -214,6 +215,20 @@ def _serve(place: Place, wishes: Wishes) -> None:
         loop.run(serve())
     except (OSError, StoreError, TokenError, NodesError) as error:
         raise click.ClickException(_failure(error, place, wishes)) from error
+    except BaseExceptionGroup as failures:
+        traceback.print_exception(failures)
+        raise click.ClickException(_broken(failures)) from failures
+
+
+def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
+    """What ended a server that was running."""
+    from kuota.failures import cause
+
+    found = cause(failures)
+    return (
+        f"Kuota has stopped because a part of it failed: {found!r}. Running work goes on; start "
+        "Kuota again with the same command, and it takes up from what is stored"
+    )
 
 
 def _failure(error: Exception, place: Place, wishes: Wishes) -> str:

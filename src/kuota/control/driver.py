@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -26,9 +27,10 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
 from kuota.engine.rest import Rest
 from kuota.engine.touched import Touched
+from kuota.failures import report
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock
+from kuota.kube.clock import Clock, within
 from kuota.kube.errors import ApiError, Conflict, KubeError, NotFound
 
 from .effects import Sender
@@ -69,6 +71,7 @@ class Driver:
         self._sender = sender
         self._clock = clock
         self._wake = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
         self._writes: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_WRITES)
         self._failed: dict[Key, int] = {}
@@ -97,14 +100,12 @@ class Driver:
 
     async def run(self) -> None:
         """Decide until finished, or cancelled, which lets go of writes that are on their way."""
-        reports = asyncio.get_running_loop().create_task(self._reports.run(self.busy))
-        try:
+        async with asyncio.TaskGroup() as self._tasks:
+            reports = self._tasks.create_task(self._reports.run(self.busy))
             while not self._finished:
                 await self._next_fact()
                 await self.settle()
-        finally:
-            for task in (reports, *self._writes):
-                task.cancel()
+            reports.cancel()
 
     async def finish(self) -> None:
         """Decide no more, and return when all that was decided is written."""
@@ -138,17 +139,13 @@ class Driver:
         if due is None:
             await self._wake.wait()
             return
-        alarm = asyncio.ensure_future(self._clock.sleep(max(0.0, due - self.now())))
-        fact = asyncio.ensure_future(self._wake.wait())
-        try:
-            await asyncio.wait((alarm, fact), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
-            fact.cancel()
+        with suppress(TimeoutError):
+            await within(self._clock, max(0.0, due - self.now()), self._wake.wait())
 
     async def _start(self, decision: Decision) -> None:
         await self._room.acquire()
-        task = asyncio.get_running_loop().create_task(self._make_true(decision))
+        assert self._tasks is not None, "decisions are written only while the driver runs"
+        task = self._tasks.create_task(self._make_true(decision))
         self._writes.add(task)
         task.add_done_callback(self._written)
 
@@ -158,7 +155,7 @@ class Driver:
 
     async def _make_true(self, decision: Decision) -> None:
         """Write what was decided; if that fails, the engine hears of it once that is certain."""
-        key = decision.workload.key
+        key, unexpected = decision.workload.key, False
         try:
             await self._in_turn(decision)
             self._failed.pop(key, None)
@@ -168,18 +165,29 @@ class Driver:
         except KubeError as error:
             _log.warning("%s of %s failed: %s", type(decision).__name__, key, error)
             if isinstance(decision, Admit) and _refused(error) and not self._reserved(key):
-                await self._set_back(key, error)
+                self._set_back(key, error)
                 return
+        except Exception as error:
+            self._report(decision, error)
+            unexpected = True
         await self._find_out(decision)
-        for fact in self._undone(decision):
+        # What may fail again for the same reason is no head of a queue until some time has passed.
+        again_at = self.now() + self._pause_s(key) if unexpected else None
+        for fact in self._undone(decision, again_at):
             self.tell(fact)
 
-    async def _set_back(self, key: Key, error: KubeError) -> None:
+    def _set_back(self, key: Key, error: KubeError) -> None:
         """Let others have what a Workload cannot be given, until it is tried again."""
         again_at = self.now() + self._pause_s(key)
         self.tell(AdmissionFailed(key=key, again_at=again_at))
         note = f"The API server refuses to store the admission: {error}"
-        await self._sender.send([Event.about(key, "AdmissionRefused", note, warning=True)])
+        self._sender.tell(Event.about(key, "AdmissionRefused", note, warning=True))
+
+    def _report(self, decision: Decision, error: Exception) -> None:
+        """Make a bug visible: in the log, as a number, and on the Workload."""
+        what, key = type(decision).__name__, decision.workload.key
+        report("write", error, f"{what} of {key} failed")
+        self._sender.tell_bug(kinds.WORKLOADS.kind, key, f"Writing {what}", error)
 
     def _pause_s(self, key: Key) -> float:
         """How long to wait after one more failure in a row."""
@@ -202,15 +210,17 @@ class Driver:
                 return
             except KubeError as error:
                 _log.debug("what became of %s is not known yet: %s", key, error)
+            except Exception as error:
+                report("write", error, f"what became of {key} is not known yet")
 
-    def _undone(self, decision: Decision) -> list[Fact]:
-        """What did not come about, as far as is known now."""
+    def _undone(self, decision: Decision, again_at: float | None) -> list[Fact]:
+        """What did not come about, as far as is known now. Others go first before `again_at`."""
         key = decision.workload.key
         if isinstance(decision, Admit) and not decision.second_pass and self._reserved(key):
             return []
         if isinstance(decision, Evict) and self._leaving(key):
             return []
-        return _failures(self._as_of_now(decision))
+        return _failures(self._as_of_now(decision), again_at)
 
     def _reserved(self, key: Key) -> bool:
         held = self._world.workload(key)
@@ -301,11 +311,11 @@ def _touched(decision: Decision) -> list[Key]:
     return found
 
 
-def _failures(decision: Decision) -> list[Fact]:
+def _failures(decision: Decision, again_at: float | None) -> list[Fact]:
     """What did not come about."""
     match decision:
         case Admit():
-            return [AdmissionFailed(key=decision.workload.key)]
+            return [AdmissionFailed(key=decision.workload.key, again_at=again_at)]
         case Preempt(victims=victims):
             return [EvictionFailed(key=each.workload.key) for each in victims if not each.leaving]
         case Migrate(sibling=sibling, leaving=leaving):

@@ -22,6 +22,9 @@ from kuota.kube.resources import Resource
 from .turns import Turns
 from .world import World
 
+INTERNAL_ERROR = "InternalError"
+"""The reason of events about objects on which work failed unexpectedly."""
+
 RESOURCES: dict[str, Resource] = {
     each.kind: each
     for each in (
@@ -55,7 +58,7 @@ class Sender:
         for effect in spared(effects):
             at = RESOURCES[effect.kind], effect.key
             if isinstance(effect, Event):
-                self._tell(effect)
+                self.tell(effect)
             elif at not in gone:
                 try:
                     await self._write(effect, at[0], versions)
@@ -109,7 +112,13 @@ class Sender:
         except AlreadyExists:
             return
 
-    def _tell(self, event: Event) -> None:
+    def tell_bug(self, kind: str, key: Key, doing: str, error: Exception) -> None:
+        """Tell an object that work on it failed unexpectedly and is tried again."""
+        note = f"{doing} failed unexpectedly and is tried again: {error!r}"
+        self.tell(Event.about(key, INTERNAL_ERROR, note, warning=True, kind=kind))
+
+    def tell(self, event: Event) -> None:
+        """Record an event about an object that is watched."""
         resource = RESOURCES[event.kind]
         about = self._world.json(resource, event.key) or {
             "metadata": {"namespace": event.key.namespace, "name": event.key.name}

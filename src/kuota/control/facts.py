@@ -18,6 +18,7 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.settings import intake
 from kuota.engine import model
 from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.failures import report
 from kuota.kube.events import Recorder
 
 from .held import Held
@@ -81,13 +82,10 @@ class Facts:
             if old is not None:
                 self._tell(Gone(kind=kind, key=old.key))
             return
-        fault = new.fault
-        if new.value is not None:
-            try:
-                self._tell(Stored(value=read(new.value)))
-                return
-            except (ValueError, TypeError, LookupError) as error:
-                fault = str(error)
+        known, fault = _read(read, new)
+        if known is not None:
+            self._tell(Stored(value=known))
+            return
         self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
         self._tell(Gone(kind=kind, key=new.key))
 
@@ -105,6 +103,20 @@ class Facts:
         for held in list(world.workloads.values()):
             if namespace in (None, held.key.namespace) and _pending(held):
                 self._changed(model.Workload, self._workload, held, held)
+
+
+def _read(read: Callable[[Any], Known], held: Held[Any]) -> tuple[Known | None, str]:
+    """What the engine believes of an object; None, and why, when nothing can be made of it."""
+    if held.value is None:
+        return None, held.fault
+    try:
+        return read(held.value), ""
+    except (ValueError, TypeError, LookupError) as error:
+        return None, str(error)
+    except Exception as error:
+        # Only this object is concerned: the engine has not been told of it yet.
+        report("translation", error, f"{held.key} cannot be translated")
+        return None, repr(error)
 
 
 def _pending(held: Held[Seen]) -> bool:

@@ -12,6 +12,7 @@ from kuota.api.base import Json, Key
 from kuota.api.workload import Workload
 from kuota.bridge.draft import Seen
 from kuota.engine.decisions import Outcome
+from kuota.failures import tolerated
 from kuota.kube import resources as kinds
 from kuota.kube.clock import Clock
 from kuota.kube.resources import Resource
@@ -20,6 +21,9 @@ from kuota.kube.workqueue import Reconcile
 from .driver import Driver
 from .held import Held
 from .world import World
+
+METRICS = "metrics"
+"""The name under which failures of an observer are counted."""
 
 N = TypeVar("N", bound=Hashable)
 
@@ -75,14 +79,20 @@ class Stored:
 
 
 def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:
-    """Tell the observer of everything from now on. What is there already is not news."""
+    """Tell the observer of everything from now on. What is there already is not news.
+
+    No decision depends on it, so a failure of it is reported and stops nobody else.
+    """
     news = _News(observer, world, clock)
-    world.workloads.observe(news.changed)
-    world.cluster_queues.observe(partial(news.kept, kinds.CLUSTER_QUEUES))
-    world.local_queues.observe(partial(news.kept, kinds.LOCAL_QUEUES))
-    world.cohorts.observe(partial(news.kept, kinds.COHORTS))
+    world.workloads.observe(tolerated(METRICS, news.changed))
+    for resource, informer in (
+        (kinds.CLUSTER_QUEUES, world.cluster_queues),
+        (kinds.LOCAL_QUEUES, world.local_queues),
+        (kinds.COHORTS, world.cohorts),
+    ):
+        informer.observe(tolerated(METRICS, partial(news.kept, resource)))
     news.live = True
-    driver.cycle_observers.append(observer.cycle)
+    driver.cycle_observers.append(tolerated(METRICS, observer.cycle))
 
 
 class _News:

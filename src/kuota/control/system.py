@@ -18,7 +18,7 @@ from kuota.engine.engine import Engine
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import EventRecorder, Recorder
-from kuota.kube.resources import JOBS, LOCAL_QUEUES, Resource
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .deferred_events import DeferredEvents
@@ -181,21 +181,30 @@ class System:
             workloads = WorkloadReconciler(world, self.engine, sender, clock, self.rules)
             classes = ClassReconciler(world, sender)
             queues = self._queue_reconciler
-            found.append(
-                serve(self._workloads, watched("workload", workloads.reconcile), WORKLOAD_WORKERS)
-            )
+            passes = watched("workload", workloads.reconcile)
+            found.append(serve(self._workloads, passes, WORKLOAD_WORKERS, self._stuck(WORKLOADS)))
             found.append(serve(self._classes, watched("workloadpriorityclass", classes.reconcile)))
-            found.append(serve(self._queues, watched("queues", queues.reconcile), QUEUE_WORKERS))
+            passed = watched("queues", queues.reconcile)
+            found.append(serve(self._queues, passed, QUEUE_WORKERS, self._stuck_queue))
         if self._families is not None and Part.CORE in self.parts:
-            families = watched("concurrentadmission", self._families.reconcile)
-            found.append(serve(self._families.queue, families, WORKLOAD_WORKERS))
+            passes = watched("concurrentadmission", self._families.reconcile)
+            stuck = self._stuck(WORKLOADS)
+            found.append(serve(self._families.queue, passes, WORKLOAD_WORKERS, stuck))
         return found
+
+    def _stuck(self, resource: Resource) -> Callable[[Key, Exception], None]:
+        return lambda key, error: self._stuck_queue((resource, key), error)
+
+    def _stuck_queue(self, name: Name, error: Exception) -> None:
+        resource, key = name
+        self.sender.tell_bug(resource.kind, key, "Reconciling it", error)
 
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
         # A Job that is not seen is not a Job that is gone: where Jobs may not be read, none is
         # touched, nor its Workloads.
         await self.world.jobs.synced.wait()
-        await serve(self._jobs, self.watched("job", reconciler.reconcile), JOB_WORKERS)
+        passes = self.watched("job", reconciler.reconcile)
+        await serve(self._jobs, passes, JOB_WORKERS, self._stuck(JOBS))
 
     def _close(self) -> None:
         for queue in (self._workloads, self._jobs, self._classes, self._queues):

@@ -35,6 +35,7 @@ from .model import (
     Workload,
 )
 from .need import Horizon, needs_of
+from .pending import Place
 from .policy import Policy
 from .queues import Queues
 from .reasons import Requeue
@@ -70,6 +71,7 @@ class Engine:
         self._changed: set[str] = set()
         self._unblocked: set[str] = set()
         self._released: set[str] = set()
+        self._set_back: dict[Key, Instant] = {}
         self._collect_s = collect_s
         self._collected_at: Instant = float("-inf")
 
@@ -196,6 +198,7 @@ class Engine:
         if again_at is not None:
             workload = replace(workload, requeue_at=max(again_at, workload.requeue_at or again_at))
             self._released |= self.state.tree_of(self.state.queue_of(workload))
+            self._set_back[key] = again_at
         if workload.queueable:
             self.queues.put_workload(workload, now)
 
@@ -203,6 +206,7 @@ class Engine:
 
     def cycle(self, now: Instant) -> Outcome:
         """Decide about the head of every queue, and believe the decisions from then on."""
+        self._take_up(now)
         self._flush_parked(now)
         heads = self._heads(now)
         if not heads:
@@ -257,10 +261,18 @@ class Engine:
 
     def next_wakeup(self) -> Instant | None:
         """When there is something to decide without anything happening; None if never."""
-        due = self.queues.next_wakeup()
-        if not self._changed:
-            return due
-        return self._collected_at if due is None else min(due, self._collected_at)
+        due = [self.queues.next_wakeup(), *self._set_back.values()]
+        due += [self._collected_at] if self._changed else []
+        return min((each for each in due if each is not None), default=None)
+
+    def _take_up(self, now: Instant) -> None:
+        """Let workloads whose admission failed wait like all others again, when it is time."""
+        for key in [each for each, at in self._set_back.items() if at <= now]:
+            del self._set_back[key]
+            queue = self.queues.queue_of(key)
+            if queue is not None and queue.place(key) is Place.PARKED:
+                self.queues.drop_workload(key)
+                self.queues.put_workload(self.state.workloads[key], now)
 
     def _flush_parked(self, now: Instant) -> None:
         """Wake what is parked where queues changed, and where quota was released all that helps."""

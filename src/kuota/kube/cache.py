@@ -6,18 +6,20 @@ resourceVersion is a number that only grows, so an older state never replaces a 
 
 Every change is passed to the observers as (old, new), with None for "does not exist". An object
 that was deleted and created again under the same name is a different object: observers see a
-deletion and a creation. Objects that are rarely read can be kept packed.
+deletion and a creation. An observer that raises ends the process (`kuota.failures`). Objects that
+are rarely read can be kept packed.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.failures import Fatal, report
 
 from .packing import Packer
 from .resources import key_of
@@ -115,8 +117,11 @@ class Cache(Generic[T]):
     def observe(self, observer: Observer[T]) -> None:
         """Tell the observer of every change from now on, and first of all that is there."""
         self._observers.append(observer)
-        for entry in list(self._entries.values()):
-            _tell(observer, None, self._value(entry))
+        try:
+            for entry in list(self._entries.values()):
+                observer(None, self._value(entry))
+        except Exception as error:
+            _break(error)
 
     def put(self, obj: Json) -> Key:
         """Store the object's state unless it is already known, or a newer one is."""
@@ -183,10 +188,13 @@ class Cache(Generic[T]):
         return entry.value
 
     def _change(self, key: Key, old: T | None, new: T | None) -> None:
-        for name, indexer in self._indexers.items():
-            self._reindex(self._indexes[name], indexer, key, old, new)
-        for observer in self._observers:
-            _tell(observer, old, new)
+        try:
+            for name, indexer in self._indexers.items():
+                self._reindex(self._indexes[name], indexer, key, old, new)
+            for observer in self._observers:
+                observer(old, new)
+        except Exception as error:
+            _break(error)
 
     @staticmethod
     def _reindex(
@@ -206,9 +214,7 @@ class Cache(Generic[T]):
             index.setdefault(word, {})[key] = None
 
 
-def _tell(observer: Observer[T], old: T | None, new: T | None) -> None:
-    try:
-        observer(old, new)
-    except Exception:
-        # A fault in one observer must not cost the others their view of the world.
-        _log.exception("an observer failed")
+def _break(error: Exception) -> NoReturn:
+    """End the process: what an observer keeps no longer matches, and nothing would correct it."""
+    report("observer", error, "an observer of the API server's objects failed")
+    raise Fatal("an observer of the API server's objects failed") from error

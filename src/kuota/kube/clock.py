@@ -53,6 +53,7 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> 
         await asyncio.wait((task, alarm), return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
+        alarm.result()
         raise TimeoutError(f"took longer than {seconds:g} s")
     finally:
         task.cancel()

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from kuota.api.backoff import Backoff
+from kuota.failures import report
 
 from .clock import Clock, SystemClock
 from .errors import Conflict, KubeError, NotWriting
@@ -24,9 +25,13 @@ from .errors import Conflict, KubeError, NotWriting
 N = TypeVar("N", bound=Hashable)
 
 Reconcile = Callable[[N], Awaitable[float | None]]
+Stuck = Callable[[N, Exception], None]
 
 RETRY = Backoff(base=5, cap=60_000)
 """Waits after failures in a row of one name, in milliseconds."""
+
+REPEATED = 3
+"""After this many failures in a row, a name that fails unexpectedly is reported as stuck."""
 
 _SPARE_ALARMS = 64
 
@@ -58,6 +63,7 @@ class WorkQueue(Generic[N]):
         self._timer: asyncio.Task[None] | None = None
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
+        self._fault: BaseException | None = None
 
     def __len__(self) -> int:
         """How many names wait for a worker now; later ones are not counted."""
@@ -105,9 +111,11 @@ class WorkQueue(Generic[N]):
 
     async def get(self) -> N:
         """The next name, which is the caller's until `done`. Raises Closed."""
-        while not self._ready:
+        while not self._ready or self._fault is not None:
             if self._closed:
                 raise Closed
+            if self._fault is not None:
+                raise RuntimeError("the timer of a work queue failed") from self._fault
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -134,8 +142,7 @@ class WorkQueue(Generic[N]):
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        while self._waiters:
-            self._wake_one()
+        self._wake_all()
 
     def _wake_one(self) -> None:
         while self._waiters:
@@ -143,6 +150,10 @@ class WorkQueue(Generic[N]):
             if not waiter.done():
                 waiter.set_result(None)
                 return
+
+    def _wake_all(self) -> None:
+        while self._waiters:
+            self._wake_one()
 
     def _pass_on(self, waiter: asyncio.Future[None]) -> None:
         """A worker gave up waiting: if a name was already promised to it, wake another."""
@@ -166,6 +177,13 @@ class WorkQueue(Generic[N]):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().create_task(self._keep_time())
+        self._timer.add_done_callback(self._timer_ended)
+
+    def _timer_ended(self, timer: asyncio.Task[None]) -> None:
+        """Without a timer, names added for later would never come: let the workers raise that."""
+        if not timer.cancelled() and timer.exception() is not None:
+            self._fault = timer.exception()
+            self._wake_all()
 
     async def _keep_time(self) -> None:
         """Add each name when its time has come."""
@@ -180,18 +198,25 @@ class WorkQueue(Generic[N]):
                 self.add(name)
 
 
-async def serve(queue: WorkQueue[N], reconcile: Reconcile[N], workers: int = 1) -> None:
+def _untold(name: object, error: Exception) -> None:
+    """Nobody is told that a name is stuck."""
+
+
+async def serve(
+    queue: WorkQueue[N], reconcile: Reconcile[N], workers: int = 1, stuck: Stuck[N] = _untold
+) -> None:
     """Reconcile names until the queue is closed, that many at a time.
 
     `reconcile` returns None when all is as it should be, or the seconds after which to look
-    again. An exception is logged and the name tried again later.
+    again. An exception is logged and the name tried again later. `stuck` is called for each
+    unexpected exception once a name has failed several times in a row.
     """
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
-            group.create_task(_work(queue, reconcile))
+            group.create_task(_work(queue, reconcile, stuck))
 
 
-async def _work(queue: WorkQueue[N], reconcile: Reconcile[N]) -> None:
+async def _work(queue: WorkQueue[N], reconcile: Reconcile[N], stuck: Stuck[N]) -> None:
     while True:
         try:
             name = await queue.get()
@@ -200,8 +225,9 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N]) -> None:
         try:
             again_s = await reconcile(name)
         except Exception as error:
-            _explain(name, error)
             queue.retry(name)
+            if _unexpected(name, error) and queue.failures(name) >= REPEATED:
+                stuck(name, error)
         else:
             queue.forget(name)
             if again_s is not None:
@@ -212,8 +238,10 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N]) -> None:
         await asyncio.sleep(0)
 
 
-def _explain(name: object, error: Exception) -> None:
-    """Another writer's haste is nothing to report, nor that we may not write any more; a server's
+def _unexpected(name: object, error: Exception) -> bool:
+    """Log why a pass failed, and tell whether that is a bug.
+
+    Another writer's haste is nothing to report, nor that we may not write any more; a server's
     refusal is, or what a pass lacks, and a bug above all.
     """
     if isinstance(error, Conflict | NotWriting):
@@ -221,4 +249,6 @@ def _explain(name: object, error: Exception) -> None:
     elif isinstance(error, KubeError | Unfinished):
         _log.warning("reconciling %s failed: %s", name, error)
     else:
-        _log.error("reconciling %s failed", name, exc_info=error)
+        report("reconcile", error, f"reconciling {name} failed")
+        return True
+    return False

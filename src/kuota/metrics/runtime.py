@@ -32,6 +32,7 @@ _ERRORS = "controller_runtime_reconcile_errors_total"
 _TOOK = "controller_runtime_reconcile_time_seconds"
 DEPTH = "workqueue_depth"
 MASTER = "leader_election_master_status"
+BUGS = "kuota_internal_errors_total"
 
 METRICS: dict[str, Metric] = {
     each.name: each
@@ -42,6 +43,7 @@ METRICS: dict[str, Metric] = {
         histogram(_TOOK, _TIMES, ("controller",), "How long a reconciliation takes"),
         gauge(DEPTH, ("name",), "Names that wait to be reconciled"),
         gauge(MASTER, ("name",), "1 while this replica leads"),
+        counter(BUGS, ("where",), "Unexpected errors, by the part of the program that failed"),
     )
 }
 

@@ -9,9 +9,11 @@ from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from kuota.failures import COUNTS
+
 from .families import empty_family, put_distribution
 from .metrics import LEADER, Metrics
-from .runtime import DEPTH, MASTER, METRICS, Runtime
+from .runtime import BUGS, DEPTH, MASTER, METRICS, Runtime
 
 
 def show(
@@ -43,6 +45,8 @@ class _Families(Collector):
         series = self._series
         for name, depth in self._depths().items():
             series.put(DEPTH, depth, name)
+        for where, count in COUNTS.items():
+            series.put(BUGS, count, where)
         if self._lease:
             series.put(MASTER, float(self._metrics.role == LEADER), self._lease)
         for metric in METRICS.values():
