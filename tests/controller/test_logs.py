@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kuota.controller.logs import HIDDEN, JsonLines, LogStyle, PlainLines, begin
+from kuota.controller.logs import HIDDEN, JsonLines, LogStyle, PlainLines, begin, style
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJtZSJ9.c2lnbmF0dXJl-_x"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc=\n-----END RSA PRIVATE KEY-----"
@@ -88,3 +88,27 @@ def test_plain_talk_is_left_alone() -> None:
 
 def _record(text: str) -> logging.LogRecord:
     return logging.LogRecord("kuota.test", logging.INFO, __file__, 1, "%s", (text,), None)
+
+
+def test_fields_of_a_message_are_structured_in_either_form(root: logging.Logger) -> None:
+    fields = {"workload": "team/a", "flavors": {"main": {"cpu": "x"}}, "detail": "two words"}
+    stream = io.StringIO()
+    begin(LogStyle(), stream=stream)
+    logging.getLogger("kuota.test").info("admitted", extra={"fields": fields})
+    line = json.loads(stream.getvalue())
+    assert fields == {name: line[name] for name in fields}
+    stream = io.StringIO()
+    begin(LogStyle(json=False), stream=stream)
+    logging.getLogger("kuota.test").info("admitted", extra={"fields": fields})
+    said = 'admitted workload=team/a flavors={"main":{"cpu":"x"}} detail="two words"\n'
+    assert stream.getvalue().endswith(said)
+
+
+@pytest.mark.parametrize(("verbosity", "shown"), [(0, False), (1, False), (2, True), (4, True)])
+def test_a_message_of_verbosity_2_is_logged_from_there_on(
+    root: logging.Logger, verbosity: int, shown: bool
+) -> None:
+    stream = io.StringIO()
+    begin(style(verbosity=verbosity), stream=stream)
+    logging.getLogger("kuota.test").log(logging.INFO - 2, "detail")
+    assert shown == ('"level":"info"' in stream.getvalue())

@@ -44,9 +44,22 @@ _LAST_LINES = 20
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
 @click.option("--run-as", metavar="USER", help="As root: who runs pods that name nobody.")
 @click.option("--allow-root", is_flag=True, help="As root: let pods run as root.")
+@click.option(
+    "-v",
+    "--v",
+    "verbosity",
+    type=click.IntRange(0),
+    default=0,
+    help="Log more: 2 logs every admission, preemption, eviction and rejection, 4 everything.",
+)
 @click.option("--detach", is_flag=True, help="Return once it is ready; `kuota down` ends it.")
 def command(
-    state: Path | None, run_as: str | None, allow_root: bool, detach: bool, **chosen: Any
+    state: Path | None,
+    run_as: str | None,
+    allow_root: bool,
+    verbosity: int,
+    detach: bool,
+    **chosen: Any,
 ) -> None:
     """Start the control plane of this machine, and run work on it.
 
@@ -73,6 +86,10 @@ def command(
     if detach:
         _detach(place)
         return
+    if verbosity:
+        from kuota.controller import logs
+
+        logs.begin(logs.style(encoder="console", verbosity=verbosity))
     _serve(place, _wishes(run_as=run_as, allow_root=allow_root, **chosen))
 
 

@@ -21,6 +21,7 @@ from kuota.kube.events import EventRecorder, Recorder
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
+from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
 from .driver import Driver
 from .effects import Sender
@@ -164,12 +165,18 @@ class System:
         if self._events is not None:
             group.create_task(self._events.run())
         if Part.SCHEDULER in self.parts:
+            self._log_decisions()
             self.world.workloads.observe(self.reports.observed)
             group.create_task(self.driver.run())
             group.create_task(self._sample())
         if self._recovery is not None and Part.CORE in self.parts:
             group.create_task(self._recovery.run())
         self._working = [group.create_task(each) for each in self._served()]
+
+    def _log_decisions(self) -> None:
+        log = DecisionLog(self.clock)
+        self.driver.cycle_observers.append(log.cycle)
+        self.world.workloads.observe(log.changed)
 
     def _served(self) -> list[Coroutine[Any, Any, None]]:
         world, sender, clock, watched = self.world, self.sender, self.clock, self.watched

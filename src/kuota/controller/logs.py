@@ -12,12 +12,15 @@ import sys
 import traceback
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Any, TextIO
 
 import msgspec
 
 CHATTY = 4
-"""The verbosity from which on everything is said. Kueue is shipped with 2."""
+"""The verbosity from which on everything is logged. Kueue is shipped with 2.
+
+A message of lower verbosity v has the level INFO - v.
+"""
 HIDDEN = "[hidden]"
 _SHORTEST = 6
 """Shorter secrets are words that may occur anywhere; hiding them would garble the text."""
@@ -68,6 +71,8 @@ def style(level: str = "", devel: bool = False, encoder: str = "", verbosity: in
         raise LogError(f"--zap-log-level: {level!r} is neither a number nor one of {words}")
     if verbosity >= CHATTY:
         chosen = min(chosen, logging.DEBUG)
+    elif chosen == logging.INFO:
+        chosen -= verbosity
     return LogStyle(chosen, encoder == "json" if encoder else not devel)
 
 
@@ -106,11 +111,12 @@ class _Lines(logging.Formatter):
 class JsonLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         line = {
-            "level": _NAMES.get(record.levelname, record.levelname.lower()),
+            "level": _level(record),
             "ts": _moment(record),
             "logger": record.name,
             "caller": f"{record.filename}:{record.lineno}",
             "msg": self.hide(record.getMessage()),
+            **_fields(record),
         }
         trace = self.trace(record)
         if trace:
@@ -123,8 +129,28 @@ class PlainLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         said = self.hide(record.getMessage())
         trace = self.trace(record)
-        line = f"{_moment(record)} {record.levelname:<7} {record.name}: {said}"
+        said += "".join(f" {name}={_value(value)}" for name, value in _fields(record).items())
+        line = f"{_moment(record)} {_level(record).upper():<7} {record.name}: {said}"
         return f"{line}\n{trace}" if trace else line
+
+
+def _level(record: logging.LogRecord) -> str:
+    if logging.DEBUG < record.levelno < logging.INFO:
+        return "info"
+    return _NAMES.get(record.levelname, record.levelname.lower())
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """The structured part of a message, which callers pass as `extra={"fields": ...}`."""
+    found: dict[str, Any] = getattr(record, "fields", {})
+    return found
+
+
+def _value(value: object) -> str:
+    """A field of a plain line: bare if it is one word, else as JSON."""
+    if isinstance(value, str) and value.isprintable() and value.split() == [value]:
+        return value
+    return msgspec.json.encode(value).decode()
 
 
 def _moment(record: logging.LogRecord) -> str:
