@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import pytest
 
+from encoded import encoded
 from kuota.api.config import (
     Configuration,
     Duration,
     checked,
     default_configuration,
-    encoded,
     from_json,
     load,
     local_queue_metrics_enabled,

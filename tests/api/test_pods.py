@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from kuota.api.backoff import Backoff, Pace
-from kuota.api.base import ObjectMeta
-from kuota.api.core import Pod, PodSpec, PodTemplateSpec, PriorityClass
+from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass
 from kuota.api.equivalence import equivalent
 from kuota.api.kueue import ResourceFlavor
-from kuota.api.pods import (
-    LabelError,
-    gated,
-    group_name,
-    is_terminated,
-    label_number,
-    role_hash,
-    ungated,
-)
+from kuota.api.pods import is_terminated
 from kuota.api.podset import (
     FlavorMissing,
     Injection,
@@ -46,67 +37,12 @@ def _template(**fields: Any) -> PodTemplateSpec:
     return convert(fields, PodTemplateSpec)
 
 
-def test_a_gate_is_added_once_and_taken_away_once() -> None:
-    spec = gated(PodSpec(), "g")
-    assert spec.scheduling_gates == [{"name": "g"}]
-    assert gated(spec, "g") is spec
-    assert ungated(spec, "g") == PodSpec()
-    assert ungated(spec, "other") is spec
-
-
 def test_a_pod_is_over_when_it_succeeded_or_failed() -> None:
-    phases = {phase: is_terminated(convert({"status": {"phase": phase}}, Pod)) for phase in PHASES}
+    phases = {phase: is_terminated({"status": {"phase": phase}}) for phase in PHASES}
     assert phases == {"Pending": False, "Running": False, "Succeeded": True, "Failed": True}
 
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
-
-
-def test_a_pod_without_label_or_annotation_is_in_no_group() -> None:
-    assert group_name(ObjectMeta()) == ""
-
-
-@pytest.mark.parametrize("text", ["", "+1", "-1", "1.0", "x", "9" * 40, "²"])
-def test_a_label_that_is_no_number_is_an_error(text: str) -> None:
-    with pytest.raises(LabelError):
-        label_number(ObjectMeta(labels={"l": text}), "l")
-
-
-def test_a_number_in_a_label_is_below_its_bound() -> None:
-    meta = ObjectMeta(labels={"l": "7"})
-    assert label_number(meta, "l", 8) == 7
-    with pytest.raises(LabelError, match="below 7"):
-        label_number(meta, "l", 7)
-
-
-@pytest.mark.parametrize(
-    ("containers", "expected"),
-    [
-        ([{"name": "c"}], "7aa6c7b8"),
-        ([{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "dc85db45"),
-        ([{"name": "c", "resources": {"requests": {"memory": "1Gi", "cpu": "1000m"}}}], "4ebdd4a6"),
-    ],
-)
-def test_a_role_has_the_same_hash_as_in_kueue(
-    containers: list[dict[str, Any]], expected: str
-) -> None:
-    assert expected == role_hash(_spec(containers=containers, restartPolicy="Never"))
-
-
-def test_limits_and_gates_are_no_part_of_a_role() -> None:
-    bare = _spec(containers=[{"name": "c"}])
-    dressed = _spec(
-        containers=[{"name": "d", "resources": {"limits": {"cpu": "1"}}}],
-        schedulingGates=[{"name": "g"}],
-    )
-    assert role_hash(bare) == role_hash(dressed)
-
-
-def test_the_order_in_which_ports_are_written_does_not_matter_to_a_role() -> None:
-    port = {"containerPort": 80, "name": "web", "protocol": "TCP"}
-    turned = dict(reversed(port.items()))
-    one, other = (_spec(containers=[{"ports": [each]}]) for each in (port, turned))
-    assert role_hash(one) == role_hash(other)
 
 
 def _flavor(name: str, **spec: Any) -> ResourceFlavor:

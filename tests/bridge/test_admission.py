@@ -17,7 +17,6 @@ from bridge.objects import (
     check,
     condition,
     patched,
-    pod_set,
     reserved,
     summary,
     workload,
@@ -33,7 +32,6 @@ from kuota.bridge.admission import (
     required_checks,
     reserve,
     sent_back,
-    used_nodes,
     withdrawn_status,
 )
 from kuota.bridge.conditions import Conditions
@@ -246,19 +244,3 @@ class TestRelease:
             "Admitted": "False/NoReservation",
         }
         assert after.status.admission is None
-
-
-def test_the_nodes_of_an_admitted_workload_are_those_of_its_hostname_level() -> None:
-    def topology(level: str, *names: str) -> dict[str, object]:
-        values = [{"individual": {"roots": list(names)}}]
-        slices = [
-            {"domainCount": len(names), "valuesPerLevel": values, "podCounts": {"universal": 1}}
-        ]
-        return {"topologyAssignment": {"levels": [level], "slices": slices}}
-
-    hosts = topology("kubernetes.io/hostname", "n1", "n2")
-    given = [{"name": "a"} | hosts, {"name": "b"} | topology("rack", "r1"), {"name": "c"}]
-    status = {"admission": {"clusterQueue": "gpus", "podSetAssignments": given}}
-    placed = workload("train", pod_set(), conditions=[ADMITTED], status=status)
-    assert used_nodes(placed) == {"n1", "n2"}
-    assert used_nodes(workload("train", pod_set(), status=status)) == frozenset()

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from bridge.objects import pod_set, workload
-from kuota.api.workload import AdmissionCheckState, ReclaimablePod
-from kuota.bridge.nomination import may_nominate
+from kuota.api.workload import ReclaimablePod
 from kuota.bridge.reclaimable import limited, reclaimable_status, same_pods
 
 
@@ -30,13 +29,3 @@ def test_the_list_is_written_only_when_it_changes_and_zeros_are_spelled_out() ->
     obj = workload("train", status={"reclaimablePods": [{"name": "a", "count": 1}]})
     assert reclaimable_status(obj, done(a=1)) == {}
     assert reclaimable_status(obj, done(a=0)) == {"reclaimablePods": [{"name": "a", "count": 0}]}
-
-
-def test_clusters_are_proposed_while_the_check_is_pending_and_none_has_the_workload() -> None:
-    pending, ready = (AdmissionCheckState(name="mk", state=state) for state in ("Pending", "Ready"))
-    placed = workload(status={"clusterName": "east"})
-    assert may_nominate(workload(), pending, elastic=False)
-    assert not may_nominate(workload(), ready, elastic=False)
-    assert not may_nominate(workload(), None, elastic=False)
-    assert not may_nominate(placed, pending, elastic=False)
-    assert may_nominate(placed, pending, elastic=True)

@@ -147,9 +147,8 @@ def test_every_flavor_is_one_the_queue_offers_for_the_resource(
 ) -> None:
     for each in market.assign(wanted).pod_sets:
         for resource, choice in each.flavors.items():
-            group = market.queue.spec.group_of(resource)
-            assert group is not None
-            assert choice.flavor in group.flavors
+            groups = [one for one in market.queue.spec.groups if resource in one.resources]
+            assert choice.flavor in groups[0].flavors
 
 
 @settings(max_examples=100)

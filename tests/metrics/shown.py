@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from control.stage import CONFIG, Stage
@@ -22,7 +23,7 @@ class Shown:
     """One scrape. Names go without their prefix."""
 
     def __init__(self, metrics: Metrics) -> None:
-        text = metrics.exposition().decode()
+        text = generate_latest(metrics.collected()).decode()
         self.samples = [s for f in text_string_to_metric_families(text) for s in f.samples]
 
     def __call__(self, name: str, /, **labels: str) -> float | None:

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from build import queue
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
 from kuota.metrics.catalog import METRICS
 from kuota.metrics.metric import Kind
 from kuota.metrics.metrics import Metrics
@@ -29,22 +27,6 @@ def test_waits_are_measured_from_a_second_to_hours() -> None:
     assert (14, 10240) == (len(buckets), buckets[-1])
     longer = METRICS["kueue_admission_wait_time_seconds"].buckets
     assert (16, 40960) == (len(longer), longer[-1])
-
-
-def test_what_only_other_controllers_tell_is_counted_when_they_do() -> None:
-    engine = Engine()
-    engine.apply(Stored(value=queue("q", gpu=1)), 0.0)
-    metrics = Metrics(engine)
-    metrics.ungated("kueue.x-k8s.io/admission", "q", grouped=True, took_s=0.2)
-    metrics.dispatched("q", "east")
-    metrics.admitted_remotely("q", "east")
-    metrics.dispatched("gone", "east")
-    seen = Shown(metrics)
-    at = {"name": "kueue.x-k8s.io/admission", "cluster_queue": "q", "is_group": "true"}
-    assert 1 == seen("pod_scheduling_gate_removal_seconds_bucket", le="0.25", **at)
-    told = [(each.name, each.value) for each in seen.samples if "cluster" in each.labels]
-    names = ("multikueue_workloads_dispatched_total", "multikueue_workloads_admitted_total")
-    assert [(name, 1) for name in names] == told
 
 
 def test_the_build_is_told_without_a_role() -> None:

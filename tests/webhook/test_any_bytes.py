@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kuota.webhook.conversion import converted
 from kuota.webhook.review import Unreadable
 from kuota.webhook.reviews import Reviews
-from webhook.reviews import Objects, cluster_queue, job, review, workload
+from webhook.reviews import Objects, cluster_queue, converted, job, review, workload
 
 PATHS = (
     "/mutate-batch-v1-job",

@@ -10,9 +10,8 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.api.convert import convert
-from kuota.webhook.conversion import converted
 from kuota.webhook.review import Unreadable
-from webhook.reviews import cluster_queue, workload
+from webhook.reviews import cluster_queue, converted, workload
 
 OLD, NEW = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Job and CronJob of batch/v1: the fields that are read, and nothing else."""
+"""Job of batch/v1: the fields that are read, and nothing else."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from .base import Condition, Object, ObjectMeta, Struct
+from .base import Condition, Object, Struct
 from .core import PodTemplateSpec
 
 
@@ -42,19 +42,3 @@ class JobStatus(Struct):
 class Job(Object):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
-
-
-class JobTemplateSpec(Struct):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: JobSpec = JobSpec()
-
-
-class CronJobSpec(Struct):
-    schedule: str = ""
-    time_zone: str | None = None
-    suspend: bool | None = None
-    job_template: JobTemplateSpec = JobTemplateSpec()
-
-
-class CronJob(Object):
-    spec: CronJobSpec = CronJobSpec()

@@ -258,10 +258,6 @@ class Gates(msgspec.Struct, frozen=True, gc=False):
             raise Invalid(errors)
         return _with(overrides)
 
-    def different(self) -> dict[str, bool]:
-        """The gates that are not at their default, by name."""
-        return {str(gate): self.on(gate) for gate in Gate if self.on(gate) != GATES[gate].default}
-
 
 def _with(overrides: Mapping[str, bool]) -> Gates:
     state = {gate: spec.default for gate, spec in GATES.items()}

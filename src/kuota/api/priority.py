@@ -83,14 +83,3 @@ def workload_priority(
     return PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=name), (
         found.value
     )
-
-
-def class_changed(old: Workload, new: Workload) -> bool:
-    """Whether a WorkloadPriorityClass gave the workload another name or value of priority.
-
-    Other priorities are copied once and never followed.
-    """
-    reference = new.spec.priority_class_ref
-    if reference is None or reference.kind != "WorkloadPriorityClass":
-        return False
-    return reference != old.spec.priority_class_ref or priority(old) != priority(new)

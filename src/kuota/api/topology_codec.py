@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, repeat
+from itertools import groupby, repeat
 from typing import TypeVar
 
 import msgspec
@@ -67,15 +67,6 @@ def _counts(part: TopologySlice) -> Iterator[int]:
     if part.pod_counts.universal is not None:
         return repeat(part.pod_counts.universal, part.domain_count)
     return iter((part.pod_counts.individual or ())[: part.domain_count])
-
-
-def pod_counts(assignment: TopologyAssignment) -> list[int]:
-    """The pods of each domain, in stored order, without spelling the names out."""
-    return list(chain.from_iterable(_counts(part) for part in assignment.slices or ()))
-
-
-def domain_count(assignment: TopologyAssignment) -> int:
-    return sum(part.domain_count for part in assignment.slices or ())
 
 
 def on_node(assignment: PodSetAssignment | None, node: str) -> bool:

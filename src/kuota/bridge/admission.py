@@ -12,7 +12,6 @@ from enum import StrEnum
 
 from kuota.api.base import Json, is_true
 from kuota.api.gates import Gate, Gates
-from kuota.api.topology_codec import HOSTNAME, expand
 from kuota.api.workload import Admission, Workload
 from kuota.engine.activity import flavor_names
 from kuota.engine.model import ClusterQueue
@@ -120,20 +119,6 @@ def placed(obj: Workload, gates: Gates) -> bool:
     return not any(
         each.delayed_topology_request == "Pending" and each.topology_assignment is None
         for each in obj.status.admission.pod_set_assignments or ()
-    )
-
-
-def used_nodes(obj: Workload) -> frozenset[str]:
-    """The nodes that pods of an admitted workload were assigned to, as far as that is known."""
-    if not is_true(obj.status.conditions, "Admitted") or obj.status.admission is None:
-        return frozenset()
-    assigned = (each.topology_assignment for each in obj.status.admission.pod_set_assignments or ())
-    return frozenset(
-        domain.values[-1]
-        for topology in assigned
-        if topology is not None and (topology.levels or [])[-1:] == [HOSTNAME]
-        for domain in expand(topology)
-        if domain.values
     )
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from kuota.api.base import Json, condition
 from kuota.api.core import Node, Pod
+from kuota.api.match import has_taint_key
 from kuota.api.rules.metadata import PREFIX
 from kuota.engine.model import Struct
 
@@ -60,7 +61,7 @@ def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
 
 
 def unreachable(node: Node) -> bool:
-    return any(taint.key == TAINT for taint in node.spec.taints or ())
+    return has_taint_key(node.spec.taints, TAINT)
 
 
 def _due(deletion: datetime | None) -> float:

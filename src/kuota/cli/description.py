@@ -13,6 +13,7 @@ import click
 import yaml
 
 from kuota.api.base import Json, Key
+from kuota.api.pods import is_terminated
 from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import (
@@ -297,8 +298,7 @@ async def _room(session: Session, node: Json) -> None:
         listed = await session.client.list(PODS, field_selector=here)
     except ApiError:
         return
-    ended = ("Succeeded", "Failed")
-    pods = [each for each in listed.items if (each.get("status") or {}).get("phase") not in ended]
+    pods = [each for each in listed.items if not is_terminated(each)]
     offered = nanos((node.get("status") or {}).get("allocatable") or {})
     taken: Counter[str] = Counter()
     for each in pods:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.pods import is_terminated
 from kuota.kube.errors import NotFound, Unreachable
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import PODS, key_of
@@ -158,7 +159,7 @@ def begun(pod: Json, container: str = "") -> bool:
         now = each.get("state") or {}
         if container in ("", each.get("name")) and ({"running", "terminated"} & now.keys()):
             return True
-    return status.get("phase") in ("Succeeded", "Failed")
+    return is_terminated(pod)
 
 
 async def until_begun(session: Session, pod: Json, container: str = "") -> Json:

@@ -95,12 +95,6 @@ class ClusterQueue(Struct):
     def strict(self) -> bool:
         return self.strategy == "StrictFIFO"
 
-    def group_of(self, resource: str) -> ResourceGroup | None:
-        for group in self.groups:
-            if resource in group.resources:
-                return group
-        return None
-
 
 class Cohort(Struct):
     name: str

@@ -205,9 +205,6 @@ class Node:
             found.reach()
         return found
 
-    def available(self, column: FlavorResource) -> int:
-        return available(self.cell(column))
-
     def room(self, column: FlavorResource) -> int:
         """`available`, never below zero."""
         return max(0, available(self.cell(column)))

@@ -11,8 +11,6 @@ from kuota.api.base import Json
 
 from .errors import Unreachable, status_error
 
-ADDED = "ADDED"
-MODIFIED = "MODIFIED"
 DELETED = "DELETED"
 BOOKMARK = "BOOKMARK"
 _ERROR = "ERROR"

@@ -7,7 +7,7 @@ queues that are gone are forgotten then, too.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
 from kuota.api.base import Key
 from kuota.api.workload import Workload
@@ -54,10 +54,6 @@ class Metrics:
         """All metrics as of now, for someone else to write down."""
         return Kept(list(self.registry.collect()))
 
-    def exposition(self) -> bytes:
-        """All metrics as of now, in Prometheus's text format."""
-        return generate_latest(self.collected())
-
     def cycle(self, outcome: Outcome, took_s: float) -> None:
         """Count one cycle. One in which nobody had a turn is none."""
         if not outcome.decisions:
@@ -96,17 +92,3 @@ class Metrics:
         labels = self._custom.values(LOCAL_QUEUE, local)
         name = "kueue_workload_creation_latency_seconds"
         self._series.observe(name, max(0.0, took_s), job_kind, *labels)
-
-    def ungated(self, gate: str, cluster_queue: str, *, grouped: bool, took_s: float) -> None:
-        """Count the time from an admission to a pod being free of a scheduling gate."""
-        name = "kueue_pod_scheduling_gate_removal_seconds"
-        is_group = "true" if grouped else "false"
-        self._series.observe(name, max(0.0, took_s), gate, cluster_queue, is_group)
-
-    def dispatched(self, cluster_queue: str, cluster: str) -> None:
-        """Count a Workload created on a worker cluster."""
-        self._series.add("multikueue_workloads_dispatched_total", cluster_queue, cluster)
-
-    def admitted_remotely(self, cluster_queue: str, cluster: str) -> None:
-        """Count a Workload that a worker cluster admitted."""
-        self._series.add("multikueue_workloads_admitted_total", cluster_queue, cluster)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.pods import RUN_AS
+from kuota.api.pods import ENDED, RUN_AS
 
 from .instants import instant
 
@@ -17,7 +17,6 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-ENDED = ("Succeeded", "Failed")
 """The phases of a pod that it does not leave."""
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 57

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.pods import ENDED
 
 from .instants import time_text
 from .pod_steps import SIDECAR, History, Run, init_failed, initialized, restarts
@@ -103,7 +104,7 @@ def _states(pod: Json, container: Json, seen: Observed, phase: str) -> tuple[Jso
     if run is not None and run.running:
         assert run.started is not None
         return {"running": {"startedAt": time_text(run.started)}}, last
-    ends = phase in ("Succeeded", "Failed")
+    ends = phase in ENDED
     if run is not None and run.ended and (ends or not _goes_on(pod, container, seen, run)):
         return _terminated(pod, name, run), last
     if run is not None and run.ended:

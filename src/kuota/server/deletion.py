@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.pods import is_terminated
 
 from .bodies import media_type, read_object
 from .collection import FOREGROUND, ORPHAN
@@ -126,7 +127,7 @@ def _finalizers(present: list[Any], policy: str) -> list[Any]:
 
 def _grace_s(pod: Json, options: DeleteOptions) -> int:
     """A pod that no node has, or that has ended, needs no time."""
-    if not dig(pod, "spec", "nodeName") or dig(pod, "status", "phase") in ("Succeeded", "Failed"):
+    if not dig(pod, "spec", "nodeName") or is_terminated(pod):
         return 0
     if options.grace_s is not None:
         return options.grace_s

@@ -8,12 +8,10 @@ from kuota.engine.model import Struct
 
 EVERYWHERE = "0.0.0.0"
 PORT = 8082
-DIRECTORY = "/visibility"
-"""Where a certificate is found that is not made by ourselves: tls.crt and tls.key."""
 
 
 class Serving(Struct):
-    """`own` certificates are made by ourselves; others are found in `DIRECTORY`."""
+    """`own` certificates are made by ourselves; others are read from files."""
 
     host: str = EVERYWHERE
     port: int = PORT

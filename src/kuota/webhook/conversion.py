@@ -81,14 +81,6 @@ class Conversion:
         return msgspec.json.encode(whole)
 
 
-def converted(body: bytes) -> bytes:
-    """The answer to a review; raises Unreadable."""
-    conversion = Conversion(body)
-    for _ in conversion.steps():
-        pass
-    return conversion.answer()
-
-
 def _converted(raw: msgspec.Raw, wanted: str) -> msgspec.Raw:
     found = _versions.decode(raw).api_version
     if found == wanted:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from encoded import encoded
 from kuota.api import config
 from kuota.api.base import Json, ObjectMeta
 from kuota.api.faults import FieldError, Invalid
@@ -28,7 +29,7 @@ def load(run: Run) -> None:
         return
     check(not run.expected.get("wantError"), "loaded, though an error was expected")
     want = _without_options(run.expected["wantConfiguration"])
-    got = _without_options(config.encoded(cfg))
+    got = _without_options(encoded(cfg))
     if "apiVersion" not in want:
         got.pop("apiVersion")
     same(want, got)
@@ -38,14 +39,9 @@ def load(run: Run) -> None:
 @suite("config/config-TestTLSOptions")
 def tls_options(run: Run) -> None:
     """Only the sections that are recorded: this test leaves others out of its expectation."""
-    got = config.encoded(_loaded(run))
+    got = encoded(_loaded(run))
     want = _without_options(run.expected["wantConfiguration"])
     same(want, {key: got.get(key) for key in want})
-
-
-@suite("config/config-TestEncode")
-def encode(run: Run) -> None:
-    same(run.expected["wantResult"], config.encoded(config.from_json(run.inputs["cfg"])))
 
 
 @suite("config/config-TestValidate")

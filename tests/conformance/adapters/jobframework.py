@@ -11,7 +11,6 @@ from conformance.jobs import local_queue, namespace, rules_of, selector, stored,
 from conformance.registry import suite
 from conformance.world import gates_of
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
-from kuota.api.check_config import MULTIKUEUE
 from kuota.api.gates import Gates
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
@@ -21,6 +20,7 @@ from kuota.bridge.jobs.job_arrival import defaulted, waits_for_quota, with_defau
 from kuota.bridge.jobs.names import variant_name, workload_name
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_view import Rules
+from kuota.engine.activity import MULTIKUEUE
 
 from .webhooks import agree
 

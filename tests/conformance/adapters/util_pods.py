@@ -5,22 +5,12 @@ from __future__ import annotations
 
 from msgspec import convert, to_builtins
 
-from conformance.case import Difference, Json, Run, check, same
+from conformance import world
+from conformance.case import Difference, Run, check, same
 from conformance.registry import suite
-from kuota.api.core import Pod, PodSpec
 from kuota.api.equivalence import equivalent
 from kuota.api.kueue import ResourceFlavor
-from kuota.api.pods import (
-    LabelError,
-    gated,
-    group_name,
-    has_gate,
-    is_terminated,
-    label_number,
-    role_hash,
-    shape,
-    ungated,
-)
+from kuota.api.pods import is_terminated
 from kuota.api.podset import (
     FlavorMissing,
     Injection,
@@ -30,67 +20,19 @@ from kuota.api.podset import (
     merged,
     restored,
 )
+from kuota.api.rules.pod import group
 from kuota.api.workload import PodSet, PodSetAssignment
-
-
-def _pod(record: Json) -> Pod:
-    return convert(record, Pod)
-
-
-@suite("util/pod-TestHasGate")
-def gate_present(run: Run) -> None:
-    same(run.expected["want"], has_gate(_pod(run.inputs["pod"]).spec, run.inputs["gateName"]))
-
-
-@suite("util/pod-TestGate", "util/pod-TestUngate")
-def gate_change(run: Run) -> None:
-    spec = _pod(run.inputs["pod"]).spec
-    change = gated if run.suite.endswith("TestGate") else ungated
-    after = change(spec, run.inputs["gateName"])
-    same(run.expected["want"], after is not spec)
-    wanted = _pod(run.expected["wantPod"]).spec.scheduling_gates or []
-    same(_names(wanted), _names(after.scheduling_gates or []))
-
-
-def _names(gates: list[Json]) -> list[str]:
-    return sorted(gate["name"] for gate in gates)
 
 
 @suite("util/pod-TestIsTerminated")
 def terminated(run: Run) -> None:
-    same(run.expected["wantTerminated"], is_terminated(_pod(run.inputs["pod"])))
+    same(run.expected["wantTerminated"], is_terminated(run.inputs["pod"]))
 
 
 @suite("util/pod-TestGetPodGroupName")
 def pod_group(run: Run) -> None:
-    heeded = run.gates.get("WorkloadIdentifierAnnotations", True)
-    meta = _pod(run.inputs["pod"]).metadata
-    same(run.expected["want"], group_name(meta, annotations=heeded))
-
-
-@suite("util/pod-TestReadUIntFromLabel")
-def label_value(run: Run) -> None:
-    meta = _pod(run.inputs["obj"]).metadata
-    try:
-        value = label_number(meta, run.inputs["label"], run.inputs["max"])
-    except LabelError as error:
-        check(bool(run.expected["wantErr"]), f"unexpected {error}")
-        return
-    check(not run.expected["wantErr"], "want an error, got a number")
-    same(run.expected["wantVal"], value)
-
-
-@suite("util/pod-TestGenerateRoleHash")
-def pod_role(run: Run) -> None:
-    found = role_hash(convert(run.inputs["podSpec"], PodSpec))
-    same(run.expected["wantBaseHash"], found == run.inputs["shared"]["baseHash"])
-
-
-@suite("util/pod-TestSpecShape")
-def spec_shape(run: Run) -> None:
-    found = shape(convert(run.inputs["podSpec"], PodSpec))
-    same(run.expected["wantPresent"], "resources" in found)
-    same(run.expected["wantResources"], found.get("resources"))
+    name, _ = group(run.inputs["pod"], world.gates_of(run))
+    same(run.expected["want"], name)
 
 
 @suite("util/podset-TestAddOrUpdateLabel")

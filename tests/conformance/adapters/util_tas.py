@@ -31,16 +31,6 @@ def expansion(run: Run) -> None:
     same(run.expected.get("internal"), _plain(_stored(run.inputs["v1beta2"])))
 
 
-@suite("util/tas-TestPodCounts")
-def pod_counts(run: Run) -> None:
-    same(run.expected.get("podCounts"), codec.pod_counts(_stored(run.inputs["v1beta2"])))
-
-
-@suite("util/tas-TestTotalDomainCount")
-def total_domain_count(run: Run) -> None:
-    same(run.expected.get("totalDomainCount"), codec.domain_count(_stored(run.inputs["v1beta2"])))
-
-
 @suite("util/tas-TestV1Beta2FromInternal")
 def compaction(run: Run) -> None:
     same(run.expected.get("v1beta2"), _compacted(run))

@@ -8,13 +8,10 @@ from msgspec import convert
 from conformance import world
 from conformance.case import Json, Run, same, seconds
 from conformance.registry import suite
-from kuota.api.priority import class_changed
 from kuota.api.transform import Transformation
-from kuota.api.workload import AdmissionCheckState, Workload
-from kuota.bridge.admission import used_nodes
+from kuota.api.workload import Workload
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.nomination import may_nominate
 from kuota.engine import model
 from kuota.engine.assignment import Bookmark
 from kuota.engine.policy import Policy
@@ -98,24 +95,3 @@ def flavors_left(run: Run) -> None:
         )
     )
     same(run.expected["wantPendingFlavors"], bookmark.pending)
-
-
-@suite("workload/workload-TestUsedNodes")
-def nodes(run: Run) -> None:
-    found = used_nodes(convert(run.inputs["wl"], Workload))
-    same(sorted(run.expected["want"] or ()), sorted(found))
-
-
-@suite("workload/workload-TestWorkloadPriorityClassChanged")
-def priority_class(run: Run) -> None:
-    old, new = (convert(run.inputs[name], Workload) for name in ("oldWorkload", "newWorkload"))
-    same(run.expected["wantChanged"], class_changed(old, new))
-
-
-@suite("workload/workload-TestShouldSkipClusterNomination")
-def nomination(run: Run) -> None:
-    record = run.inputs.get("acs")
-    state = convert(record, AdmissionCheckState) if record else None
-    obj = convert(run.inputs["wl"], Workload)
-    allowed = may_nominate(obj, state, elastic=run.inputs["isElastic"])
-    same(run.expected["want"], not allowed)

@@ -3,23 +3,15 @@
 
 from __future__ import annotations
 
-from msgspec import convert, to_builtins
+from msgspec import convert
 
 from conformance import world
 from conformance.case import Json, Run, same
 from conformance.registry import suite
-from kuota.api.base import Object
-from kuota.api.workload import PodSet, Workload
-from kuota.bridge.slices import (
-    counts,
-    elastic,
-    fewer,
-    latest_active,
-    live_slices,
-    replaces,
-    resized,
-    scaled_down,
-)
+from kuota.api.rules.metadata import elastic
+from kuota.api.rules.workload_status import pod_set_counts
+from kuota.api.workload import Workload
+from kuota.bridge.slices import replaces
 from kuota.engine import model
 from kuota.engine.nominate import replaced_slice
 from kuota.engine.snapshot import Queue, Running
@@ -27,63 +19,26 @@ from kuota.engine.tree import Tree
 
 
 @suite("workload/workload-TestExtractPodSetCounts")
-def pod_set_counts(run: Run) -> None:
-    pod_sets = convert(run.inputs["args"].get("podSets") or [], list[PodSet])
-    same(run.expected["want"], counts(pod_sets))
+def counts(run: Run) -> None:
+    obj = {"spec": {"podSets": run.inputs["args"].get("podSets")}}
+    same(run.expected["want"], pod_set_counts(obj))
 
 
 @suite("workload/workload-TestExtractPodSetCountsFromWorkload")
 def workload_counts(run: Run) -> None:
-    obj = convert(run.inputs["args"]["workload"], Workload)
-    same(run.expected["want"], counts(obj.spec.pod_sets))
-
-
-@suite("workload/workload-TestApplyPodSetCounts")
-def counts_applied(run: Run) -> None:
-    obj = convert(run.inputs["args"]["wl"], Workload)
-    found = resized(obj, run.inputs["args"].get("counts") or {})
-    same(to_builtins(convert(run.expected["want"], Workload)), to_builtins(found))
-
-
-@suite("workload/workload-TestPodSetsCounts_HasFewerReplicasThan")
-def fewer_replicas(run: Run) -> None:
-    others = run.inputs["args"].get("in") or {}
-    same(run.expected["want"], fewer(run.inputs.get("c") or {}, others))
-
-
-@suite("workload/workloadslicing-TestScaledDown")
-def shrunk(run: Run) -> None:
-    old, new = (run.inputs["args"].get(name) or {} for name in ("oldCounts", "newCounts"))
-    same(run.expected["want"], scaled_down(old, new))
+    same(run.expected["want"], pod_set_counts(run.inputs["args"]["workload"]))
 
 
 @suite("workload/workloadslicing-TestEnabled")
 def enabled(run: Run) -> None:
     record = run.inputs["args"].get("object")
-    meta = convert(record, Object).metadata if record else None
-    same(run.expected["want"], elastic(meta, world.gates_of(run)))
+    same(run.expected["want"], elastic(record or {}, world.gates_of(run)))
 
 
 @suite("workload/workloadslicing-TestPreemptibleSliceKey")
 def replaced_key(run: Run) -> None:
     key = replaces(convert(run.inputs["args"]["wl"], Workload))
     same(run.expected["want"], str(key) if key is not None else None)
-
-
-@suite("workload/workloadslicing-TestFindLatestActiveWorkload")
-def latest(run: Run) -> None:
-    found = latest_active(_workloads(run))
-    same(run.expected["want"], found.metadata.name if found is not None else "")
-
-
-@suite("workload/workloadslicing-TestNormalizeActiveSlices")
-def normalized(run: Run) -> None:
-    live = live_slices(_workloads(run))
-    found = {
-        "survivor": live.selected.metadata.name if live.selected is not None else "",
-        "keptAdmitted": live.running.metadata.name if live.running is not None else "",
-    }
-    same({name: run.expected["want"][name] for name in found}, found)
 
 
 @suite("workload/workloadslicing-TestReplacedWorkloadSlice")
@@ -112,7 +67,3 @@ def _names(want: Json) -> list[str] | None:
         return None
     meta = want["wl"]["workload"]["metadata"]
     return [meta["namespace"], meta["name"]]
-
-
-def _workloads(run: Run) -> list[Workload]:
-    return convert(run.inputs.get("workloads") or [], list[Workload])

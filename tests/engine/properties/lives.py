@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from engine.strategies import Kinds, clusters, crowds, facts, policies
+from kuota.api.gates import Gate, Gates
 from kuota.engine.facts import Fact, Known, Stored
 from kuota.engine.policy import Policy
 
@@ -30,7 +31,11 @@ class Life(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         """What happens, one step a line, without the hundred gates of the policy."""
-        lines = [f"gates {self.policy.gates.different()}, {self.policy.fair_sharing}"]
+        gates = self.policy.gates
+        changed = [
+            f"{each}={gates.on(each)}" for each in Gate if gates.on(each) != Gates().on(each)
+        ]
+        lines = [f"gates {changed}, {self.policy.fair_sharing}"]
         return "\n".join([*lines, *map(_shown, (*self.cluster, *self.steps))])
 
     @property

@@ -11,7 +11,7 @@ from .defaults import (
     wait_for_pods_ready_enabled,
 )
 from .duration import Duration
-from .load import checked, encoded, from_json, load
+from .load import checked, from_json, load
 from .rules import faults
 from .shapes import Configuration
 
@@ -21,7 +21,6 @@ __all__ = [
     "checked",
     "default_configuration",
     "defaulted",
-    "encoded",
     "faults",
     "from_json",
     "load",

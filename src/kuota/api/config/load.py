@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-import msgspec
-
 from ..base import Json
 from ..faults import ErrorType, FieldError, Invalid
 from ..gates import Gates, resolved
@@ -60,18 +56,6 @@ def checked(
     if wrong:
         raise Invalid(wrong)
     return cfg, gates
-
-
-def encoded(cfg: Configuration) -> Json:
-    """The configuration as JSON, in the form of v1beta2, without what is empty."""
-    found = msgspec.to_builtins(cfg, enc_hook=_encode)
-    return {**cast(Json, found), "apiVersion": V1BETA2, "kind": KIND}
-
-
-def _encode(value: Any) -> str:
-    if isinstance(value, Duration):
-        return str(value)
-    raise NotImplementedError(f"no way to encode {type(value).__name__}")
 
 
 def _type_faults(value: Json) -> list[FieldError]:

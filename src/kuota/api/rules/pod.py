@@ -12,7 +12,7 @@ from .. import names
 from ..base import Json
 from ..faults import FieldError
 from ..gates import Gate, Gates
-from ..pods import GROUP_NAME
+from ..pods import GROUP_NAME, is_terminated
 from .job_common import common_faults, common_update_faults, prebuilt
 from .metadata import PREFIX, annotation, annotation_path, label, label_path
 from .report import (
@@ -75,12 +75,10 @@ def _faults(pod: Json, old: Json | None, gates: Gates, default_queue: bool) -> I
 def _at_rest(pod: Json) -> bool:
     """Whether nothing of the Pod runs: it is over, or has not been let in yet."""
     gates = elements(child(pod, "spec").get("schedulingGates"))
-    return child(pod, "status").get("phase") in ("Succeeded", "Failed") or any(
-        mapping(each).get("name") == ADMISSION_GATE for each in gates
-    )
+    return is_terminated(pod) or any(mapping(each).get("name") == ADMISSION_GATE for each in gates)
 
 
-def _group(pod: Json, gates: Gates) -> tuple[str, str]:
+def group(pod: Json, gates: Gates) -> tuple[str, str]:
     """The name of the pod group, "" for none, and where it is written, or would be."""
     name = annotation(pod, GROUP_NAME)
     if name and gates.on(Gate.WorkloadIdentifierAnnotations):
@@ -89,7 +87,7 @@ def _group(pod: Json, gates: Gates) -> tuple[str, str]:
 
 
 def _group_faults(pod: Json, gates: Gates) -> Iterator[FieldError]:
-    (name, path), total = _group(pod, gates), annotation(pod, GROUP_TOTAL)
+    (name, path), total = group(pod, gates), annotation(pod, GROUP_TOTAL)
     if not name:
         if total is not None:
             yield required(path, "a Pod with the size of a group needs its name", f"set {path}")
@@ -107,7 +105,7 @@ def _group_faults(pod: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def _update_faults(pod: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
-    (name, path), before = _group(pod, gates), _group(old, gates)[0]
+    (name, path), before = group(pod, gates), group(old, gates)[0]
     if before and name != before:
         yield immutable(path, name, "once the Pod is in a group", "create the Pod anew")
     if name and annotation(old, RETRIABLE) == "false" and annotation(pod, RETRIABLE) != "false":

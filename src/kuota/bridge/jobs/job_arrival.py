@@ -8,7 +8,6 @@ way to look up other objects. Nothing is looked up before the answer depends on 
 from __future__ import annotations
 
 from kuota.api.base import Json, Key
-from kuota.api.check_config import MULTIKUEUE
 from kuota.api.faults import FieldError, Invalid
 from kuota.api.gates import Gate
 from kuota.api.kueue import GROUP
@@ -17,6 +16,7 @@ from kuota.api.rules.job import job_faults
 from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name, suspended
 from kuota.api.rules.metadata import elastic, label
 from kuota.api.rules.report import child, elements, mapping, text
+from kuota.engine.activity import MULTIKUEUE
 
 from ..lifecycle_view import Rules
 from .ancestor import JOB, GroupKind, Lookup, ancestor, namespace_of, owned
