@@ -13,7 +13,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 
 from kuota.api.backoff import Backoff
+from kuota.failures import report
 from kuota.kube.clock import Clock
+from kuota.kube.errors import KubeError
 
 INTERVAL_S = 0.05
 """Between two writes while nothing else is being written."""
@@ -32,7 +34,7 @@ class DeferredWrites:
     """Pending writes by name, oldest first. `run` sends them until it is cancelled.
 
     A write computes its content when it is sent, so that one entry per name is enough. A write
-    that fails is retried after those that wait; after MAX_ATTEMPTS it is given up and logged.
+    that fails is retried after those that wait; after MAX_ATTEMPTS it is given up.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -96,9 +98,12 @@ class DeferredWrites:
     def _retry(self, name: Hashable, write: Write, error: Exception) -> None:
         attempts = self._attempts.pop(name, 0) + 1
         if attempts >= MAX_ATTEMPTS:
-            _log.error("deferred write %s was given up", name, exc_info=error)
+            _log.warning("deferred write %s was given up: %s", name, error)
             return
-        _log.debug("deferred write %s failed and will be retried: %s", name, error)
+        if isinstance(error, KubeError):
+            _log.debug("deferred write %s failed and will be retried: %s", name, error)
+        else:
+            report("deferred write", error, f"deferred write {name} failed and will be retried")
         self._attempts[name] = attempts
         if not self._closed:
             self._pending.setdefault(name, write)

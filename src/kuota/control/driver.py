@@ -27,7 +27,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
 from kuota.engine.rest import Rest
 from kuota.engine.touched import Touched
-from kuota.failures import report
+from kuota.failures import report, tolerated
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, within
@@ -78,6 +78,7 @@ class Driver:
         self._finished = False
         self._outbound = Outbound(engine.policy.gates, self._stored)
         self._reports = reports
+        self._report_decision = tolerated("pending reports", reports.decided)
 
     def now(self) -> float:
         return self._clock.now().timestamp()
@@ -126,7 +127,7 @@ class Driver:
             for observe in self.cycle_observers:
                 observe(outcome, took_s)
             for decision in outcome.decisions:
-                self._reports.decided(decision)
+                self._report_decision(decision)
                 if not isinstance(decision, Wait) or decision.workload.reservation is not None:
                     await self._start(decision)
             if rest.after(outcome) or self._finished:

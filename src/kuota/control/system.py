@@ -15,6 +15,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.bridge.lifecycle_view import rules
 from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
+from kuota.failures import tolerated
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import EventRecorder, Recorder
@@ -166,7 +167,7 @@ class System:
             group.create_task(self._events.run())
         if Part.SCHEDULER in self.parts:
             self._log_decisions()
-            self.world.workloads.observe(self.reports.observed)
+            self.world.workloads.observe(tolerated("pending reports", self.reports.observed))
             group.create_task(self.driver.run())
             group.create_task(self._sample())
         if self._recovery is not None and Part.CORE in self.parts:
@@ -175,8 +176,8 @@ class System:
 
     def _log_decisions(self) -> None:
         log = DecisionLog(self.clock)
-        self.driver.cycle_observers.append(log.cycle)
-        self.world.workloads.observe(log.changed)
+        self.driver.cycle_observers.append(tolerated("decision log", log.cycle))
+        self.world.workloads.observe(tolerated("decision log", log.changed))
 
     def _served(self) -> list[Coroutine[Any, Any, None]]:
         world, sender, clock, watched = self.world, self.sender, self.clock, self.watched
