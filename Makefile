@@ -11,13 +11,16 @@ export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test kube test-kube lint bench bench-kube conformance docs up gpu plan map lock clean
+.PHONY: help test test-slow kube test-kube lint bench bench-kube conformance docs up gpu plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: $(DEV)  ## run the tests; ARGS="tests/engine -k borrow" narrows them
-	$(BIN)/python -m pytest -n auto $(ARGS)
+test: $(DEV)  ## run the tests but for the slow ones; ARGS="tests/engine -k borrow" runs those instead
+	$(BIN)/python -m pytest -n auto $(or $(ARGS),-m "not slow")
+
+test-slow: $(DEV)  ## run the slow tests; ARGS narrows them
+	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
 
 kube:  ## provide etcd and Kubernetes' programs for test-kube; built once where they are absent
 	@scripts/kube

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 from click.testing import CliRunner
 
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.cli.main import main
 from kuota.kube.client import Client
@@ -36,7 +37,6 @@ T = TypeVar("T")
 TOKEN = "admin-token"
 MEMBER_TOKEN = "member-token"
 """That of somebody in the team vision."""
-PATIENCE_S = 30
 
 
 class Cluster:
@@ -55,7 +55,7 @@ class Cluster:
         self._ready: Future[int] = Future()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        self.port = self._ready.result(PATIENCE_S)
+        self.port = self._ready.result(HANG_S)
         self._write_kubeconfig()
 
     def _write_kubeconfig(self) -> None:
@@ -74,7 +74,7 @@ class Cluster:
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(PATIENCE_S)
+        self._thread.join(HANG_S)
 
     def _serve(self) -> None:
         self._loop.run_until_complete(self._served())
@@ -106,7 +106,7 @@ class Cluster:
 
     def do(self, work: Any) -> Any:
         """Run a coroutine on the server's loop."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(HANG_S)
 
     def create(self, resource: Resource, obj: Json) -> Json:
         made: Json = self.do(self.client.create(resource, obj))
@@ -195,7 +195,7 @@ class Cluster:
 
     def _watch_over(self, process: subprocess.Popen[str]) -> None:
         """End a process that a test waits for in vain, so that it fails instead of hanging."""
-        timer = threading.Timer(PATIENCE_S, process.kill)
+        timer = threading.Timer(HANG_S, process.kill)
         timer.daemon = True
         timer.start()
         self._timers.append(timer)

@@ -15,8 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
+from hang import HANG_S
+
 CTRL_C = b"\x03"
-PATIENCE_S = 30.0
 # Makes the terminal that it has as standard input its own, so that keys become signals.
 _OWN = (
     "import fcntl, os, sys, termios; os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
@@ -45,7 +46,7 @@ class Terminal:
 
     def expect(self, text: str) -> None:
         """Read until the text is on the screen, after what was expected before."""
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + HANG_S
         while (at := self.shown.find(text, self._seen)) < 0:
             left = until - time.monotonic()
             assert left > 0, f"{text!r} does not come: {self.shown!r}"
@@ -57,9 +58,9 @@ class Terminal:
 
     def ended(self) -> int:
         """The exit status, once the command has shown its last words."""
-        while self._read(PATIENCE_S):
+        while self._read(HANG_S):
             pass
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(HANG_S)
 
     def _read(self, limit_s: float) -> bool:
         """Wait for more on the screen; False when nobody is left who could write."""

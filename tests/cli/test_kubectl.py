@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.cluster import Cluster, job
+from hang import HANG_S
 from kuota.kube.resources import JOBS
 from kuota.up.place import Place, Running
 from server.served import kubectl
@@ -62,7 +63,7 @@ class Shell:
             env=os.environ | own | {"PATH": "/usr/bin:/bin"} | env,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG_S,
         )
 
     def start(self) -> Place:
@@ -127,7 +128,7 @@ def _relayed(cluster: Cluster, *command: str) -> subprocess.CompletedProcess[str
         env=cluster.environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_S,
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from cli.cluster import Cluster, condition, job, pod_status, workload
+from hang import HANG_S
 from kuota.kube.resources import JOBS, PODS, WORKLOADS
 
 
@@ -41,7 +42,7 @@ def test_a_job_is_followed_through_all_its_pods_to_its_end(cluster: Cluster) -> 
         cluster.end_pod("train-2", 0)
         cluster.end_job("train")
         assert "second\n" == process.stdout.read()
-        assert 0 == process.wait(30)
+        assert 0 == process.wait(HANG_S)
 
 
 def test_several_pods_are_told_apart_line_by_line(cluster: Cluster) -> None:

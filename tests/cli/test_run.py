@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import yaml
 
 from cli.cluster import Cluster, condition, local_queue, workload
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.cli.run_job import Asked, job_of
 from kuota.kube.resources import (
@@ -88,7 +89,7 @@ def test_it_says_why_it_waits_then_shows_the_log_and_ends_as_the_command_does(
         cluster.end_pod("x-1", 7)
         cluster.end_job("x", "Failed", "BackoffLimitExceeded")
         assert "job.batch/x failed with exit status 7\n" in process.stderr.read()
-        assert 7 == process.wait(30)
+        assert 7 == process.wait(HANG_S)
 
 
 def test_success_is_zero(cluster: Cluster) -> None:
@@ -98,7 +99,7 @@ def test_success_is_zero(cluster: Cluster) -> None:
         cluster.start_pod(made, "x-1")
         cluster.end_pod("x-1", 0)
         cluster.end_job("x")
-        assert (0, "") == (process.wait(30), process.stderr.read())
+        assert (0, "") == (process.wait(HANG_S), process.stderr.read())
 
 
 def test_a_deleted_job_is_a_failure(cluster: Cluster) -> None:
@@ -107,7 +108,7 @@ def test_a_deleted_job_is_a_failure(cluster: Cluster) -> None:
         assert "submitted" in process.stderr.readline()
         cluster.delete(JOBS, "x")
         assert "was deleted before it ended" in process.stderr.read()
-        assert 1 == process.wait(30)
+        assert 1 == process.wait(HANG_S)
 
 
 @contextmanager

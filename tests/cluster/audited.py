@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from cluster.kube_server import KubeServer
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists
 from kuota.kube.resources import ALL, Resource, key_of
 
-SOON_S = 30.0
 _BY_KIND = {each.kind: each for each in ALL}
 
 
@@ -42,7 +42,7 @@ def conversing(server: KubeServer, work: Callable[[Client], Awaitable[None]]) ->
     """Do something with a client that may do everything."""
 
     async def conversed() -> None:
-        async with server.client() as client, asyncio.timeout(SOON_S):
+        async with server.client() as client, asyncio.timeout(HANG_S):
             await work(client)
 
     asyncio.run(conversed())

@@ -21,7 +21,6 @@ from kuota.kube.errors import KubeError
 from kuota.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS, key_of
 
 CPUS = 6
-PATIENCE_S = 120.0
 MEDDLE_S = 0.005
 AUDIT_S = 0.02
 
@@ -45,7 +44,6 @@ class Flood:
     async def begin(self) -> None:
         """Create everything; returns when the server has taken it all."""
         stage = self._stage
-        stage.patience_s = PATIENCE_S
         stage.kubelet.brief = True
         self._auditor = asyncio.create_task(self._audit())
         stage.observe(WORKLOADS, self._workload)

@@ -13,6 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from cluster.kube_server import KubeServer
+from hang import HANG_S
 from kuota.kube.client import Client
 from kuota.kube.http_client import HttpTransport
 from kuota.kube.job_informer import job_informer
@@ -24,7 +25,6 @@ from kuota.server.api import ApiServer
 from kuota.server.store import Store
 from kuota.up.local import SYSTEM, LocalTransport
 
-GOODBYE_S = 10
 Wrap = Callable[[Transport], Transport]
 
 
@@ -70,7 +70,7 @@ class Real:
 async def _goodbyes() -> None:
     """A request that was cut off still says goodbye in TLS, and needs the loop to do so."""
     known = getattr(asyncio.get_running_loop(), "_transports", {})
-    async with asyncio.timeout(GOODBYE_S):
+    async with asyncio.timeout(HANG_S):
         while any(getattr(each, "_sock", None) is not None for each in list(known.values())):
             await asyncio.sleep(0.01)
 

@@ -20,6 +20,7 @@ import yaml
 from cluster.kube_install import MANIFESTS, install_crds
 from cluster.kube_server import KubeServer, free_port, programs
 from control.objects import flavor, job, namespace, queue
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.kube.client import Client
@@ -46,7 +47,6 @@ apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 integrations: {frameworks: [batch/job, pod]}
 """)
-SOON_S = 30.0
 _PAUSE_S = 0.05
 
 
@@ -121,7 +121,7 @@ def hooked(folder: Path) -> Iterator[Hooked]:
 
 async def eventually(attempt: Callable[[], Awaitable[T]]) -> T:
     """What the attempt returns once the API server does not refuse it any more."""
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(HANG_S):
         while True:
             try:
                 return await attempt()

@@ -11,13 +11,13 @@ from pathlib import Path
 import yaml
 
 from cluster.kube_server import KubeServer, programs
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists
 from kuota.kube.resources import ALL, CRDS
 
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "crds"
-LIMIT_S = 30
 _GROUP = "kueue.x-k8s.io"
 
 
@@ -40,7 +40,7 @@ async def install_crds(server: KubeServer) -> None:
         for file in sorted(MANIFESTS.glob("*.yaml")):
             with suppress(AlreadyExists):
                 await client.create(CRDS, yaml.safe_load(file.read_text()))
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             await _established_all(client)
             for resource in ALL:
                 if resource.group == _GROUP:

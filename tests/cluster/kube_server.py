@@ -20,11 +20,11 @@ from pathlib import Path
 import msgspec
 
 from cluster.kube_certificates import Certificates
+from hang import HANG_S
 from kuota.kube.client import Client
 from kuota.kube.config import Connection, Pem, Secret, User
 from kuota.kube.http_client import http_client
 
-PATIENCE_S = 60.0
 """How long a part may take to answer; four seconds are usual."""
 ADMIN_TOKEN = "admin-token"
 _SCRIPT = Path(__file__).parents[2] / "scripts" / "kube"
@@ -106,7 +106,7 @@ class KubeServer:
         process = self._running.pop(name)
         process.terminate()
         try:
-            process.wait(PATIENCE_S)
+            process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -133,7 +133,7 @@ class KubeServer:
         return sum(map(int, ticks)) / 100
 
     def _await_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + HANG_S
         while not self._ready():
             code = self._running["kube-apiserver"].poll()
             if code is not None or time.monotonic() > deadline:

@@ -19,6 +19,7 @@ from cluster.ground import Ground, Grounds, Wrap
 from cluster.kubelet import Kubelet
 from cluster.names import Names
 from control.objects import condition, flavor, local_queue, namespace, queue
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
@@ -28,7 +29,6 @@ from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.informer import Informer
 from kuota.kube.resources import ALL, EVENTS, JOBS, NAMESPACES, WORKLOADS, Resource, key_of
 
-SOON_S = 30.0
 """How long a story waits for what must happen."""
 
 CONFIG = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
@@ -54,7 +54,6 @@ class Stage:
     def __init__(self, ground: Ground, config: Json | None, gates: dict[str, bool] | None) -> None:
         self.ground = ground
         self.names = Names(next(_TAGS))
-        self.patience_s = SOON_S
         self.client = ground.client()
         self.kubelet = Kubelet(ground.client(), self._stir)
         self._config = load(json.dumps(CONFIG | config)) if config is not None else None
@@ -94,7 +93,7 @@ class Stage:
         """Wait until asking gives what is expected. What cannot be answered yet is not there."""
         found: Any = None
         with suppress(TimeoutError):
-            async with asyncio.timeout(self.patience_s):
+            async with asyncio.timeout(HANG_S):
                 while True:
                     self._news.clear()
                     try:

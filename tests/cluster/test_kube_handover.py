@@ -13,12 +13,12 @@ import msgspec
 from cluster.kube_server import ADMIN_TOKEN, KubeServer
 from cluster.stage import Stage, Told
 from control.objects import flavor, job, local_queue, queue
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.install.kinds import resource_of
 from kuota.kube.resources import key_of
 
 MOVER = "mover"
-PATIENCE_S = 60
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -52,7 +52,7 @@ async def _kuota(kube: KubeServer, *words: str) -> subprocess.CompletedProcess[s
     program = Path(sys.executable).with_name("kuota")
     command = [str(program), *words, "--kubeconfig", str(file)]
     return await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        subprocess.run, command, capture_output=True, text=True, timeout=HANG_S, check=False
     )
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cluster.audited import SOON_S, Audited, conversing, create, until
+from cluster.audited import Audited, conversing, create, until
 from cluster.kube_server import ADMIN_TOKEN, KubeServer, free_port, programs
 from control.objects import condition, flavor, job, local_queue, namespace, queue
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.cli.main import main
 from kuota.install.kinds import DEPLOYMENTS, resource_of
@@ -268,7 +269,7 @@ def test_the_controller_needs_the_roles_that_it_ships_and_no_more(
                 await a_job_runs(client)
             finally:
                 process.terminate()
-                assert 0 == process.wait(SOON_S), (tmp_path / "log").read_text()
+                assert 0 == process.wait(HANG_S), (tmp_path / "log").read_text()
         assert token not in (tmp_path / "log").read_text()
 
     conversing(installed, live)

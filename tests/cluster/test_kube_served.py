@@ -19,6 +19,7 @@ import trustme
 from build import job, local_queue, namespace, queue
 from cluster.aggregation import api_service, service
 from cluster.kube_server import ADMIN_TOKEN, KubeServer
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Stored
@@ -90,7 +91,7 @@ async def available(client: Client) -> bool:
 
 
 async def eventually(claim: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_S):
         while not await claim():
             await asyncio.sleep(0.05)
 

@@ -12,6 +12,7 @@ import pytest
 
 from cluster.hooked import Hooked, eventually, hooked
 from control.objects import flavor, local_queue, queue
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.errors import ApiError, Forbidden, KubeError
@@ -254,7 +255,7 @@ def test_nobody_is_refused_while_the_certificate_is_renewed(server: Hooked) -> N
                 raise KubeError("not yet")
             return after
 
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(HANG_S), asyncio.TaskGroup() as group:
             asking = group.create_task(ask())
             await client.delete(SECRETS, key)
             await eventually(other)

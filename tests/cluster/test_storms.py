@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from cluster.flood import Flood, meddle
 from cluster.lines import Cut, Lossy, Mute
 from cluster.stage import Stage, Told
@@ -12,6 +14,7 @@ from control.objects import condition, flavor, job, local_queue, queue, workload
 from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS
 from kuota.kube.transport import Transport
 
+pytestmark = pytest.mark.slow
 JOBS = 30
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ async def _disturb(stage: Stage, chance: random.Random) -> None:
     await stage.rest(chance.choice([0.0, 0.05, 1.0, 20.0]))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=12,
     deadline=None,

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.resources import ALL, LEASES, WORKLOADS, Resource, key_of
@@ -28,10 +29,9 @@ from kuota.server.tokens import Tokens
 from kuota.up.local import local_client
 
 TOKEN = "a-token-that-nobody-may-see"
-PATIENCE_S = 30.0
-"""What never comes is noticed after this long."""
-STOP_S = 2.0
-"""A stop is promised to take less than one second; others use these machines, too."""
+STOP_S = 14.0
+"""A stop that waits for a lease (15 s) or for a TLS peer (30 s) takes longer than this, on an idle
+machine too."""
 LEASE = Key("kueue-system", "c1f6bfd2.kueue.x-k8s.io")
 
 Story = Callable[["Site"], Coroutine[Any, Any, None]]
@@ -54,7 +54,7 @@ class Running:
         def found() -> Json | None:
             return next((each for each in self.log if words in each["msg"]), None)
 
-        async with asyncio.timeout(PATIENCE_S), self._news:
+        async with asyncio.timeout(HANG_S), self._news:
             await self._news.wait_for(lambda: found() or self._listening.done())
         line = found()
         assert line is not None, f"never said {words!r}:\n{self}"
@@ -75,7 +75,7 @@ class Running:
         await self.ended()
 
     async def ended(self) -> int:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANG_S):
             await self._listening
             return await self.process.wait()
 
@@ -193,7 +193,7 @@ class Ground:
         self, resource: Resource, true: Callable[[Json], object], count: int = 1
     ) -> list[Json]:
         """The objects of which that is true, as soon as there are so many."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANG_S):
             while True:
                 listing = await self.admin.list(resource)
                 found = [each for each in listing.items if true(each)]

@@ -13,7 +13,8 @@ from aiohttp import ClientSession, TCPConnector
 
 from cluster.kube_server import free_port
 from control.objects import condition, flavor, job, local_queue, queue
-from controller.site import PATIENCE_S, TOKEN, Site, configuration, stopped, told
+from controller.site import TOKEN, Site, configuration, stopped, told
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.control.system import System
 from kuota.controller.controller import Controller
@@ -45,7 +46,7 @@ def test_counting_begins_before_anything_is_decided(
         config = tmp_path / "config.yaml"
         config.write_text(json.dumps(configuration({})))
         flags = Flags(config=str(config), kubeconfig=str(site.kubeconfig), parts="core,scheduler")
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(HANG_S):
             await Controller(settings(flags, {}, tmp_path)).run(stop)
 
     told(story, tmp_path)
@@ -140,7 +141,7 @@ async def _read(url: str, token: str = "") -> tuple[int, str]:
 
 async def _counted(url: str, line: str) -> str:
     """The metrics, once they have the line: what is counted is what the watch has told."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(HANG_S):
         while True:
             status, text = await _read(url)
             assert 200 == status

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +126,7 @@ def test_an_assignment_keeps_its_promises_and_changes_nothing(
         assert min(each.mode for each in found.pod_sets) is found.mode
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(markets(), workloads())
 def test_a_fit_has_room_in_the_tree_unless_preemption_goes_before_borrowing(

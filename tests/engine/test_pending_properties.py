@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -198,4 +199,4 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 AgainstAList.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
-TestAgainstAList = AgainstAList.TestCase
+TestAgainstAList = pytest.mark.slow(AgainstAList.TestCase)

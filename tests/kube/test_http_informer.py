@@ -7,6 +7,7 @@ import asyncio
 
 from aiohttp import web
 
+from hang import HANG_S
 from kube.scripted import line
 from kube.web_server import InstantClock, Respond, serving
 from kuota.api.base import Json
@@ -65,7 +66,7 @@ def test_a_server_that_comes_back_with_another_past_is_listed_anew() -> None:
             await informer.synced.wait()
         async with (
             serving(one_pod("b", "2"), port=int(server.rsplit(":", 1)[1])),
-            asyncio.timeout(30),
+            asyncio.timeout(HANG_S),
         ):
             await tale.reaches(3)
             task.cancel()

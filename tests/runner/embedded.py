@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.errors import NotFound
@@ -15,8 +16,6 @@ from kuota.kube.resources import NAMESPACES, Resource
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
 from kuota.up.local import local_client
-
-LIMIT_S = 30
 
 
 class Cluster:
@@ -30,7 +29,7 @@ class Cluster:
     ) -> Json:
         """The object, once the claim about it holds."""
         key = Key(namespace if resource.namespaced else "", name)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             listing = await self.client.list(resource)
             for obj in listing.items:
                 if obj["metadata"]["name"] == name and claim({"status": {}, **obj}):
@@ -47,7 +46,7 @@ class Cluster:
         self, resource: Resource, claim: Callable[[list[Json]], Any], **which: str
     ) -> list[Json]:
         """All objects of a kind, once the claim about them holds."""
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             listing = await self.client.list(resource, "team", **which)
             watch = self.client.watch(resource, since=listing.revision)
             async with aclosing(watch) as events:
@@ -59,7 +58,7 @@ class Cluster:
     async def gone(self, resource: Resource, name: str) -> None:
         """Return once there is no such object."""
         key = Key("team" if resource.namespaced else "", name)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             listing = await self.client.list(resource)
             async with aclosing(self.client.watch(resource, since=listing.revision)) as events:
                 while True:

@@ -9,6 +9,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import JOBS, PODS, key_of
@@ -22,7 +23,7 @@ from kuota.runner.pod_steps import CrashPace
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
-from runner.embedded import LIMIT_S, Cluster, cluster
+from runner.embedded import Cluster, cluster
 
 GI = 1 << 30
 
@@ -76,7 +77,7 @@ class World(Cluster):
         for obj in (await self.client.list(PODS)).items:
             with suppress(NotFound):
                 await self.client.delete(PODS, key_of(obj), grace_s=1)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             while any(self.state_dir.glob("pods/*")):
                 await asyncio.sleep(0.01)
 
@@ -98,7 +99,7 @@ class World(Cluster):
         """Return once the pod has written the text."""
         pieces = container_log(await self.home(pod), "main", LogQuery(follow=True))
         seen = b""
-        async with asyncio.timeout(LIMIT_S), aclosing(pieces) as some:
+        async with asyncio.timeout(HANG_S), aclosing(pieces) as some:
             async for piece in some:
                 seen += piece
                 if text.encode() in seen:

@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.kube.clock import SystemClock
 from kuota.kube.resources import PODS
 from kuota.runner.binder import Binder
 from kuota.runner.binding import Offer, offer
-from runner.embedded import LIMIT_S, Cluster, Told, cluster
+from runner.embedded import Cluster, Told, cluster
 from runner.machine import container, gpus, pod
 
 FULL = (
@@ -30,7 +31,7 @@ def here(gpu: int, **labels: str) -> Offer:
 def told(work: Story) -> list[str]:
     async def played() -> list[str]:
         said = Told()
-        async with cluster() as world, asyncio.timeout(LIMIT_S):
+        async with cluster() as world, asyncio.timeout(HANG_S):
             binder = Binder(world.client, SystemClock(), said)
             running = asyncio.create_task(binder.run())
             await work(world, binder, said)

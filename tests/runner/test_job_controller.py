@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.job_informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
 from kuota.runner.pod_informer import pod_informer
-from runner.embedded import LIMIT_S, Cluster, Told, cluster
+from runner.embedded import Cluster, Told, cluster
 
 AT_ONCE = Pace(first_s=0.05)
 
@@ -162,7 +163,7 @@ def test_pods_that_cannot_be_made_are_told() -> None:
         refused = job("bad")
         refused["spec"]["template"]["metadata"] = {"finalizers": ["not a name"]}
         await world.client.create(JOBS, refused)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             await told.heard.wait()
 
     story(work, told)

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from hang import HANG_S
 from kuota.runner.proc import become_subreaper, start_ticks
 from kuota.runner.processes import Launch, Process
 from kuota.runner.spawn import ShimStarter
 
 PATH = {"PATH": os.environ["PATH"]}
-LIMIT_S = 20
 
 
 SHIMS = ShimStarter()
@@ -37,7 +37,7 @@ class Watched:
         self.process = Process(str(folder), f"test/{folder}", SHIMS, self._changed.set)
 
     async def until(self, claim: Callable[[Process], bool]) -> Process:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANG_S):
             while not claim(self.process):
                 self._changed.clear()
                 await self._changed.wait()
@@ -56,7 +56,7 @@ def launch(script: str, **more: object) -> Launch:
 
 
 def story(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(work(), LIMIT_S))
+    asyncio.run(asyncio.wait_for(work(), HANG_S))
 
 
 def output(folder: Path) -> str:
@@ -66,7 +66,7 @@ def output(folder: Path) -> str:
 
 async def line_in_log(folder: Path, text: str) -> None:
     """Return once the process has written the text: a handshake, since nobody else tells us."""
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(HANG_S):
         while not (folder / "log").exists() or text not in (folder / "log").read_text():
             await asyncio.sleep(0.005)
 

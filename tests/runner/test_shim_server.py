@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from hang import HANG_S
+
 SERVE = "from kuota.runner.shim import serve; serve()"
 
 
@@ -29,5 +31,5 @@ def test_a_runner_that_is_killed_before_it_hears_the_answer_ends_it_quietly(tmp_
         os.read(ready, 1)  # the shim has come and gone; its pidfd lies in the line, unread
         os.close(ready)
         ours.close()
-        _, said = server.communicate(timeout=30)
+        _, said = server.communicate(timeout=HANG_S)
     assert (0, b"") == (server.returncode, said)

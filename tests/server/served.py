@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.server.admission import Hook
 from kuota.server.api import ApiServer
@@ -175,7 +176,7 @@ class Served:
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(HANG_S)
         self.kubeconfig = self._kubeconfig()
 
     def _serve(self) -> None:
@@ -244,14 +245,14 @@ class Served:
     def kubectl(self, *args: str, stdin: str | None = None, code: int = 0, **env: str) -> str:
         """What kubectl prints; on standard error too where it is to fail."""
         with self.start(*args, stdin=stdin, **env) as process:
-            out, err = process.communicate(stdin, timeout=30)
+            out, err = process.communicate(stdin, timeout=HANG_S)
         assert code == process.returncode, out + err
         return out + err if code else out
 
     def warned(self, *args: str, stdin: str | None = None) -> str:
         """What kubectl prints on standard error when it succeeds."""
         with self.start(*args, stdin=stdin) as process:
-            out, err = process.communicate(stdin, timeout=30)
+            out, err = process.communicate(stdin, timeout=HANG_S)
         assert 0 == process.returncode, out + err
         return err
 

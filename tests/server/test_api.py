@@ -178,6 +178,7 @@ def test_any_request_is_answered(
     check(api.run(api.api.handle(request)))
 
 
+@pytest.mark.slow
 @given(data=st.data(), value=anything)
 @quick
 def test_any_definition_that_is_taken_can_be_served(data: st.DataObject, value: Any) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from hang import HANG_S
 from server.served import Served, config_map, job, pod
 
 
@@ -219,11 +220,13 @@ def test_generators_send_protobuf_and_are_understood(cluster: Served) -> None:
 
 def test_wait_ends_when_the_condition_holds(cluster: Served) -> None:
     cluster.kubectl("create", "-f", "-", stdin=yaml.safe_dump(job("awaited")))
-    waiting = cluster.start("wait", "--for=condition=Complete", "job/awaited", "--timeout=20s")
+    waiting = cluster.start(
+        "wait", "--for=condition=Complete", "job/awaited", f"--timeout={HANG_S}s"
+    )
     done = '{"status":{"conditions":[{"type":"Complete","status":"True"}],"succeeded":1}}'
     cluster.kubectl("patch", "job", "awaited", "--subresource=status", "--type=merge", "-p", done)
     with waiting:
-        out, err = waiting.communicate(timeout=25)
+        out, err = waiting.communicate(timeout=HANG_S)
     assert "job.batch/awaited condition met\n" == out, err
     assert ["awaited", "Complete", "1/1"] == cluster.kubectl(
         "get", "job", "awaited", "--no-headers"
@@ -239,7 +242,7 @@ def test_watch_prints_a_row_for_every_change(cluster: Served) -> None:
         assert watching.stdout is not None
         names = [watching.stdout.readline().split()[0] for _ in range(2)]
         watching.terminate()
-        watching.communicate(timeout=10)
+        watching.communicate(timeout=HANG_S)
     assert ["w1", "w2"] == names
 
 
@@ -251,7 +254,7 @@ def test_deletion_waits_for_finalizers(cluster: Served) -> None:
     cluster.kubectl("wait", "--for=jsonpath={.metadata.deletionTimestamp}", "cm/held")
     cluster.kubectl("patch", "cm", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     with deleting:
-        out, err = deleting.communicate(timeout=10)
+        out, err = deleting.communicate(timeout=HANG_S)
     assert out.startswith('configmap "held" deleted'), err
     assert "not found" in cluster.kubectl("get", "cm", "held", code=1)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.api.crds import crds
 from server.served import Served, config_map, job, pod
@@ -187,7 +188,7 @@ def test_what_a_job_owns_goes_with_it(cluster: Served, policy: str) -> None:
     child = owned(cluster.json("get", "job", policy))
     cluster.kubectl("create", "-f", "-", stdin=yaml.safe_dump(child))
     cluster.kubectl("delete", "job", policy, f"--cascade={policy}")
-    cluster.kubectl("wait", "--for=delete", f"pod/{policy}-pod", "--timeout=10s")
+    cluster.kubectl("wait", "--for=delete", f"pod/{policy}-pod", f"--timeout={HANG_S}s")
     assert "not found" in cluster.kubectl("get", "job", policy, code=1)
 
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hang import HANG_S
 from kuota.server import wire
 from kuota.server.protobuf import MAGIC, ProtobufError, UnsupportedMedia, decoded
 
@@ -235,7 +236,7 @@ class _Kubectl:
         self.bodies.clear()
         command = [str(KUBECTL), "--server", self.url, *words]
         env = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "KUBECONFIG": "/dev/null"}
-        subprocess.run(command, env=env, check=False, capture_output=True, timeout=60)
+        subprocess.run(command, env=env, check=False, capture_output=True, timeout=HANG_S)
         media, body = self.bodies[0]
         assert "application/vnd.kubernetes.protobuf" == media
         return decoded(body)

@@ -80,6 +80,7 @@ def check_log(store: Store, told: list[Told]) -> None:
         assert live == store.get("things", change.key)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durability", list(Durability))
 def test_what_was_acknowledged_survives_kill_9_at_any_instant(
     tmp_path: Path, durability: Durability

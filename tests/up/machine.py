@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+from hang import HANG_S
+
 KUBECTL = os.environ.get("KUOTA_KUBECTL") or str(Path(sys.executable).with_name("kubectl"))
 KUOTA = str(Path(sys.executable).with_name("kuota"))
 
@@ -42,7 +44,7 @@ class Machine:
         pid = self.pid()
         end = os.pidfd_open(pid)
         os.kill(pid, signal.SIGKILL)
-        assert select.select([end], [], [], 30)[0], "it does not die"
+        assert select.select([end], [], [], HANG_S)[0], "it does not die"
         os.close(end)
 
     def stillbirth(self, after_s: float, *options: str) -> None:
@@ -70,7 +72,7 @@ class Machine:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def wait(self, what: str, for_: str) -> None:
-        self.kubectl("wait", *what.split(), f"--for={for_}", "--timeout=60s")
+        self.kubectl("wait", *what.split(), f"--for={for_}", f"--timeout={HANG_S}s")
 
     def started(self, name: str, pods: int = 1, namespace: str = "default") -> None:
         """Wait until the pods of a Job run."""
@@ -96,7 +98,7 @@ class Machine:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=HANG_S,
             check=False,
         )
         assert 0 == done.returncode, f"{arguments}\n{done.stdout}{done.stderr}"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from hang import HANG_S
 from kuota.runner.processes import shim_state
 from up.lab import job, queues
 from up.machine import Machine, running
@@ -24,7 +25,6 @@ JOBS = int(os.environ.get("KUOTA_CHAOS", "40"))
 SEED = int(os.environ.get("KUOTA_CHAOS_SEED", "1"))
 PATIENT = "KUOTA_CHAOS" in os.environ
 GPUS, QUOTA = 4, 3
-PATIENCE_S = 60 + 3 * JOBS
 
 # A process holds a lock of its Job's and one of each of its GPUs', and so do all its children.
 SCRIPT = """
@@ -43,7 +43,7 @@ class Chaos:
         self.machine = machine
         self.folder = folder
         self._chance = random.Random(SEED)
-        self._until = time.monotonic() + PATIENCE_S
+        self._until = time.monotonic() + HANG_S + 3 * JOBS
         self.deaths = {"server": 0, "shim": 0}
 
     def submit(self) -> None:
@@ -132,6 +132,7 @@ def chaos() -> Iterator[Chaos]:
         yield Chaos(machine, marks)
 
 
+@pytest.mark.slow
 def test_whatever_dies_every_job_ends_once_at_a_time_and_quota_adds_up(chaos: Chaos) -> None:
     chaos.machine.apply(queues(QUOTA))
     chaos.submit()

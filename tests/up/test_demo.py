@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hang import HANG_S
 from up.machine import KUOTA, open_folder
 
 ROOT = Path(__file__).parents[2]
@@ -46,13 +47,14 @@ def state() -> Iterator[Path]:
         yield folder / "state"
 
 
+@pytest.mark.slow
 def test_the_story_is_told_to_its_end_with_real_processes(state: Path) -> None:
     done = subprocess.run(
         [KUOTA, "demo", "--state", str(state)],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
     )
     output = done.stdout
@@ -87,7 +89,7 @@ def test_a_story_that_is_broken_off_leaves_no_process_behind(state: Path) -> Non
         assert any("step 1 of 12" in line for line in process.stdout)
         assert processes_of(state)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60)
+        assert process.wait(HANG_S)
     assert [] == processes_of(state)
 
 
@@ -96,7 +98,7 @@ def test_a_story_that_cannot_go_on_says_why_and_fails(state: Path, tmp_path: Pat
     manifests.mkdir()
     arguments = ["demo", "--state", str(state), "--manifests", str(manifests)]
     done = subprocess.run(
-        [KUOTA, *arguments], capture_output=True, text=True, timeout=60, check=False
+        [KUOTA, *arguments], capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert 1 == done.returncode
     assert "waited in vain for" in done.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hang import HANG_S
 from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
 from up.machine import Machine, open_folder
@@ -37,7 +38,7 @@ class Example(Machine):
         """The name of the Workload of a Job, once there is one."""
         uid = self.get("job", job, "-n", namespace)["metadata"]["uid"]
         chosen = ["-n", namespace, "-l", f"kueue.x-k8s.io/job-uid={uid}"]
-        self.kubectl("wait", "workload", *chosen, "--for=create", "--timeout=60s")
+        self.kubectl("wait", "workload", *chosen, "--for=create", f"--timeout={HANG_S}s")
         return str(self.get("workloads", *chosen)["items"][0]["metadata"]["name"])
 
     def waits(self, namespace: str, job: str) -> None:

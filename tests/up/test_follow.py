@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 from contextlib import ExitStack
 
+from hang import HANG_S
 from up.machine import KUOTA, Machine
 
 
@@ -40,4 +41,4 @@ def test_a_log_goes_on_where_it_broke_and_the_exit_status_is_the_commands(machin
         machine.up("--gpus", "2")
         line.with_name("line3").touch()
         assert ["2\n", "3\n"] == run.stdout.readlines() == tail.stdout.readlines()
-        assert (3, 0) == (run.wait(30), tail.wait(30))
+        assert (3, 0) == (run.wait(HANG_S), tail.wait(HANG_S))

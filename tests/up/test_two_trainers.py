@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from gpu_verdict import Record, at_once, claims, parsed
+from hang import HANG_S
 from kuota.runner.inventory import found_gpus
 
 SCRIPT = str(Path(__file__).parents[2] / "scripts" / "gpu_trial.py")
@@ -20,10 +21,15 @@ SIGHT = {"devices": 1, "device": GPU, "visible": GPU}
 
 def trial(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, SCRIPT, *options], capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, SCRIPT, *options],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
     )
 
 
+@pytest.mark.slow
 def test_the_urgent_trainer_gets_the_gpu_and_the_other_goes_on_where_it_saved() -> None:
     done = trial("--pretend")
     assert 0 == done.returncode, done.stdout + done.stderr

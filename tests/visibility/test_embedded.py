@@ -9,6 +9,7 @@ import json
 import msgspec
 
 from build import job, local_queue, namespace, queue
+from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Stored
@@ -70,7 +71,7 @@ def test_kubectl_reads_the_line() -> None:
         for name in ("a", "b"):
             label = f"--selector=kueue.x-k8s.io/job-uid={_uid(machine, name)}"
             condition = "--for=condition=QuotaReserved=false"
-            machine.kubectl("wait", "workload", label, condition, "--timeout=20s")
+            machine.kubectl("wait", "workload", label, condition, f"--timeout={HANG_S}s")
         found = json.loads(machine.kubectl("get", "--raw", SHARED.replace("/q/", "/lab/")))
         owners = [each["metadata"]["ownerReferences"][0]["name"] for each in found["items"]]
         assert ["a", "b"] == sorted(owners)

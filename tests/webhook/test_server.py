@@ -148,7 +148,8 @@ def test_a_stop_does_not_wait_for_idle_connections() -> None:
             begin = time.monotonic()
         return time.monotonic() - begin
 
-    assert run(story()) < 1
+    # A stop that waits for a peer to end its TLS connection takes 30 s, which is asyncio's limit.
+    assert run(story()) < 20
 
 
 def test_a_directory_is_followed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from kuota.engine.facts import Fact, Gone, Known, Stored
 from kuota.engine.model import LocalQueue, Workload
 
 
+@pytest.mark.slow
 @given(lives(WILD, turns=3, events=8) | lives(LOOPED, turns=3, events=8))
 @calm(120)
 def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Life) -> None:
@@ -36,6 +38,7 @@ def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Lif
         assert witness.engine.explain(key, witness.world.now) is not None
 
 
+@pytest.mark.slow
 @given(lives(WILD))
 @calm(50)
 def test_everyone_is_accounted_for_whatever_was_told(life: Life) -> None:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ CLUSTER = (
 jobs = st.tuples(st.sampled_from("aab"), st.sampled_from((1, 2)), st.integers(0, 2))
 
 
+@pytest.mark.slow
 @given(
     st.lists(jobs, min_size=4, max_size=8),
     st.lists(st.sampled_from(MOVES), min_size=15, max_size=30),

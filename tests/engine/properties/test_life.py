@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 
 from engine.properties.lives import Do, Life, Step, lives
@@ -20,6 +21,7 @@ def played(life: Life) -> Iterator[tuple[Witness, Step]]:
         yield witness, step
 
 
+@pytest.mark.slow
 @given(lives(SOUND))
 @calm(80)
 def test_every_node_has_the_quota_and_the_usage_of_the_definition(life: Life) -> None:
@@ -27,6 +29,7 @@ def test_every_node_has_the_quota_and_the_usage_of_the_definition(life: Life) ->
         witness.check_numbers()
 
 
+@pytest.mark.slow
 @given(lives(SOUND))
 @calm(80)
 def test_everyone_is_charged_or_pending_in_one_place_or_held_out_for_a_reason(life: Life) -> None:
@@ -34,6 +37,7 @@ def test_everyone_is_charged_or_pending_in_one_place_or_held_out_for_a_reason(li
         witness.check_nobody_is_lost()
 
 
+@pytest.mark.slow
 @given(lives(SOUND))
 @calm(80)
 def test_no_cycle_takes_more_than_quotas_and_limits_allow(life: Life) -> None:
@@ -50,6 +54,7 @@ def test_no_cycle_takes_more_than_quotas_and_limits_allow(life: Life) -> None:
             assert [] == witness.definition().overdrawn(before)
 
 
+@pytest.mark.slow
 @given(lives(SOUND))
 @calm(80)
 def test_whoever_waits_when_the_world_is_at_rest_was_told_why(life: Life) -> None:

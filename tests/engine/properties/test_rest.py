@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -47,6 +48,7 @@ def _of_one_flavor(groups: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ..
     )
 
 
+@pytest.mark.slow
 @given(policies, clusters(SOUND), crowds(SOUND, 14), st.lists(st.integers(0, 99), max_size=6))
 @calm(150)
 def test_nobody_waits_who_would_be_let_in_if_all_were_tried_again(
