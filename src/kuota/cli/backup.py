@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-_STATE = click.option(
-    "--state",
-    type=click.Path(path_type=Path, readable=False),
-    help="Where `kuota up` keeps everything.",
-)
+from .connect import place_option
+
+if TYPE_CHECKING:
+    from kuota.up.place import Place
 
 
 @click.command("backup")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@_STATE
-def command(file: Path, state: Path | None) -> None:
+@place_option
+def command(file: Path, place: Place) -> None:
     """Copy all objects of this machine's control plane to FILE, for `kuota restore`.
 
     Works while it runs, without stopping anything, and while it does not. FILE holds everything as
@@ -26,9 +26,7 @@ def command(file: Path, state: Path | None) -> None:
     """
     from kuota.server.store_copies import back_up
     from kuota.server.store_errors import StoreError
-    from kuota.up.place import Place, default_place
 
-    place = Place(state) if state is not None else default_place()
     try:
         back_up(str(place.store), str(file))
     except StoreError as error:
@@ -40,8 +38,8 @@ def command(file: Path, state: Path | None) -> None:
 
 @click.command("restore")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@_STATE
-def restore(file: Path, state: Path | None) -> None:
+@place_option
+def restore(file: Path, place: Place) -> None:
     """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
 
     Not while it runs. The objects that were there are kept in a file beside; the next `kuota up`
@@ -52,9 +50,7 @@ def restore(file: Path, state: Path | None) -> None:
 
     from kuota.server import store_copies
     from kuota.server.store_errors import StoreError
-    from kuota.up.place import Place, default_place
 
-    place = Place(state) if state is not None else default_place()
     running = place.running()
     if running is not None:
         raise click.ClickException(

@@ -67,6 +67,27 @@ def server_options(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
+def place_option(function: F) -> F:
+    """Adds the option --state; the command gets the place that it means as `place`."""
+
+    @click.option(
+        "--state",
+        type=click.Path(readable=False),
+        metavar="DIRECTORY",
+        help="Where `kuota up` keeps everything.",
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, state: str | None, **options: Any) -> Any:
+        from pathlib import Path
+
+        from kuota.up.place import Place, default_place
+
+        place = Place(Path(state)) if state is not None else default_place()
+        return function(*args, place=place, **options)
+
+    return wrapped  # type: ignore[return-value]
+
+
 def conduct(choice: Choice, work: Callable[[Session], Awaitable[int | None]]) -> NoReturn:
     """Do the work with a session of the chosen server, and end the process with its status."""
     import asyncio

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from .connect import place_option
 
 if TYPE_CHECKING:
     from kuota.up.place import Place, Running
@@ -15,21 +16,15 @@ PATIENCE_S = 30.0
 
 
 @click.command("down")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path, readable=False),
-    help="Where `kuota up` keeps everything.",
-)
+@place_option
 @click.option("--kill", is_flag=True, help="End running work too.")
-def command(state: Path | None, kill: bool) -> None:
+def command(place: Place, kill: bool) -> None:
     """End the control plane of this machine.
 
     Processes that it started go on, and the next `kuota up` takes them up again, unless --kill
     ends them: TERM, and KILL ten seconds later.
     """
-    from kuota.up.place import Place, default_place
 
-    place = Place(state) if state is not None else default_place()
     running = place.running()
     if running is None:
         click.echo(f"nothing runs from {place.root}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -19,7 +18,7 @@ from kuota.api.faults import Invalid
 from kuota.install.kinds import DEPLOYMENTS, resource_of
 from kuota.install.objects import definitions, hooks, objects, parts
 from kuota.install.settings import CONTROLLER, SELECTED, Settings, Unusable, settings
-from kuota.kube.errors import ApiError, Gone, NotFound
+from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.requests import WriteOptions
 from kuota.kube.resources import PODS
 
@@ -27,6 +26,7 @@ from .apply import applied
 from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
 from .output import name_text, show
 from .progress import Progress
+from .until import until
 
 if TYPE_CHECKING:
     from .session import Session
@@ -214,10 +214,11 @@ class Installing:
 
     async def _there(self, timeout_s: float) -> bool:
         """Wait until every pod is of this installation and ready; False when it takes too long."""
+        key = Key(self._settings.namespace, CONTROLLER)
         self._progress.show(f"waiting for {self._settings.replicas} pods of {CONTROLLER}")
         try:
             async with asyncio.timeout(timeout_s):
-                await self._rolled_out()
+                await until(self._session.client, DEPLOYMENTS, key, _complete)
         except TimeoutError:
             self._progress.clear()
             click.echo(f"Error: the controller is not there after {timeout_s:g} s", err=True)
@@ -225,24 +226,6 @@ class Installing:
                 click.echo(f"  {each}", err=True)
             return False
         return True
-
-    async def _rolled_out(self) -> None:
-        client, key = self._session.client, Key(self._settings.namespace, CONTROLLER)
-        only = f"metadata.name={key.name}"
-        while True:
-            listed = await client.list(DEPLOYMENTS, key.namespace, field_selector=only)
-            if any(map(_complete, listed.items)):
-                return
-            changes = client.watch(
-                DEPLOYMENTS, key.namespace, since=listed.revision, field_selector=only
-            )
-            try:
-                async with aclosing(changes) as events:
-                    async for event in events:
-                        if event.type != "DELETED" and _complete(event.object):
-                            return
-            except Gone:
-                continue
 
     async def _troubles(self) -> list[str]:
         """What the pods say about themselves."""
@@ -267,8 +250,10 @@ def _worded(error: ApiError, obj: Json) -> str:
     return refusal(error)
 
 
-def _complete(deployment: Json) -> bool:
+def _complete(deployment: Json | None) -> bool:
     """Whether the newest template is everywhere it should be, and answers."""
+    if deployment is None:
+        return False
     wanted = int(deployment["spec"].get("replicas", 1))
     status = deployment.get("status") or {}
     seen = int(status.get("observedGeneration") or 0)

@@ -18,6 +18,7 @@ from kuota.kube.requests import LogOptions
 from kuota.kube.resources import PODS, key_of
 
 from .log_stamps import StampedLog
+from .until import until
 
 if TYPE_CHECKING:
     from .session import Session
@@ -165,18 +166,7 @@ def begun(pod: Json, container: str = "") -> bool:
 async def until_begun(session: Session, pod: Json, container: str = "") -> Json:
     """The pod once its container has begun; raises NotFound when it goes instead."""
     key = key_of(pod)
-    while not begun(pod, container):
-        changes = session.client.watch(
-            PODS,
-            key.namespace,
-            since=pod["metadata"]["resourceVersion"],
-            field_selector=f"metadata.name={key.name}",
-        )
-        async with aclosing(changes) as events:
-            async for event in events:
-                if event.type == "DELETED":
-                    raise NotFound(404, "NotFound", f"pod {key} was deleted before it began")
-                if begun(event.object, container):
-                    return event.object
-        pod = await session.client.get(PODS, key)
-    return pod
+    found = await until(session.client, PODS, key, lambda each: not each or begun(each, container))
+    if found is None:
+        raise NotFound(404, "NotFound", f"pod {key} was deleted before it began")
+    return found

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from .connect import place_option
 
 if TYPE_CHECKING:
     from kuota.up.place import Place
@@ -18,20 +19,14 @@ _PATIENCE_S = 5.0
 
 
 @click.command("status")
-@click.option(
-    "--state",
-    type=click.Path(path_type=Path, readable=False),
-    help="Where `kuota up` keeps everything.",
-)
+@place_option
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
-def command(state: Path | None, output: str) -> None:
+def command(place: Place, output: str) -> None:
     """Whether the control plane of this machine runs, and where. Exit status 3 if it does not."""
-    from kuota.up.place import Place, default_place
     from kuota.view.room import shortage_words
 
     from .output import show
 
-    place = Place(state) if state is not None else default_place()
     running = place.running()
     shortages = _shortages(place) if running is not None else None
     facts = {

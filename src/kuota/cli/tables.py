@@ -39,15 +39,15 @@ def print_plan(plan: Plan, *, wide: bool) -> None:
     if plan.cluster_queues:
         parts += ["", _queues(plan, wide)]
     lines = _closing(plan)
-    _print([*parts, *(["", *lines] if lines else [])], WIDE if wide else WIDTH)
+    print_parts([*parts, *(["", *lines] if lines else [])], WIDE if wide else WIDTH)
 
 
 def print_explanation(row: WorkloadRow) -> None:
     title = Text.assemble((row.name, "bold"), f" ({row.kind}, priority {row.priority})")
-    _print([title, *_explained(row)], WIDTH)
+    print_parts([title, *_explained(row)], WIDTH)
 
 
-def _print(parts: Iterable[RenderableType], width: int) -> None:
+def print_parts(parts: Iterable[RenderableType], width: int) -> None:
     """Print to the terminal as it is, and to anything else without padding at the right."""
     tty = sys.stdout.isatty()
     console = Console(

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .connect import place_option
+
 if TYPE_CHECKING:
     from kuota.server.token_file import TokenFile
     from kuota.up.place import Place
 
-_STATE = click.option(
-    "--state",
-    type=click.Path(path_type=Path, readable=False),
-    help="Where `kuota up` keeps everything.",
-)
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _RIGHTLESS = "is in no team: they may read queues, and nothing else. Fix: --team NAME"
 
@@ -41,7 +38,7 @@ def command() -> None:
     "--certificate-authority", "authority", type=_FILE, help="Who signed that server's certificate."
 )
 @click.option("--out", type=_FILE, help="Write the kubeconfig there, for USER only.")
-@_STATE
+@place_option
 def create(
     user: str,
     teams: tuple[str, ...],
@@ -51,7 +48,7 @@ def create(
     server: str,
     authority: Path | None,
     out: Path | None,
-    state: Path | None,
+    place: Place,
 ) -> None:
     """Give USER a token, and print a kubeconfig with it.
 
@@ -65,7 +62,6 @@ def create(
     from kuota.server.requests import ADMINS
     from kuota.up import kubeconfig
 
-    place = _place(state)
     cluster = kubeconfig.cluster_of(place.kubeconfig)
     if server:
         cluster = kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
@@ -85,14 +81,14 @@ def create(
 
 
 @command.command("list")
-@_STATE
-def list_(state: Path | None) -> None:
+@place_option
+def list_(place: Place) -> None:
     """Show who has a token, and what they may do. Tokens themselves are not shown."""
     from .columns import show
 
     rows = [
         [each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"]
-        for each in _tokens(_place(state)).holders()
+        for each in _tokens(place).holders()
     ]
     show(["id", "user", "uid", "groups"], rows)
 
@@ -100,12 +96,11 @@ def list_(state: Path | None) -> None:
 @command.command("revoke")
 @click.argument("user", default="")
 @click.option("--id", "id_", default="", metavar="ID", help="Only this one, as `list` shows it.")
-@_STATE
-def revoke(user: str, id_: str, state: Path | None) -> None:
+@place_option
+def revoke(user: str, id_: str, place: Place) -> None:
     """Take the tokens of USER away. What they asked for already goes on."""
     if bool(user) == bool(id_):
         raise click.UsageError("say whose: a USER, or one token by --id")
-    place = _place(state)
     tokens = _tokens(place)
     gone = tokens.revoke(user, id_)
     if not gone:
@@ -113,12 +108,6 @@ def revoke(user: str, id_: str, state: Path | None) -> None:
     for each in gone:
         click.echo(f"token {each.id} of {each.user} revoked")
     _keep_owner(place, tokens)
-
-
-def _place(state: Path | None) -> Place:
-    from kuota.up.place import Place, default_place
-
-    return Place(state) if state is not None else default_place()
 
 
 def _tokens(place: Place) -> TokenFile:

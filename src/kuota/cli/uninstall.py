@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import click
@@ -23,12 +22,13 @@ from kuota.install.deployment import namespace
 from kuota.install.kinds import DEPLOYMENTS, resource_of
 from kuota.install.objects import definitions, hooks, parts
 from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings
-from kuota.kube.errors import ApiError, Conflict, Gone, NotFound, ServerError
+from kuota.kube.errors import ApiError, Conflict, NotFound, ServerError
 from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 
 from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
 from .output import name_text
 from .progress import Progress
+from .until import until
 
 if TYPE_CHECKING:
     from .session import Session
@@ -301,19 +301,8 @@ def _counted(owned: Sequence[Doomed]) -> str:
 
 async def gone(session: Session, doomed: Doomed, uid: str) -> None:
     """Return when the object with that uid is not there any more."""
-    only = f"metadata.name={doomed.key.name}"
-    where = doomed.key.namespace or None
-    while True:
-        listed = await session.client.list(doomed.resource, where, field_selector=only)
-        if not any(each["metadata"].get("uid") == uid for each in listed.items):
-            return
-        changes = session.client.watch(
-            doomed.resource, where, since=listed.revision, field_selector=only
-        )
-        try:
-            async with aclosing(changes) as events:
-                async for event in events:
-                    if event.type == "DELETED":
-                        break
-        except Gone:
-            continue
+
+    def done(obj: Json | None) -> bool:
+        return obj is None or obj["metadata"].get("uid") != uid
+
+    await until(session.client, doomed.resource, doomed.key, done)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
+from .connect import place_option
+
 if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration
     from kuota.api.gates import Gates
@@ -26,9 +28,7 @@ _LAST_LINES = 20
 
 
 @click.command("up")
-@click.option(
-    "--state", type=click.Path(path_type=Path, readable=False), help="Where to keep everything."
-)
+@place_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -54,7 +54,7 @@ _LAST_LINES = 20
 )
 @click.option("--detach", is_flag=True, help="Return once it is ready; `kuota down` ends it.")
 def command(
-    state: Path | None,
+    place: Place,
     run_as: str | None,
     allow_root: bool,
     verbosity: int,
@@ -68,9 +68,6 @@ def command(
     start takes it up again. Another address needs a certificate, since tokens travel there;
     `kuota token` says who has one.
     """
-    from kuota.up.place import Place, default_place
-
-    place = Place(state) if state is not None else default_place()
     running = place.running()
     if running is not None:
         raise click.ClickException(

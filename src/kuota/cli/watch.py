@@ -30,6 +30,7 @@ from kuota.view.live import LiveQueue, LiveWorkload, queue_rows, workload_rows
 from kuota.view.plan import State
 
 from .connect import Choice, conduct, server_options
+from .tables import print_parts
 
 if TYPE_CHECKING:
     from .session import Session
@@ -97,17 +98,8 @@ class LiveView:
     async def print_once(self) -> None:
         queues = await self._session.client.list(CLUSTER_QUEUES)
         workloads = await self._session.client.list(WORKLOADS, self._where)
-        seen = sys.stdout.isatty()
-        console = Console(
-            width=None if seen else _BOUNDLESS,
-            color_system="auto" if seen else None,
-            highlight=False,
-        )
-        with console.capture() as captured:
-            width = console.width if seen else None
-            console.print(self._drawn(queues.items, workloads.items, None, width))
-        for line in captured.get().splitlines():
-            click.echo(line.rstrip())
+        width = Console().width if sys.stdout.isatty() else None
+        print_parts([self._drawn(queues.items, workloads.items, None, width)], _BOUNDLESS)
 
     async def run(self) -> None:
         """Draw until the user has seen enough."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 
 from kuota.api.base import Key
 from kuota.engine.model import Struct
@@ -61,26 +62,19 @@ WAITS = _waits(14)
 LONG_WAITS = _waits(16)
 
 
-def gauge(
+def _single(
+    kind: Kind,
     name: str,
     labels: tuple[str, ...],
     about: str,
     custom: tuple[str, ...] = (),
     *needs: Need,
 ) -> Metric:
-    kind = Kind.GAUGE
     return Metric(name=name, kind=kind, labels=labels, about=about, custom=custom, needs=needs)
 
 
-def counter(
-    name: str,
-    labels: tuple[str, ...],
-    about: str,
-    custom: tuple[str, ...] = (),
-    *needs: Need,
-) -> Metric:
-    kind = Kind.COUNTER
-    return Metric(name=name, kind=kind, labels=labels, about=about, custom=custom, needs=needs)
+gauge = partial(_single, Kind.GAUGE)
+counter = partial(_single, Kind.COUNTER)
 
 
 def histogram(

@@ -59,13 +59,15 @@ def _described(kind: Kind, version: str) -> Json:
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
-    }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
+    } | _nicknames(kind)
     below = [_below(kind, version, name) for name in kind.subresources]
     return entry | {"subresources": below} if below else entry
+
+
+def _nicknames(kind: Kind) -> Json:
+    """Other words by which the kind is known, as far as it has any."""
+    names = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
+    return {name: words for name, words in names.items() if words}
 
 
 def _below(kind: Kind, version: str, name: str) -> Json:
@@ -123,11 +125,7 @@ def _entries(kind: Kind) -> Iterator[Json]:
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": list(kind.verbs),
-    }
-    if kind.short_names:
-        entry["shortNames"] = list(kind.short_names)
-    if kind.categories:
-        entry["categories"] = list(kind.categories)
+    } | _nicknames(kind)
     yield entry
     for name in kind.subresources:
         verbs, other = _SUBRESOURCES[name]
