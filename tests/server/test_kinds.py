@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry, schemas read for use, JSON paths, ages, and what rows of pods say."""
+"""The registry, JSON paths, ages, and what rows of pods say."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pytest
 from kuota.api.base import Json
 from kuota.server.builtin_kinds import builtin_kinds
 from kuota.server.columns import by_path, human
-from kuota.server.constraints import constraint_faults, filled
 from kuota.server.crd import kind_of
 from kuota.server.job_faults import cron_job_faults, job_spec_faults
 from kuota.server.jsonpath import PathError, first, values
 from kuota.server.kinds import preference
 from kuota.server.pod_columns import restarts, word
 from kuota.server.pod_faults import spec_faults
-from kuota.server.structure import Cleaning, node
 from server.full_objects import DEFINITION
 from server.served import NOW
 
@@ -47,83 +45,6 @@ def test_every_kind_can_be_stored_in_its_stored_version() -> None:
         assert kind.version(kind.stored) is not None
         for version in kind.versions:
             assert version.structure is not None
-
-
-SCHEMA: Json = {
-    "type": "object",
-    "properties": {
-        "count": {"type": "integer", "default": 3, "minimum": 1},
-        "inner": {"type": "object", "default": {}, "properties": {"on": {"type": "boolean"}}},
-        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        "gone": {"type": "string", "nullable": True},
-        "list": {
-            "type": "array",
-            "items": {"type": "object", "properties": {"a": {"type": "string"}}},
-        },
-    },
-}
-
-
-def test_cleaning_drops_what_is_unknown_and_says_where() -> None:
-    cleaning = Cleaning()
-    value = {
-        "count": 2,
-        "x": 1,
-        "inner": {"on": True, "y": 2},
-        "free": {"z": 3},
-        "list": [{"b": 1}],
-    }
-    cleaned = cleaning.clean(value, node(SCHEMA))
-    assert {"count": 2, "inner": {"on": True}, "free": {"z": 3}, "list": [{}]} == cleaned
-    assert ["x", "inner.y", "list[0].b"] == [each.path for each in cleaning.unknown]
-    assert 1 == value["x"]
-
-
-def test_cleaning_shares_what_is_fine() -> None:
-    value = {"count": 2, "free": {"z": 3}}
-    assert Cleaning().clean(value, node(SCHEMA)) is value
-
-
-def test_null_is_absent_unless_the_schema_allows_it() -> None:
-    assert {"gone": None} == Cleaning().clean({"count": None, "gone": None}, node(SCHEMA))
-
-
-def test_cleaning_tells_wrong_types_and_takes_whole_floats() -> None:
-    cleaning = Cleaning()
-    assert {"count": 2} == Cleaning().clean({"count": 2.0}, node(SCHEMA))
-    cleaning.clean({"count": True, "inner": [], "list": {}}, node(SCHEMA))
-    assert ["count", "inner", "list"] == [fault.path for fault in cleaning.mistyped]
-
-
-def test_defaults_are_filled_in_from_outside_in() -> None:
-    assert {"count": 3, "inner": {}} == filled({}, node(SCHEMA))
-    value = {"count": 1, "inner": {"on": True}}
-    assert filled(value, node(SCHEMA)) is value
-
-
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
-        ({"type": "string", "enum": ["a"]}, "a", "b"),
-        ({"type": "string", "pattern": "^a+$"}, "aa", "ab"),
-        ({"type": "string", "minLength": 1, "maxLength": 2}, "ab", "abc"),
-        ({"type": "integer", "minimum": 1, "maximum": 2}, 2, 3),
-        ({"type": "array", "minItems": 1}, [1], []),
-        (
-            {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
-            ["a"],
-            ["a", "a"],
-        ),
-        ({"type": "object", "maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}),
-        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, 1, []),
-        ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": 1}, {"a": 1, "b": 2}),
-        ({"not": {"required": ["a"]}}, {}, {"a": 1}),
-        ({"type": "integer", "format": "int32"}, 5, 2**40),
-    ],
-)
-def test_bounds_are_kept(schema: Json, good: Any, bad: Any) -> None:
-    assert [] == list(constraint_faults(good, node(schema)))
-    assert 1 == len(list(constraint_faults(bad, node(schema))))
 
 
 OBJECT: Json = {

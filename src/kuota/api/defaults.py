@@ -3,21 +3,16 @@
 
 from __future__ import annotations
 
-import copy
-from functools import lru_cache
 from typing import Any
 
 from .base import Json
-from .constraints import constraints
 from .gates import Gate, Gates
-from .kueue import GROUP, KINDS
+from .schema import structure
+from .structure import filled
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
-_VERSIONS = ("v1beta1", "v1beta2")
 _DEFAULT_GATES = Gates()
 _GUARDED = frozenset({"ClusterQueue", "ResourceFlavor"})
-
-Steps = tuple[str, ...]
 
 
 def defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
@@ -35,7 +30,7 @@ def webhook_defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
     Nothing is changed in place. What stays as it was is shared with the result; where nothing is
     to be filled in, the result is `obj` itself. Safe on any JSON.
     """
-    if _versioned(obj) is None:
+    if structure(obj) is None:
         return obj
     if obj["kind"] in _GUARDED:
         return _guarded(obj)
@@ -49,54 +44,9 @@ def schema_defaulted(obj: Json) -> Json:
 
     What needs none is shared, so that it can be told to be unchanged without being compared.
     """
-    known = _versioned(obj)
-    for steps, value in _defaults(*known) if known is not None else ():
-        obj = _filled(obj, steps, value)
-    return obj
-
-
-def _versioned(obj: Any) -> tuple[str, str] | None:
-    """The kind and version of an object of Kueue; None for anything else."""
-    if not isinstance(obj, dict):
-        return None
-    kind, api_version = obj.get("kind"), obj.get("apiVersion")
-    if not isinstance(kind, str) or not isinstance(api_version, str):
-        return None
-    group, _, version = api_version.partition("/")
-    known = group == GROUP and version in _VERSIONS and kind in KINDS
-    return (kind, version) if known else None
-
-
-@lru_cache(maxsize=64)
-def _defaults(kind: str, version: str) -> tuple[tuple[Steps, Any], ...]:
-    """Paths and values, outer fields first: a default of {} makes room for those inside."""
-    table = constraints(kind, version)
-    paths = [(_steps(path), rule.default) for path, rule in table.items() if rule.has_default]
-    return tuple(sorted(paths, key=lambda each: len(each[0])))
-
-
-def _steps(path: str) -> Steps:
-    """ "a.b[].c" as ("a", "b", "[]", "c")."""
-    return tuple(path.replace("[]", ".[]").split("."))
-
-
-def _filled(node: Any, steps: Steps, value: Any) -> Any:
-    """The node with the value where nothing is; the very same node where there is no such place."""
-    head, rest = steps[0], steps[1:]
-    if head == "[]":
-        return _filled_items(node, rest, value) if isinstance(node, list) else node
-    if not isinstance(node, dict):
-        return node
-    old = node.get(head)
-    if not rest:
-        return node | {head: copy.deepcopy(value)} if old is None else node
-    new = _filled(old, rest, value)
-    return node if new is old else node | {head: new}
-
-
-def _filled_items(items: list[Any], steps: Steps, value: Any) -> list[Any]:
-    new = [_filled(each, steps, value) for each in items]
-    return new if any(a is not b for a, b in zip(new, items, strict=True)) else items
+    known = structure(obj)
+    full: Json = obj if known is None else filled(obj, known)
+    return full
 
 
 def _guarded(obj: Json) -> Json:

@@ -7,11 +7,13 @@ found it. Who checks returns every fault it can find, not the first one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
 from .base import Struct
+
+IMMUTABLE = "cannot be changed"
 
 
 class ErrorType(StrEnum):
@@ -49,3 +51,64 @@ class Invalid(ValueError):
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(map(str, self.errors)))
+
+
+def invalid(path: str, value: Any, message: str, fix: str = "") -> FieldError:
+    return _error(path, ErrorType.INVALID, message, value, fix)
+
+
+def required(path: str, message: str, fix: str = "") -> FieldError:
+    return _error(path, ErrorType.REQUIRED, message, None, fix)
+
+
+def forbidden(path: str, message: str, fix: str = "") -> FieldError:
+    return _error(path, ErrorType.FORBIDDEN, message, None, fix)
+
+
+def not_found(path: str, value: Any, message: str, fix: str = "") -> FieldError:
+    return _error(path, ErrorType.NOT_FOUND, message, value, fix)
+
+
+def duplicate(path: str, value: Any, message: str, fix: str = "") -> FieldError:
+    return _error(path, ErrorType.DUPLICATE, message, value, fix)
+
+
+def too_many(path: str, value: Any, message: str) -> FieldError:
+    return _error(path, ErrorType.TOO_MANY, message, value)
+
+
+def too_long(path: str, message: str) -> FieldError:
+    return _error(path, ErrorType.TOO_LONG, message, None)
+
+
+def type_invalid(path: str, value: Any, message: str, fix: str = "") -> FieldError:
+    return _error(path, ErrorType.TYPE_INVALID, message, value, fix)
+
+
+def not_supported(path: str, value: Any, allowed: Iterable[str], what: str = "") -> FieldError:
+    """The value is none of `allowed`; `what` says what the allowed values are."""
+    options = ", ".join(map(str, allowed)) or "(none)"
+    message = f"{quoted(value)} is not {what or 'a value allowed here'}"
+    return _error(path, ErrorType.NOT_SUPPORTED, message, value, f"use one of: {options}")
+
+
+def immutable(path: str, value: Any, why: str, fix: str) -> FieldError:
+    return _error(path, ErrorType.INVALID, f"{IMMUTABLE} {why}".rstrip(), value, fix)
+
+
+def malformed(
+    path: str, value: str, complaints: Iterable[str], fix: str = ""
+) -> Iterator[FieldError]:
+    """One fault for each complaint about the syntax of `value`."""
+    for complaint in complaints:
+        yield invalid(path, value, f"{quoted(value)} {complaint}", fix)
+
+
+def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str = "") -> FieldError:
+    return FieldError(path=path, type=kind, message=message, value=value, fix=fix)
+
+
+def quoted(value: Any) -> str:
+    """The value as a person would write it, cut short when long."""
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -16,6 +16,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates
+from kuota.api.structure import Cleaning
 
 from . import kind_rules
 from .columns import mapped
@@ -23,7 +24,6 @@ from .kinds import Kind
 from .metadata import NAMELESS, born, content, succeeding
 from .requests import Target, User
 from .status import Refused, bad_request, conflict, invalid
-from .structure import Cleaning
 from .versions import served_form, stored_form
 
 _OF_STATUS = ("apiVersion", "kind", "metadata", "status")

@@ -11,9 +11,9 @@ from kuota.api.base import Json
 from kuota.api.defaults import defaulted, schema_defaulted
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
+from kuota.api.structure import filled, value_faults
 
 from .columns import dig, mapped
-from .constraints import constraint_faults, filled
 from .crd import crd_faults, fill_crd
 from .job_defaults import fill_cron_job, fill_job, fill_job_spec, generate_job
 from .job_faults import cron_job_faults, job_faults, job_update_faults
@@ -21,7 +21,6 @@ from .kinds import Kind, Version
 from .metadata import metadata_faults, metadata_update_faults
 from .pod_defaults import fill_pod, fill_spec, generate_pod
 from .pod_faults import pod_update_faults, spec_faults, wrong
-from .structure import ABSENT
 
 
 def is_custom(kind: Kind) -> bool:
@@ -76,7 +75,7 @@ def faults(
     if kind.group == crds.GROUP:
         return [*found, *rules.faults(obj, old, gates)]
     found += metadata_faults(obj, kind, old)
-    found += constraint_faults(obj, version.structure, (), ABSENT if old is None else old)
+    found += value_faults(obj, version.structure, old)
     # What the rules below read must be as the schema says, or they would trip over it.
     if found or is_custom(kind):
         return found

@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any
 
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.structure import Node
 
 from .columns import AGE, NAME, Column
-from .shapes import PREFIX
-from .structure import node, shared
+from .shapes import PREFIX, compiler
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -47,9 +46,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     selectable: tuple[str, ...] = ()
 
     @cached_property
-    def structure(self) -> Any:
-        """The schema, read for use: see `structure.node`."""
-        return shared(PREFIX + self.shape) if self.shape else node(self.schema)
+    def structure(self) -> Node:
+        """The schema, compiled."""
+        made = compiler()
+        return made.named(PREFIX + self.shape) if self.shape else made.node(self.schema)
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

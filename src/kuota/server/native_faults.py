@@ -16,13 +16,13 @@ from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
 from kuota.api.rules.report import invalid, required
 from kuota.api.rules.unknown import unknown_fault
+from kuota.api.structure import Cleaning
 
 from . import kind_rules
 from .bodies import MAX_DEPTH, is_deep
 from .builtin_kinds import native_kinds
 from .columns import mapped
 from .kinds import Kind, Version
-from .structure import Cleaning
 
 _OWN_GROUPS = ("", "batch")
 """Groups where nobody else has kinds; in the others it may be somebody's CustomResource."""

@@ -13,6 +13,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import merged
+from kuota.api.structure import Cleaning
 
 from . import deletion
 from .admission import Admission, Write, identify
@@ -35,7 +36,6 @@ from .status import (
 )
 from .store import AlreadyExists, Conflict, NotFound, Store
 from .strategic import PatchError, strategic_merge
-from .structure import Cleaning
 from .versions import served_form
 
 JSON_PATCH = "application/json-patch+json"

@@ -15,6 +15,7 @@ from importlib import resources
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.structure import Compiler
 
 PREFIX = "io.k8s."
 _REF = "#/components/schemas/"
@@ -108,6 +109,12 @@ def definitions() -> dict[str, Json]:
     text = resources.files(__package__).joinpath("shapes.json").read_bytes()
     tables: dict[str, dict[str, str]] = msgspec.json.decode(text)
     return {PREFIX + name: _object(name, fields) for name, fields in tables.items()}
+
+
+@cache
+def compiler() -> Compiler:
+    """Compiles schemas that may refer to these types."""
+    return Compiler(definitions)
 
 
 def reference(name: str) -> Json:

@@ -1,83 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short ways to say each kind of fault, and to read JSON that may hold anything.
+"""Reads JSON that may hold anything, and offers the constructors of faults next to it.
 
 Rules read objects that nobody has checked yet. A node of the wrong type reads as absent here:
-saying that its type is wrong is the task of the schema layer.
+reporting that its type is wrong is the task of `kuota.api.structure`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..base import Json
-from ..faults import ErrorType, FieldError
+from ..faults import (
+    IMMUTABLE,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    malformed,
+    not_found,
+    not_supported,
+    quoted,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
 from ..quantity import QuantityError, parse
 
-IMMUTABLE = "cannot be changed"
+__all__ = [
+    "IMMUTABLE",
+    "child",
+    "duplicate",
+    "elements",
+    "forbidden",
+    "immutable",
+    "integer",
+    "invalid",
+    "malformed",
+    "mapping",
+    "nano",
+    "not_found",
+    "not_supported",
+    "quoted",
+    "required",
+    "string_map",
+    "text",
+    "texts",
+    "too_long",
+    "too_many",
+    "truth",
+    "type_invalid",
+    "whole",
+]
+
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
-
-
-def invalid(path: str, value: Any, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.INVALID, message, value, fix)
-
-
-def required(path: str, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.REQUIRED, message, None, fix)
-
-
-def forbidden(path: str, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.FORBIDDEN, message, None, fix)
-
-
-def not_found(path: str, value: Any, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.NOT_FOUND, message, value, fix)
-
-
-def duplicate(path: str, value: Any, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.DUPLICATE, message, value, fix)
-
-
-def too_many(path: str, value: Any, message: str) -> FieldError:
-    return _error(path, ErrorType.TOO_MANY, message, value)
-
-
-def too_long(path: str, message: str) -> FieldError:
-    return _error(path, ErrorType.TOO_LONG, message, None)
-
-
-def type_invalid(path: str, value: Any, message: str, fix: str = "") -> FieldError:
-    return _error(path, ErrorType.TYPE_INVALID, message, value, fix)
-
-
-def not_supported(path: str, value: Any, allowed: Iterable[str], what: str = "") -> FieldError:
-    """The value is none of `allowed`; `what` says what the allowed values are."""
-    options = ", ".join(map(str, allowed)) or "(none)"
-    message = f"{quoted(value)} is not {what or 'a value allowed here'}"
-    return _error(path, ErrorType.NOT_SUPPORTED, message, value, f"use one of: {options}")
-
-
-def immutable(path: str, value: Any, why: str, fix: str) -> FieldError:
-    return _error(path, ErrorType.INVALID, f"{IMMUTABLE} {why}".rstrip(), value, fix)
-
-
-def malformed(
-    path: str, value: str, complaints: Iterable[str], fix: str = ""
-) -> Iterator[FieldError]:
-    """One fault for each complaint about the syntax of `value`."""
-    for complaint in complaints:
-        yield invalid(path, value, f"{quoted(value)} {complaint}", fix)
-
-
-def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str = "") -> FieldError:
-    return FieldError(path=path, type=kind, message=message, value=value, fix=fix)
-
-
-def quoted(value: Any) -> str:
-    """The value as a person would write it, cut short when long."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def mapping(value: Any) -> Json:

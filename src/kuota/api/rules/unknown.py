@@ -4,36 +4,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
-from ..base import Json
-from ..faults import FieldError
-from .report import invalid, mapping, quoted, text
-from .shape import Shape, shape
-from .types import Type
+from ..faults import FieldError, invalid, quoted
+from ..schema import structure
+from ..structure import Cleaning
 
 _DROPPED = "it would be dropped, and so have no effect"
 
 
-def unknown_faults(obj: Json) -> list[FieldError]:
+def unknown_faults(obj: Any) -> list[FieldError]:
     """One fault for each field that the object's kind and version does not know."""
-    obj = mapping(obj)
-    known = shape(text(obj.get("apiVersion")), text(obj.get("kind")))
-    return [] if known is None else list(_faults(obj, known, ""))
-
-
-def _faults(value: Any, known: Shape, path: str) -> Iterator[FieldError]:
-    if known.type is Type.OBJECT and isinstance(value, dict):
-        for name, each in value.items():
-            at = f"{path}.{name}" if path else str(name)
-            if name in known.fields:
-                yield from _faults(each, known.fields[name], at)
-            elif not known.open:
-                yield unknown_fault(at, name, known.fields)
-    elif known.type is Type.LIST and isinstance(value, list) and known.item is not None:
-        for index, each in enumerate(value):
-            yield from _faults(each, known.item, f"{path}[{index}]")
+    known = structure(obj)
+    if known is None:
+        return []
+    cleaning = Cleaning()
+    cleaning.clean(obj, known)
+    return [unknown_fault(each.path, each.name, each.known) for each in cleaning.unknown]
 
 
 def unknown_fault(path: str, name: str, known: Iterable[str], why: str = _DROPPED) -> FieldError:

@@ -13,12 +13,13 @@ from ..defaults import defaulted, schema_defaulted
 from ..faults import ErrorType, FieldError
 from ..gates import Gates
 from ..kueue import V1BETA2
+from ..schema import structure
+from ..structure import value_faults
 from ..v1beta1 import V1BETA1
 from .metadata import annotation_faults, label_faults, name_faults
 from .older import as_written
 from .relations import relation_faults
 from .report import child, mapping, type_invalid
-from .schema import field_faults
 from .transitions import transition_faults
 from .webhook import webhook_faults
 
@@ -53,14 +54,13 @@ def schema_faults(obj: Any, old: Any = None) -> list[FieldError]:
 
 def _schema(full: Json, old: Json | None) -> list[FieldError]:
     """Faults by the CRD of a defaulted object."""
-    if full.get("apiVersion") not in (V1BETA1, V1BETA2):
+    known = structure(full)
+    if known is None:
         return []
-    found = [*_metadata_faults(full, old), *field_faults(full, old), *relation_faults(full)]
-    if old is not None:
-        if old.get("apiVersion") != full["apiVersion"]:
-            old = schema_defaulted(convert(old, full["apiVersion"].rpartition("/")[2]))
-        found += transition_faults(full, old)
-    return found
+    if old is not None and old.get("apiVersion") != full["apiVersion"]:
+        old = schema_defaulted(convert(old, full["apiVersion"].rpartition("/")[2]))
+    found = [*_metadata_faults(full, old), *value_faults(full, known, old), *relation_faults(full)]
+    return found if old is None else [*found, *transition_faults(full, old)]
 
 
 def _current(obj: Any) -> Any:

@@ -5,11 +5,12 @@ The types say which fields there are and of what kind; the tables say the rest. 
 what a CustomResourceDefinition demands: every node has a type (or is an int-or-string, or keeps
 unknown fields), and there are neither references nor alternatives.
 
-A few shapes are written out by hand, because our types only have the fields that are read: see
-`WRITTEN`. A pod template is one of them. Spelling a whole PodSpec out would make a schema of half a
-megabyte for text that the API server of the pods checks anyway, so it is compact: of the
-metadata, labels and annotations are kept; the spec must have named containers and keeps the rest
-unseen.
+There are two of them for each kind. The schema of the CRD has a few shapes that are written out by
+hand, because our types only have the fields that are read: see `WRITTEN`. A pod template is one of
+them. Spelling a whole PodSpec out would make a schema of half a megabyte for text that the API
+server of the pods checks anyway, so it is compact: of the metadata, labels and annotations are
+kept; the spec must have named containers and keeps the rest unseen. The schema for our own checks
+has object metadata, and of those shapes the fields that Kuota reads; others are merely unread.
 """
 
 from __future__ import annotations
@@ -19,15 +20,11 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import inspect
 
-from .. import core
+from .. import base, core
 from ..base import Json, Object
 from ..constraints import FieldRule
+from ..structure.node import QUANTITY_PATTERN
 from .celrule import Rules
-
-QUANTITY_PATTERN = (
-    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
-    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
-)
 
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 _TEXT: Json = {"type": "string"}
@@ -66,6 +63,10 @@ _TAINT: Json = {
 }
 
 WRITTEN: Mapping[type, Json] = {core.PodTemplateSpec: _POD_TEMPLATE, core.Taint: _TAINT}
+_COMPLETE = frozenset({core.Taint, core.Toleration})
+_KUBERNETES = frozenset({base.__name__, core.__name__})
+_MORE_METADATA = ("managedFields", "selfLink")
+_ANYTHING: Json = {_KEEP: True}
 
 _WORDS = {
     "minimum": "minimum",
@@ -83,7 +84,10 @@ _WORDS = {
 
 
 class Walker:
-    """Writes the schema of one kind. `left_out` are fields a type has but the kind does not."""
+    """Writes the schema of one kind. `left_out` are fields a type has but the kind does not.
+
+    `compact` says that it is the schema of the CRD, with the shapes that are written by hand.
+    """
 
     def __init__(
         self,
@@ -91,7 +95,10 @@ class Walker:
         rules: Rules,
         words: Mapping[str, str],
         left_out: frozenset[str],
+        *,
+        compact: bool = True,
     ) -> None:
+        self._compact = compact
         self._table = table
         self._rules = rules
         self._words = words
@@ -101,8 +108,9 @@ class Walker:
         struct = inspect.type_info(kind)
         assert isinstance(struct, inspect.StructType)
         schema = self._object(struct, "")
-        # API servers know what metadata is, and refuse to be told, if only in a description.
-        schema["properties"]["metadata"] = {"type": "object"}
+        if self._compact:
+            # API servers know what metadata is, and refuse to be told, if only in a description.
+            schema["properties"]["metadata"] = {"type": "object"}
         return schema | self._said("")
 
     def _object(self, struct: inspect.StructType, path: str) -> Json:
@@ -112,10 +120,16 @@ class Walker:
             below = f"{path}.{field.encode_name}" if path else field.encode_name
             if below in self._left_out:
                 continue
-            properties[field.encode_name] = self._node(field.type, below)
+            properties[field.encode_name] = node = self._node(field.type, below)
+            if struct.cls.__module__ in _KUBERNETES and node.get("format") == "int32":
+                node["format"] = "int64"
             if below in self._table and self._table[below].required:
                 required.append(field.encode_name)
+        if struct.cls is base.ObjectMeta:
+            properties |= dict.fromkeys(_MORE_METADATA, _ANYTHING)
         schema: Json = {"type": "object", "properties": properties}
+        if struct.cls.__module__ == core.__name__ and struct.cls not in _COMPLETE:
+            schema[_KEEP] = True
         return schema | {"required": sorted(required)} if required else schema
 
     def _node(self, type_: inspect.Type, path: str) -> Json:
@@ -126,12 +140,15 @@ class Walker:
             case inspect.UnionType():
                 return self._union(type_, path)
             case inspect.StructType(cls=cls):
-                return WRITTEN[cls] if cls in WRITTEN else self._object(type_, path)
+                by_hand = self._compact and cls in WRITTEN
+                return WRITTEN[cls] if by_hand else self._object(type_, path)
             case inspect.ListType(item_type=item):
                 return {"type": "array", "items": self._node(item, f"{path}[]")}
             case inspect.DictType(value_type=value):
                 values = self._node(value, f"{path}{{}}")
                 return {"type": "object", "additionalProperties": values}
+            case inspect.AnyType() if not self._compact:
+                return _ANYTHING
             case _:
                 return _scalar(type_, path)
 

@@ -7,8 +7,7 @@ import re
 from enum import StrEnum
 from typing import Any
 
-from ..faults import FieldError
-from .report import quoted, type_invalid
+from ..faults import FieldError, quoted, type_invalid
 
 
 class Type(StrEnum):

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limits that a schema sets to one value: bounds, lengths, sizes, patterns, enums, formats.
+
+Each becomes a function that is made once and called for every value. A limit binds only values of
+the type that it is about: a string has no minimum.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from .. import names
+from ..base import Json
+from ..constraints.rule import DNS_LABEL, IDENTIFIER, QUALIFIED_NAME, REASON, SUBDOMAIN
+from ..faults import FieldError, invalid, not_supported, quoted, too_long, too_many
+from ..quantity import QuantityError, parse
+from .path import Path, spelt
+from .types import Type
+
+Check = Callable[[Any, Path], FieldError | None]
+
+_BITS = {"int32": 31, "int64": 63}
+_LOWER = "lower case letters, digits and '-', with a letter or digit first and last"
+_MIXED = "letters, digits, '-', '_' and '.', with a letter or digit first and last"
+_SYNTAX = {
+    DNS_LABEL: f"is not a DNS label: use {_LOWER}",
+    SUBDOMAIN: f"is not a DNS name: use {_LOWER}; '.' may separate such parts",
+    QUALIFIED_NAME: f"is not a key: use {_MIXED}, perhaps after a DNS name and '/'",
+    IDENTIFIER: "is not a kind: use letters, digits and '-', with a letter first",
+    REASON: "is not one word: use letters, digits, '_', ',' and ':', with a letter first",
+}
+
+
+def checks(schema: Json, *, quantity: bool) -> Iterator[Check]:
+    """The checks of one schema. `quantity` says that its values are quantities."""
+    if quantity:
+        yield _quantity
+        return
+    for word, make in _CHECKS.items():
+        if schema.get(word) is not None:
+            check = make(schema[word], schema)
+            if check is not None:
+                yield check
+
+
+def is_time(value: str) -> bool:
+    """Whether the text is a time as in RFC 3339."""
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return "T" in value or "t" in value
+
+
+def _quantity(value: Any, path: Path) -> FieldError | None:
+    try:
+        parse(value)
+    except QuantityError as error:
+        return invalid(spelt(path), value, str(error))
+    return None
+
+
+def _time(value: Any, path: Path) -> FieldError | None:
+    if is_time(value):
+        return None
+    return invalid(spelt(path), value, f"must be {Type.TIME}, is {quoted(value)}")
+
+
+def _format(name: Any, schema: Json) -> Check | None:
+    if name == "date-time":
+        return _time if schema.get("type") == "string" else None
+    bits = _BITS.get(name)
+    if bits is None or schema.get("type") not in ("integer", "number"):
+        return None
+    least, most = -(2**bits), 2**bits
+
+    def check(value: Any, path: Path) -> FieldError | None:
+        if least <= value < most:
+            return None
+        return invalid(spelt(path), value, f"{value} does not fit in {bits + 1} bits")
+
+    return check
+
+
+def _enum(known: Any, schema: Json) -> Check:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if value in known:
+            return None
+        return not_supported(spelt(path), value, [each or '""' for each in known])
+
+    return check
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int or type(value) is float
+
+
+def _minimum(bound: Any, schema: Json) -> Check:
+    beyond = schema.get("exclusiveMinimum") is True
+    wanted = f"above {bound}" if beyond else f"{bound} or more"
+
+    def check(value: Any, path: Path) -> FieldError | None:
+        if not _is_number(value) or value > bound or (value == bound and not beyond):
+            return None
+        return invalid(spelt(path), value, f"must be {wanted}, is {value}")
+
+    return check
+
+
+def _maximum(bound: Any, schema: Json) -> Check:
+    beyond = schema.get("exclusiveMaximum") is True
+    wanted = f"below {bound}" if beyond else f"{bound} or less"
+
+    def check(value: Any, path: Path) -> FieldError | None:
+        if not _is_number(value) or value < bound or (value == bound and not beyond):
+            return None
+        return invalid(spelt(path), value, f"must be {wanted}, is {value}")
+
+    return check
+
+
+def _multiple(bound: Any, schema: Json) -> Check | None:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if not _is_number(value) or value % bound == 0:
+            return None
+        return invalid(spelt(path), value, f"must be a multiple of {bound}, is {value}")
+
+    return check if bound else None
+
+
+def _empty(path: Path) -> FieldError:
+    return invalid(spelt(path), "", "must not be empty", "fill it in, or remove the field")
+
+
+def _min_length(bound: Any, schema: Json) -> Check | None:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not str or len(value) >= bound:
+            return None
+        if not value:
+            return _empty(path)
+        return invalid(spelt(path), value, f"must have at least {bound} characters")
+
+    return check if bound else None
+
+
+def _max_length(bound: Any, schema: Json) -> Check:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not str or len(value) <= bound:
+            return None
+        message = f"has {len(value)} characters, at most {bound} are allowed"
+        return too_long(spelt(path), message)
+
+    return check
+
+
+def _pattern(pattern: Any, schema: Json) -> Check | None:
+    compiled = _compiled(str(pattern))
+    if compiled is None:
+        return None
+    wrong = _SYNTAX.get(pattern, f"does not match {pattern}")
+    is_name = pattern in (SUBDOMAIN, DNS_LABEL)
+
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not str or compiled.search(value):
+            return None
+        if not value:
+            return None if schema.get("minLength") else _empty(path)
+        similar = names.similar_name(value) if is_name else ""
+        fix = f'use for example "{similar}"' if similar else ""
+        return invalid(spelt(path), value, f"{quoted(value)} {wrong}", fix)
+
+    return check
+
+
+_DOLLARS = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\$", re.DOTALL)
+
+
+@lru_cache(512)
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """None where Python cannot read what Go can; such a pattern then binds nothing."""
+    try:
+        # In Python, $ also matches before a final newline. In Go it does not.
+        return re.compile(_DOLLARS.sub(lambda found: found[1] or r"\Z", pattern))
+    except re.error:
+        return None
+
+
+def _min_items(bound: Any, schema: Json) -> Check:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not list or len(value) >= bound:
+            return None
+        return invalid(spelt(path), len(value), f"must have at least {bound} element(s)")
+
+    return check
+
+
+def _max_items(bound: Any, schema: Json) -> Check:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not list or len(value) <= bound:
+            return None
+        message = f"has {len(value)} elements, at most {bound} are allowed"
+        return too_many(spelt(path), len(value), message)
+
+    return check
+
+
+def _min_properties(bound: Any, schema: Json) -> Check:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not dict or len(value) >= bound:
+            return None
+        return invalid(spelt(path), len(value), f"must have at least {bound} entries")
+
+    return check
+
+
+def _max_properties(bound: Any, schema: Json) -> Check:
+    def check(value: Any, path: Path) -> FieldError | None:
+        if type(value) is not dict or len(value) <= bound:
+            return None
+        message = f"has {len(value)} entries, at most {bound} are allowed"
+        return too_many(spelt(path), len(value), message)
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[Any, Json], Check | None]] = {
+    "enum": _enum,
+    "format": _format,
+    "minimum": _minimum,
+    "maximum": _maximum,
+    "multipleOf": _multiple,
+    "minLength": _min_length,
+    "maxLength": _max_length,
+    "pattern": _pattern,
+    "minItems": _min_items,
+    "maxItems": _max_items,
+    "minProperties": _min_properties,
+    "maxProperties": _max_properties,
+}
