@@ -10,7 +10,6 @@ from msgspec import convert
 
 from kuota.api import kueue
 from kuota.api.base import Key
-from kuota.api.quantity import QuantityError
 from kuota.bridge import inbound
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource
@@ -56,9 +55,50 @@ def test_cpu_is_counted_in_thousandths_and_everything_else_in_pieces() -> None:
     }
 
 
-def test_a_quota_that_is_no_number_is_refused() -> None:
-    with pytest.raises(QuantityError):
-        queue(resourceGroups=[group({"name": "gpu", "nominalQuota": "many"})])
+def test_a_quota_that_is_no_number_is_a_fault() -> None:
+    (fault,) = queue(resourceGroups=[group({"name": "gpu", "nominalQuota": "many"})]).faults
+    assert fault.startswith("spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: ")
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Has"}]}},
+            "spec.namespaceSelector.matchExpressions[0]: a: unknown operator 'Has'",
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]}},
+            "spec.namespaceSelector.matchExpressions[0]: a: unknown operator 'Gt'",
+        ),
+        ({"queueingStrategy": "LIFO"}, "spec.queueingStrategy: unknown value 'LIFO'"),
+        ({"stopPolicy": "Never"}, "spec.stopPolicy: unknown value 'Never'"),
+        (
+            {"preemption": {"withinClusterQueue": "Any"}},
+            "spec.preemption.withinClusterQueue: unknown value 'Any'",
+        ),
+        (
+            {"preemption": {"borrowWithinCohort": {"policy": "Any"}}},
+            "spec.preemption.borrowWithinCohort.policy: unknown value 'Any'",
+        ),
+        (
+            {"flavorFungibility": {"preference": "Any"}},
+            "spec.flavorFungibility.preference: unknown value 'Any'",
+        ),
+        ({"fairSharing": {"weight": "-1"}}, "spec.fairSharing.weight: must not be negative"),
+        (
+            {"resourceGroups": [group({"name": "gpu", "nominalQuota": "-1"})]},
+            "spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: must not be negative",
+        ),
+    ],
+)
+def test_a_queue_that_cannot_be_understood_is_nothing_but_its_faults(
+    spec: dict[str, Any], fault: str
+) -> None:
+    found = queue(**spec)
+    assert len(found.faults) == 1
+    assert found.faults[0].startswith(fault)
+    assert found == model.ClusterQueue(name="gpus", faults=found.faults)
 
 
 def test_a_preemption_block_leaves_unset_what_it_does_not_name() -> None:

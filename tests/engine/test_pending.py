@@ -88,6 +88,7 @@ def test_a_reclaimed_borrower_is_ranked_by_that_only_without_priority_sorting() 
     [
         (Requeue.GENERIC, Place.PARKED, Place.HEAP),
         (Requeue.NAMESPACE_MISMATCH, Place.PARKED, Place.PARKED),
+        (Requeue.INTERNAL_ERROR, Place.PARKED, Place.PARKED),
         (Requeue.NO_FIT, Place.PARKED, Place.HEAP),
         (Requeue.NO_CANDIDATES, Place.PARKED, Place.HEAP),
         (Requeue.GATED, Place.PARKED, Place.HEAP),

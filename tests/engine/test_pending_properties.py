@@ -141,7 +141,8 @@ class AgainstAList(RuleBasedStateMachine):
         assert self.queue.requeue(tried, reason, self.now)
         if reason in (Requeue.PENDING_PREEMPTION, Requeue.PENDING_MIGRATION):
             self.sticky = head.key
-        again = reason in AT_ONCE or (self.strict and reason is not Requeue.NAMESPACE_MISMATCH)
+        parked = (Requeue.NAMESPACE_MISMATCH, Requeue.INTERNAL_ERROR)
+        again = reason in AT_ONCE or (self.strict and reason not in parked)
         if (again or each.flushed) and backoff_over(each.workload, self.now):
             each.place = Place.HEAP
             return

@@ -44,9 +44,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) ->
         return False
     have = labels or _NONE
     for each in selector.match_expressions or ():
-        if each.operator in ("Gt", "Lt"):
-            raise _unknown_operator(each)
-        check_requirement(each)
+        check_label_requirement(each)
     for key, value in (selector.match_labels or _NONE).items():
         if have.get(key) != value:
             return False
@@ -84,6 +82,13 @@ def integer(text: str) -> int | None:
         return None
     value = int(text)
     return value if value in _INT64 else None
+
+
+def check_label_requirement(requirement: Requirement) -> None:
+    """Raise SelectorError unless the requirement may stand in a label selector."""
+    if requirement.operator in ("Gt", "Lt"):
+        raise _unknown_operator(requirement)
+    check_requirement(requirement)
 
 
 def check_requirement(requirement: Requirement) -> None:

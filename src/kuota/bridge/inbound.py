@@ -2,7 +2,8 @@
 """API object -> what the engine believes of it. Workloads have a module of their own.
 
 Nothing is defaulted beyond what Kueue itself assumes of an unset field, so that raw objects mean
-here what they mean there. A quantity that does not parse raises `QuantityError`.
+here what they mean there. The engine never sees a value it could not decide by: a ClusterQueue
+that has one is described by its faults alone, and of other kinds it raises `ValueError`.
 """
 
 from __future__ import annotations
@@ -10,17 +11,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kuota.api import kueue
-from kuota.api.base import is_true
+from kuota.api.base import Json, Key, is_true
 from kuota.api.core import Namespace
 from kuota.api.quantity import as_float, parse, quota_amount
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource
+from kuota.engine.facts import Fact, Gone, Known, Stored
+
+from .inbound_faults import cluster_queue_faults, quota_faults, weight_faults
 
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
 
 
+def unreadable(kind: type[Known], obj: Json, fault: str) -> Fact:
+    """The fact of an object that cannot be translated: a ClusterQueue stays, and is inactive."""
+    meta = obj["metadata"]
+    if kind is model.ClusterQueue:
+        deleting = bool(meta.get("deletionTimestamp"))
+        known = model.ClusterQueue(name=meta["name"], faults=(fault,), deleting=deleting)
+        return Stored(value=known)
+    return Gone(kind=kind, key=Key(meta.get("namespace") or "", meta["name"]))
+
+
 def cluster_queue(obj: kueue.ClusterQueue) -> model.ClusterQueue:
     spec = obj.spec
+    deleting = obj.metadata.deletion_timestamp is not None
+    faults = tuple(cluster_queue_faults(spec))
+    if faults:
+        return model.ClusterQueue(name=obj.metadata.name, faults=faults, deleting=deleting)
     strategy = spec.admission_checks_strategy
     concurrent = spec.concurrent_admission_policy
     return model.ClusterQueue(
@@ -40,11 +58,12 @@ def cluster_queue(obj: kueue.ClusterQueue) -> model.ClusterQueue:
         usage_based=spec.admission_scope is not None
         and spec.admission_scope.admission_mode == USAGE_BASED,
         concurrent_admission=_concurrent(concurrent) if concurrent else None,
-        deleting=obj.metadata.deletion_timestamp is not None,
+        deleting=deleting,
     )
 
 
 def cohort(obj: kueue.Cohort) -> model.Cohort:
+    _refuse(quota_faults(obj.spec.resource_groups, obj.spec.fair_sharing))
     return model.Cohort(
         name=obj.metadata.name,
         parent=obj.spec.parent_name,
@@ -54,6 +73,7 @@ def cohort(obj: kueue.Cohort) -> model.Cohort:
 
 
 def local_queue(obj: kueue.LocalQueue) -> model.LocalQueue:
+    _refuse(weight_faults(obj.spec.fair_sharing))
     return model.LocalQueue(
         key=obj.key,
         cluster_queue=obj.spec.cluster_queue,
@@ -61,6 +81,12 @@ def local_queue(obj: kueue.LocalQueue) -> model.LocalQueue:
         weight=_weight(obj.spec.fair_sharing),
         consumed=_consumed(obj.status.fair_sharing),
     )
+
+
+def _refuse(faults: Iterable[str]) -> None:
+    found = "; ".join(faults)
+    if found:
+        raise ValueError(found)
 
 
 def _consumed(told: kueue.LocalQueueFairSharingStatus | None) -> dict[str, int] | None:

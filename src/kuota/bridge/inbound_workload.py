@@ -18,7 +18,7 @@ from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gate, Gates
 from kuota.api.limit_range import limit_range_faults, summarize
 from kuota.api.priority import effective_priority
-from kuota.api.quantity import units
+from kuota.api.quantity import QuantityError, units
 from kuota.api.resources import multiplied, pod_amounts, request_faults, rescaled
 from kuota.api.transform import Transformation
 from kuota.engine import model
@@ -26,6 +26,7 @@ from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
 from .admission import owned_by_pod
 from .class_id import class_id
+from .inbound_faults import pod_set_faults
 from .reclaimable import counts
 from .slices import replaces
 from .variants import ALLOWED_FLAVORS, is_parent, parent_of
@@ -52,7 +53,7 @@ def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
     """What the engine needs to know of one Workload."""
     meta, conditions, gates = obj.metadata, obj.status.conditions, intake.gates
     priority = effective_priority(obj, boosting=gates.on(Gate.PriorityBoost))
-    pod_sets, faults = _counted(obj, intake)
+    pod_sets, faults = _understood(obj, intake)
     return model.Workload(
         key=obj.key,
         uid=meta.uid,
@@ -99,6 +100,19 @@ def reclaimable(obj: api.Workload, gates: Gates) -> dict[str, int]:
     if not gates.on(Gate.ReclaimablePods):
         return {}
     return counts(obj.status.reclaimable_pods)
+
+
+def _understood(
+    obj: api.Workload, intake: Intake
+) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
+    """As `_counted`; no pod sets, and why, when they cannot be counted."""
+    faults = tuple(pod_set_faults(obj.spec.pod_sets))
+    if faults:
+        return (), faults
+    try:
+        return _counted(obj, intake)
+    except QuantityError as error:
+        return (), (str(error),)
 
 
 def _counted(obj: api.Workload, intake: Intake) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
@@ -159,7 +173,8 @@ def _reservation(obj: api.Workload, gates: Gates) -> model.Reservation | None:
 def _assigned(psa: api.PodSetAssignment, count: int, reclaimed: int) -> model.Assigned:
     recorded = psa.count if psa.count is not None else count
     left = max(0, count - reclaimed)
-    requests = {name: units(amount, name) for name, amount in (psa.resource_usage or {}).items()}
+    used = psa.resource_usage or {}
+    requests = {name: max(0, units(amount, name)) for name, amount in used.items()}
     shrunk = left < recorded and psa.topology_assignment is None
     return model.Assigned(
         name=psa.name,

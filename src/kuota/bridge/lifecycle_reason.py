@@ -21,6 +21,7 @@ _BY_ENGINE = frozenset(
         WaitReason.TOPOLOGY_PLACEMENT_FAILED,
         WaitReason.WAITING_FOR_PREEMPTED,
         WaitReason.WAITING_FOR_PODS_READY,
+        WaitReason.INTERNAL_ERROR,
     }
 )
 

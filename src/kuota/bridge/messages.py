@@ -101,6 +101,7 @@ _WAITS: dict[Why, Callable[[Wait], str]] = {
     ),
     Why.INVALID: lambda w: "; ".join(w.details),
     Why.BETTER_SIBLING: lambda w: "a variant with a preferred flavor is already admitted",
+    Why.INTERNAL_ERROR: lambda w: f"internal error: {'; '.join(w.details)}",
     Why.CLASS_REJECTED: lambda w: "another workload with the same requests did not fit",
     Why.FLAVOR_TOO_LOW: lambda w: "a variant is admitted, and nobody is moved to this flavor",
 }

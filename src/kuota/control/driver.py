@@ -123,6 +123,8 @@ class Driver:
             self._wake.clear()
             began = self._clock.monotonic()
             outcome = self.engine.cycle(self.now())
+            for failure in outcome.failures:
+                report("cycle", failure.error, f"{failure.key} waits because of a bug")
             took_s = self._clock.monotonic() - began
             for observe in self.cycle_observers:
                 observe(outcome, took_s)

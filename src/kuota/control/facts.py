@@ -83,11 +83,12 @@ class Facts:
                 self._tell(Gone(kind=kind, key=old.key))
             return
         known, fault = _read(read, new)
-        if known is not None:
-            self._tell(Stored(value=known))
-            return
-        self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
-        self._tell(Gone(kind=kind, key=new.key))
+        if isinstance(known, model.ClusterQueue):
+            fault = "; ".join(known.faults)
+        if fault:
+            self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
+        told = inbound.unreadable(kind, new.json, fault) if known is None else Stored(value=known)
+        self._tell(told)
 
     def _recount(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
         """Count anew what waits, since what its namespace or runtime adds has changed."""

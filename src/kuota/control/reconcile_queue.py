@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kuota.api.base import Json, Key
+from kuota.api.kueue import ClusterQueue
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.bridge.queue_status import (
     cluster_queue_patch,
@@ -95,12 +98,13 @@ class QueueReconciler:
         return max(SETTLE_S, apart_s)
 
     def _status(self, resource: Resource, key: Key, held: Held[Any]) -> Json:
-        if held.value is None:
-            return {}
         now = self._clock.now().timestamp()
         stored = held.json.get("status") or {}
         if resource == kinds.CLUSTER_QUEUES:
-            return cluster_queue_patch(self._engine, held.value, stored, now)
+            queue = held.value or _without_spec(held.json)
+            return cluster_queue_patch(self._engine, queue, stored, now) if queue else {}
+        if held.value is None:
+            return {}
         if resource == kinds.LOCAL_QUEUES:
             return local_queue_patch(self._engine, held.value, stored, now)
         if resource == kinds.COHORTS:
@@ -124,3 +128,11 @@ class QueueReconciler:
             return name in state.queues and bool(state.queues[name].running)
         users = state.by_flavor if resource == kinds.RESOURCE_FLAVORS else state.by_check
         return name in users
+
+
+def _without_spec(obj: Json) -> ClusterQueue | None:
+    """What can be said of a ClusterQueue whose spec cannot be read; None if it is not only that."""
+    try:
+        return msgspec.convert({key: obj[key] for key in obj if key != "spec"}, ClusterQueue)
+    except (msgspec.ValidationError, ValueError, TypeError):
+        return None

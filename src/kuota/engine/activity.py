@@ -16,6 +16,7 @@ class Inactive(StrEnum):
     """Reasons of condition Active=False. The order is that in which they are reported."""
 
     TERMINATING = "Terminating"
+    INVALID = "InvalidSpec"
     STOPPED = "Stopped"
     FLAVOR_NOT_FOUND = "FlavorNotFound"
     CHECK_NOT_FOUND = "AdmissionCheckNotFound"
@@ -29,7 +30,7 @@ class Inactive(StrEnum):
 
 
 class Obstacle(Struct):
-    """One reason for being inactive, with the names of the objects it is about."""
+    """One reason for being inactive, with the names of the objects, or the faults, it is about."""
 
     reason: Inactive
     names: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class Obstacle(Struct):
 
 _WORDS = {
     Inactive.TERMINATING: "it is being deleted",
+    Inactive.INVALID: "it cannot be understood",
     Inactive.STOPPED: "it is stopped",
     Inactive.FLAVOR_NOT_FOUND: "it references missing ResourceFlavors",
     Inactive.CHECK_NOT_FOUND: "it references missing AdmissionChecks",
@@ -91,6 +93,8 @@ def local_obstacles(queue: LocalQueue, exists: bool, active: bool) -> tuple[Obst
 def _own(spec: ClusterQueue) -> Iterator[Obstacle]:
     if spec.deleting:
         yield Obstacle(reason=Inactive.TERMINATING)
+    if spec.faults:
+        yield Obstacle(reason=Inactive.INVALID, names=spec.faults)
     if spec.stop_policy != "None":
         yield Obstacle(reason=Inactive.STOPPED)
 

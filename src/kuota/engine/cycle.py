@@ -3,23 +3,29 @@
 
     heads -> nominate each on the untouched snapshot -> order -> settle one by one -> decisions
 
-Nothing outside is changed: what the cycle does to the snapshot is undone when it ends.
+Nothing outside is changed: what the cycle does to the snapshot is undone when it ends. A bug that
+shows with one head costs the others nothing: what was done for that head is undone, it waits, and
+the exception is handed out with the decisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from functools import partial
+from typing import TypeVar
 
 from kuota.api.base import Key
 
-from .decisions import Decision, Outcome, Wait, Why
+from .decisions import Decision, Failure, Outcome, Wait, Why
 from .entry import Entry, Head
 from .model import Namespace
 from .nominate import nominate
 from .order import in_order, shadowed
-from .reasons import WaitReason
+from .reasons import Requeue, WaitReason
 from .settle import Books, settle
 from .snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 def decide(
@@ -35,19 +41,64 @@ def decide(
     `evicting` are workloads told to leave whose departure has not shown yet. `not_ready` says
     whether admission is held up by pods that are not ready.
     """
+    guard = Guard(snapshot)
     with snapshot.trial():
-        nominated = [nominate(head, snapshot, namespaces) for head in heads]
+        nominated = [
+            guard.run(head, partial(nominate, head, snapshot, namespaces)) for head in heads
+        ]
         decisions: list[Decision] = [each for each in nominated if isinstance(each, Wait)]
         entries = [each for each in nominated if isinstance(each, Entry)]
         decisions += [_later(entry) for entry in shadowed(entries, snapshot)]
         books = Books(snapshot, evicting)
-        for entry in in_order(entries, snapshot):
-            decisions.append(settle(entry, books, not_ready))
+        for entry in guard.ordered(entries, decisions):
+            decisions.append(guard.run(entry.head, partial(settle, entry, books, not_ready)))
     return Outcome(
         decisions=tuple(decisions),
         skipped_preemptions=dict(books.skipped),
         recomputations=dict(books.recomputed),
+        failures=tuple(guard.failures),
     )
+
+
+class Guard:
+    """Lets a cycle go on when a step for one head raises. `failures` keeps the exceptions."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.failures: list[Failure] = []
+
+    def run(self, head: Head, step: Callable[[], T]) -> T | Wait:
+        """What the step gives; if it raises, the snapshot is as before and the head waits."""
+        mark = self._snapshot.mark()
+        try:
+            return step()
+        except Exception as error:
+            self._snapshot.rewind(mark)
+            return self._failed(head, error)
+
+    def ordered(self, entries: list[Entry], decisions: list[Decision]) -> Iterator[Entry]:
+        """The entries in their order; when that cannot be found, those that are left wait."""
+        mark = self._snapshot.mark()
+        try:
+            for entry in in_order(entries, self._snapshot):
+                yield entry
+                mark = self._snapshot.mark()
+        except Exception as error:
+            self._snapshot.rewind(mark)
+            decided = {each.workload.key for each in decisions}
+            left = [each.head for each in entries if each.workload.key not in decided]
+            decisions += [self._failed(head, error) for head in left]
+
+    def _failed(self, head: Head, error: Exception) -> Wait:
+        self.failures.append(Failure(head.workload.key, error))
+        return Wait(
+            workload=head.workload,
+            cluster_queue=head.cluster_queue,
+            reason=WaitReason.INTERNAL_ERROR,
+            why=Why.INTERNAL_ERROR,
+            requeue=Requeue.INTERNAL_ERROR,
+            details=(f"{type(error).__name__}: {error}",),
+        )
 
 
 def _later(entry: Entry) -> Wait:

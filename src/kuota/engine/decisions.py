@@ -7,8 +7,11 @@ Conditions, events and explanations are views of these values, made in `kuota.br
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 import msgspec
+
+from kuota.api.base import Key
 
 from .amounts import Amounts
 from .assignment import Assignment
@@ -36,6 +39,7 @@ class Why(StrEnum):
     FLAVOR_TOO_LOW = "FlavorTooLow"
     SECOND_PASS = "SecondPass"
     CLASS_REJECTED = "ClassRejected"
+    INTERNAL_ERROR = "InternalError"
 
 
 class Victim(Struct):
@@ -136,12 +140,21 @@ class Wait(Struct):
 Decision = Admit | Preempt | Migrate | Evict | Wait
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What one cycle decided, and two counts that are published as metrics.
+class Failure(NamedTuple):
+    """A bug that showed when it was a workload's turn."""
+
+    key: Key
+    error: Exception
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What one cycle decided, two counts that are published as metrics, and unexpected failures.
 
     Preemptions given up, by ClusterQueue; searches for other victims, by ClusterQueue and result.
+    Whoever has the engine reports the failures; their workloads wait.
     """
 
     decisions: tuple[Decision, ...] = ()
     skipped_preemptions: dict[str, int] = {}
     recomputations: dict[tuple[str, str], int] = {}
+    failures: tuple[Failure, ...] = ()

@@ -78,7 +78,11 @@ class Engine:
     # Facts
 
     def apply(self, fact: Fact, now: Instant) -> Touched:
-        """Take note of something that happened, and say what it touched. Decides nothing."""
+        """Take note of something that happened, and say what it touched. Decides nothing.
+
+        No value that `kuota.bridge.inbound` makes is refused. Should it raise all the same, that
+        is a bug and part of the fact may be applied: the engine is to be made anew.
+        """
         step = self._footprint.begin(fact)
         self._apply(fact, now)
         return self._footprint.end(step)

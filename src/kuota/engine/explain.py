@@ -8,6 +8,7 @@ holds for workloads that were parked with others of their class and never looked
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,6 +21,7 @@ from .advice import suggestions
 from .amounts import FlavorResource
 from .assignment import Assignment, Attempt, Mode
 from .bounds import binding, ceiling, kept_back
+from .cycle import Guard
 from .decisions import Wait, Why
 from .entry import Entry, Head
 from .explanation import (
@@ -154,7 +156,8 @@ def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant
     snapshot = engine.snapshot(now)
     head = Head(workload, base.cluster_queue)
     with snapshot.trial():
-        found = nominate(head, snapshot, engine.state.namespaces)
+        find = partial(nominate, head, snapshot, engine.state.namespaces)
+        found = Guard(snapshot).run(head, find)
         if isinstance(found, Wait):
             return _turned_away(engine, found, base)
         if found is None:

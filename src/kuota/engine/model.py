@@ -77,6 +77,8 @@ class ConcurrentAdmission(Struct):
 
 
 class ClusterQueue(Struct):
+    """`faults` say what in it cannot be understood; all else but the name is unset then."""
+
     name: str
     cohort: str = ""
     groups: tuple[ResourceGroup, ...] = ()
@@ -90,6 +92,7 @@ class ClusterQueue(Struct):
     usage_based: bool = False
     concurrent_admission: ConcurrentAdmission | None = None
     deleting: bool = False
+    faults: tuple[str, ...] = ()
 
     @property
     def strict(self) -> bool:

@@ -36,6 +36,7 @@ _AT_ONCE = frozenset(
     }
 )
 _PREEMPTING = frozenset({Requeue.PENDING_PREEMPTION, Requeue.PENDING_MIGRATION})
+_PARKED_IF_STRICT = frozenset({Requeue.NAMESPACE_MISMATCH, Requeue.INTERNAL_ERROR})
 _CLASS_FAILED = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES})
 
 
@@ -294,7 +295,7 @@ class PendingQueue:
     def _at_once(self, reason: Requeue) -> bool:
         """Whether the reason alone sends a workload back to the heap."""
         if self.strict:
-            return reason is not Requeue.NAMESPACE_MISMATCH
+            return reason not in _PARKED_IF_STRICT
         return reason in _AT_ONCE
 
     def _new(self, workload: Workload, evaluated: int | None = None) -> Pending:

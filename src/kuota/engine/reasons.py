@@ -9,7 +9,10 @@ from .model import Struct
 
 
 class WaitReason(StrEnum):
-    """Why a workload has no quota: the reasons of condition QuotaReserved=False."""
+    """Why a workload has no quota: the reasons of condition QuotaReserved=False.
+
+    They are Kueue's, but for INTERNAL_ERROR: a bug in the scheduler shows with this workload.
+    """
 
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
     EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
@@ -23,6 +26,7 @@ class WaitReason(StrEnum):
     ADMISSION_GATED = "AdmissionGated"
     DEACTIVATED = "Deactivated"
     ON_HOLD = "OnHold"
+    INTERNAL_ERROR = "InternalError"
 
 
 SEVERITY = (
@@ -46,6 +50,7 @@ class Requeue(StrEnum):
     PENDING_MIGRATION = "PendingMigration"
     PREEMPTION_FAILED = "PreemptionFailed"
     FAILED_AFTER_NOMINATION = "FailedAfterNomination"
+    INTERNAL_ERROR = "InternalError"
 
 
 class PreemptionReason(StrEnum):

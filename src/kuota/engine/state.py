@@ -63,6 +63,9 @@ class State:
 
     def put_queue(self, spec: ClusterQueue) -> Woken:
         known = self.queues.get(spec.name)
+        if known is not None and spec.faults:
+            # What was understood last still counts: workloads run by it.
+            spec = replace(known.spec, faults=spec.faults, deleting=spec.deleting)
         if known is not None and known.spec == spec:
             return NOBODY
         node = self.tree.put_queue(spec.name, spec.cohort, spec.groups, spec.weight)
