@@ -26,6 +26,9 @@ PAUSE = Backoff(base=1_000, cap=60_000)
 COUNTS: Counter[str] = Counter()
 """Unexpected exceptions since the process started, by the part of the program that failed."""
 
+INTERNAL_ERROR = "InternalError"
+"""The reason of events about objects on which work fails unexpectedly."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +43,11 @@ def report(where: str, error: BaseException, what: str) -> None:
     """Count and log an unexpected exception. The caller undoes or retries what it interrupted."""
     COUNTS[where] += 1
     _log.error("%s", what, exc_info=error)
+
+
+def note(doing: str, error: Exception) -> str:
+    """What an event says about work on its object that failed unexpectedly."""
+    return f"{doing} failed unexpectedly and will be retried: {error!r}"
 
 
 def tolerated(where: str, call: Callable[P, None]) -> Callable[P, None]:

@@ -8,9 +8,12 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
+
+from kuota.failures import report
 
 PATIENCE_S = 0.2
 """How long requests under way get to finish when the server closes."""
@@ -22,7 +25,7 @@ class Listeners:
     """Sends what comes in at any of its addresses to `answer`. `options` are aiohttp's."""
 
     def __init__(self, answer: Answer, **options: Any) -> None:
-        self._server = web.Server(answer, access_log=None, **options)
+        self._server = web.Server(partial(_answered, answer), access_log=None, **options)
         self._listeners: list[asyncio.AbstractServer] = []
 
     async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -57,3 +60,14 @@ class Listeners:
     def _added(self, listener: asyncio.Server) -> int:
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
+
+
+async def _answered(answer: Answer, request: web.BaseRequest) -> web.StreamResponse:
+    """The answer, or a bare 500 for a request that no code could answer."""
+    try:
+        return await answer(request)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception as error:
+        report("HTTP server", error, f"{request.method} {request.path} failed")
+        return web.Response(status=500, text="an error on the server\n")

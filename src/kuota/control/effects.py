@@ -13,6 +13,7 @@ from typing import assert_never
 
 from kuota.api.base import Json, Key
 from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch, spared
+from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, NotFound
@@ -21,9 +22,6 @@ from kuota.kube.resources import Resource
 
 from .turns import Turns
 from .world import World
-
-INTERNAL_ERROR = "InternalError"
-"""The reason of events about objects on which work failed unexpectedly."""
 
 RESOURCES: dict[str, Resource] = {
     each.kind: each
@@ -114,8 +112,8 @@ class Sender:
 
     def tell_bug(self, kind: str, key: Key, doing: str, error: Exception) -> None:
         """Tell an object that work on it failed unexpectedly and is tried again."""
-        note = f"{doing} failed unexpectedly and is tried again: {error!r}"
-        self.tell(Event.about(key, INTERNAL_ERROR, note, warning=True, kind=kind))
+        said = note(doing, error)
+        self.tell(Event.about(key, INTERNAL_ERROR, said, warning=True, kind=kind))
 
     def tell(self, event: Event) -> None:
         """Record an event about an object that is watched."""

@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.failures import report
 
 from .client import Client
 from .clock import Clock, SystemClock, micro_time, within
@@ -223,9 +224,8 @@ class EventRecorder:
         self._written(series)
         try:
             await self._client.create(EVENTS, event)
-        except KubeError as error:
-            self.dropped += 1
-            _log.debug("event %s was not sent: %s", story.reason, error)
+        except Exception as error:
+            self._drop(story, error)
 
     async def _count(self, story: _Story) -> None:
         series = self._series.get(story)
@@ -238,9 +238,15 @@ class EventRecorder:
         except NotFound:
             # Servers forget Events after an hour or so.
             await self._create(story)
-        except KubeError as error:
-            self.dropped += 1
-            _log.debug("the count of event %s was not sent: %s", story.reason, error)
+        except Exception as error:
+            self._drop(story, error)
+
+    def _drop(self, story: _Story, error: Exception) -> None:
+        self.dropped += 1
+        if isinstance(error, KubeError):
+            _log.debug("event %s was not sent: %s", story.reason, error)
+        else:
+            report("events", error, f"event {story.reason} was not sent")
 
     def _written(self, series: _Series) -> None:
         series.written_count = series.count

@@ -8,16 +8,18 @@ longer has a pod is ended. Stopping it leaves every process alone.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Sequence
 
+from kuota.api.backoff import Backoff
 from kuota.api.base import Json
+from kuota.failures import INTERNAL_ERROR, note, report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.resources import NODES, key_of
+from kuota.kube.workqueue import REPEATED
 
 from .binder import Binder
 from .binding import offer
@@ -31,7 +33,8 @@ from .proc import become_subreaper
 from .settings import RunnerSettings, Shared
 from .spawn import ShimStarter
 
-_log = logging.getLogger(__name__)
+_RETRY = Backoff(base=1_000, cap=30_000)
+"""Waits before a pod's worker that failed is started again, in milliseconds."""
 
 
 class Agent:
@@ -56,6 +59,7 @@ class Agent:
         self._keeper = NodeKeeper(client, plans, settings.host_ip, self._clock)
         self._nodes: Informer[Json] = Informer(client, NODES, clock=self._clock)
         self._binder = Binder(client, self._clock, recorder)
+        self._recorder = recorder
         self._cgroups = delegated() if cgroups is None else cgroups
         self._homes = set(self._plans)
         """The nodes whose pods run here: those offered, and former ones with pods still left."""
@@ -126,17 +130,26 @@ class Agent:
 
     async def _work(self, worker: PodWorker) -> None:
         """A worker's fault is its own pod's, and nobody else's."""
+        failures = 0
         try:
             while True:
                 try:
                     return await worker.run()
-                except Exception:
-                    _log.exception("running pod %s failed", key_of(worker.pod))
-                    await self._clock.sleep(1)
+                except Exception as error:
+                    failures += 1
+                    self._report(worker, error, failures)
+                await self._clock.sleep(_RETRY.wait(failures) / 1000)
         finally:
             del self._workers[worker.uid], self._tasks[worker.uid]
             for other in self._workers.values():
                 other.wake_if_waiting()
+
+    def _report(self, worker: PodWorker, error: Exception, failures: int) -> None:
+        report("pod", error, f"running pod {key_of(worker.pod)} failed")
+        if failures >= REPEATED and self._recorder is not None:
+            about = {"apiVersion": "v1", "kind": "Pod"} | worker.pod
+            said = note("Running it", error)
+            self._recorder.record(about, INTERNAL_ERROR, said, warning=True)
 
     def _end_orphans(self) -> None:
         """End what runs here for pods that the server does not have."""

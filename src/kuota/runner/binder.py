@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
+from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Conflict, KubeError, NotFound
@@ -23,6 +25,8 @@ from .instants import time_text
 from .job_pods import has_ended
 
 SCHEDULER = "default-scheduler"
+_RETRY = Backoff(base=500, cap=30_000)
+"""Waits before the outcome of a write that failed is looked up, in milliseconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +41,7 @@ class Binder:
         self._pending: dict[Key, Candidate] = {}
         self._placed: dict[Key, Placed] = {}
         self._wake = asyncio.Event()
+        self._tasks: asyncio.TaskGroup | None = None
 
     def set_offers(self, offers: list[Offer]) -> None:
         """The nodes as they are now."""
@@ -74,10 +79,11 @@ class Binder:
 
     async def run(self) -> None:
         """Decide whenever something may have changed, until cancelled."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            await self._round()
+        async with asyncio.TaskGroup() as self._tasks:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._round()
 
     async def _round(self) -> None:
         waiting = list(self._pending.values())
@@ -87,7 +93,9 @@ class Binder:
                 # Before any pause: nobody else may be given that room.
                 found = self._pending.pop(decision.key)
                 self._placed[decision.key] = Placed(decision.node, found.pod, found.requests)
-        await asyncio.gather(*(self._carry_out(each) for each in made))
+        async with asyncio.TaskGroup() as writes:
+            for each in made:
+                writes.create_task(self._carry_out(each))
 
     async def _carry_out(self, decision: Decision) -> None:
         try:
@@ -95,20 +103,33 @@ class Binder:
                 await self._bind(decision)
             else:
                 await self._explain(decision.key, decision.message)
-        except (NotFound, Conflict):
-            self._forget(decision)
-        except KubeError as error:
-            _log.warning("binding pod %s failed: %s", decision.key, error)
-            self._forget(decision, again=True)
+        except Exception as error:
+            _complain(decision.key, error)
+            assert self._tasks is not None
+            self._tasks.create_task(self._find_out(decision))
 
-    def _forget(self, decision: Decision, *, again: bool = False) -> None:
-        """Give the room back that a pod did not take."""
-        if not isinstance(decision, Bind):
-            return
-        found = self._placed.pop(decision.key, None)
-        if again and found is not None:
-            self._pending[decision.key] = Candidate(found.pod)
-            asyncio.get_running_loop().call_later(0.5, self._wake.set)
+    async def _find_out(self, decision: Decision) -> None:
+        """Learn what a write that failed has left: the pod may be bound although no answer came.
+
+        Until that is known, nobody else gets the room.
+        """
+        key, failures, pod = decision.key, 0, None
+        while True:
+            failures += 1
+            await self._clock.sleep(_RETRY.wait(failures) / 1000)
+            try:
+                pod = await self._client.get(PODS, key)
+                break
+            except NotFound:
+                break
+            except Exception as error:
+                _complain(key, error)
+        if isinstance(decision, Bind) and not _bound(pod):
+            self._placed.pop(key, None)
+        self._pending.pop(key, None)
+        self._wake.set()
+        if pod is not None:
+            self.pod_changed(None, pod)
 
     async def _bind(self, decision: Bind) -> None:
         key = decision.key
@@ -152,3 +173,14 @@ class Binder:
             self._recorder.record(
                 pod, reason, note, warning=warning, controller=SCHEDULER, can_wait=True
             )
+
+
+def _bound(pod: Json | None) -> bool:
+    return pod is not None and bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def _complain(key: Key, error: Exception) -> None:
+    if not isinstance(error, KubeError):
+        report("binding", error, f"binding pod {key} failed")
+    elif not isinstance(error, NotFound | Conflict):
+        _log.warning("binding pod %s failed: %s", key, error)

@@ -7,6 +7,7 @@ import asyncio
 
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import difference
+from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import AlreadyExists, NotFound
@@ -54,7 +55,12 @@ class CronController:
             await asyncio.gather(self._crons.synced.wait(), self._jobs.synced.wait())
             self._crons.observe(self._cron_changed)
             self._jobs.observe(self._job_changed)
-            group.create_task(serve(self._queue, self.reconcile))
+            group.create_task(serve(self._queue, self.reconcile, stuck=self._stuck))
+
+    def _stuck(self, key: Key, error: Exception) -> None:
+        cron = self._crons.get(key)
+        if cron is not None:
+            self._say(cron, INTERNAL_ERROR, note("Reconciling it", error), warning=True)
 
     def _cron_changed(self, old: Json | None, new: Json | None) -> None:
         if new is not None:

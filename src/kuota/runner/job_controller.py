@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import difference
+from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import ApiError, NotFound
@@ -65,7 +66,12 @@ class JobController:
         await asyncio.gather(self._jobs.synced.wait(), self._pods.synced.wait())
         self._pods.observe(self._pod_changed)
         self._jobs.observe(self._job_changed)
-        await serve(self._queue, self.reconcile, WORKERS)
+        await serve(self._queue, self.reconcile, WORKERS, self._stuck)
+
+    def _stuck(self, key: Key, error: Exception) -> None:
+        job = self._jobs.get(key)
+        if job is not None:
+            self._say(job, INTERNAL_ERROR, note("Reconciling it", error), warning=True)
 
     def _job_changed(self, old: Json | None, new: Json | None) -> None:
         obj = new or old

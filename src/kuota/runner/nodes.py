@@ -19,6 +19,7 @@ from kuota.api.base import Json, Key
 from kuota.api.core import Taint
 from kuota.api.manifest_yaml import load_all
 from kuota.api.quantity import QuantityError, parse, units
+from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import ApiError, KubeError, NotFound
@@ -315,6 +316,8 @@ class NodeKeeper:
                     await self._beat(plan)
             except KubeError as error:
                 _log.warning("the heartbeat of a node was not taken: %s", error)
+            except Exception as error:
+                report("heartbeat", error, "the heartbeat of a node was not sent")
 
     async def _beat(self, plan: NodePlan) -> None:
         status = node_status(plan, self._ip, self._clock.now().timestamp())

@@ -57,7 +57,7 @@ class PodRuns:
             self.fail(container, LaunchError("ContainerStatusUnknown", message), attempt)
 
     def histories(self, containers: Iterable[str]) -> dict[str, History]:
-        """The last two runs of each container."""
+        """The last two runs of each container. Raises what kept us from following one."""
         found = {}
         for name in containers:
             attempts = sorted(self._processes.get(name, {}))[-2:]
@@ -118,6 +118,8 @@ class PodRuns:
         if known is not None:
             return known
         process = self._processes[container][attempt]
+        if process.fault is not None:
+            raise process.fault
         run = _run(process, attempt, self._streak(container, attempt))
         if run.ended:
             self._ended[container, attempt] = run

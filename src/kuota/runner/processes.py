@@ -14,6 +14,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -77,6 +78,8 @@ class Process:
         self.state: ShimState | None = None
         self.ended = False
         self.exit_code: int | None = None
+        self.fault: Exception | None = None
+        """Why the run is no longer followed, though it may go on. Another Process can adopt it."""
         self._cookie = cookie
         self._shims = shims
         self._on_change = on_change
@@ -128,7 +131,7 @@ class Process:
         self._stop_at = at
         if self._killer is not None:
             self._killer.cancel()
-        self._killer = self._loop.call_later(grace_s, self._kill)
+        self._killer = self._loop.call_later(grace_s, self._guarded, self._kill)
         if first and grace_s > 0:
             self._signal(signal.SIGTERM)
 
@@ -167,7 +170,7 @@ class Process:
             pidfd, ready = self._shims.start(self.folder, plan, lock)
         except InterruptedError:
             # Whether it was started shows in who has the lock, once we have let go of it.
-            self._loop.call_soon(self._start_over, plan)
+            self._loop.call_soon(self._guarded, partial(self._start_over, plan))
         else:
             self._watch(ready, self._shim_told)
             self._watch(pidfd, lambda: self._shim_gone(pidfd))
@@ -197,7 +200,7 @@ class Process:
                 self._shim_told()
                 return
             os.close(fd)
-        self._loop.call_later(_START_POLL_S, self.adopt)
+        self._loop.call_later(_START_POLL_S, self._guarded, self.adopt)
 
     def _shim_told(self) -> None:
         state = shim_state(self.folder)
@@ -278,9 +281,17 @@ class Process:
         self._loop.remove_reader(fd)
         then = self._watched.pop(fd)
         try:
-            then()
+            self._guarded(then)
         finally:
             os.close(fd)
+
+    def _guarded(self, call: Callable[[], None]) -> None:
+        """Call from the event loop, where an exception would be lost: it is kept for the owner."""
+        try:
+            call()
+        except Exception as error:
+            self.fault = error
+            self._on_change()
 
     def _unwatch(self, fd: int) -> None:
         del self._watched[fd]

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
+from kuota.failures import report, retried
 
 from . import crd
 from .admission import Admission, Hook
@@ -24,7 +25,7 @@ from .documents import Documents
 from .extension import Extension, serves
 from .kinds import Kind, Kinds
 from .metadata import timestamp
-from .namespaces import Namespaces, tell_failure
+from .namespaces import Namespaces
 from .pods import LogSource, priority_hook
 from .reading import Reading
 from .requests import ADMINS, Request, Response, Target, User, refused, target
@@ -84,9 +85,11 @@ class ApiServer:
         """Collect what loses its owners, from now on, and take up deletions that were under way."""
         if self._collecting is None:
             writer = StoreWriter(self.store, self.kinds, self._clock, self._written)
-            collector = Collector(self.store, self.kinds, writer)
-            self._collecting = asyncio.get_running_loop().create_task(collector.run())
-            self._collecting.add_done_callback(lambda task: tell_failure(task, "collection"))
+            # A collector that failed may have missed changes: the next one looks at everything.
+            work = retried(
+                "garbage collector", lambda: Collector(self.store, self.kinds, writer).run()
+            )
+            self._collecting = asyncio.get_running_loop().create_task(work)
         self._namespaces.resume(self._rest)
 
     async def close(self) -> None:
@@ -110,7 +113,7 @@ class ApiServer:
             LOG.error("%s %s: %s", request.method, request.path, error)
             return refused(Refused(500, "InternalError", f"the store failed: {error}"))
         except Exception as error:
-            LOG.exception("%s %s failed", request.method, request.path)
+            report("API server", error, f"{request.method} {request.path} failed")
             message = f"an error on the server: {type(error).__name__}"
             return refused(Refused(500, "InternalError", message))
 

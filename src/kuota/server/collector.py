@@ -3,16 +3,19 @@
 
 Remembers only who is owned by whom. Before each decision it takes in all that has changed, and
 everything is read and written without an await in between, so decisions are about what is so.
+An item on which the work fails is tried again later, and holds up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Protocol
 
 from kuota.api.base import Json, Key
+from kuota.failures import report
 
 from .changes import Change, Watch
 from .collection import (
@@ -29,8 +32,10 @@ from .collection import (
 )
 from .deletion import DeleteOptions, ended, marked, terminating
 from .kinds import Kind, Kinds
-from .store import Gone, Store, key_of
+from .store import Gone, Store, StoreError, key_of
 
+AGAIN_S = 10.0
+"""Before items on which the work failed are tried again."""
 TURN = 100
 """How many items are looked at before others on the event loop get their turn."""
 
@@ -95,6 +100,8 @@ class Collector:
         self._held: dict[str, Ref] = {}  # items that stay on account of their dependents, by uid
         self._gone: set[str] = set()  # owners seen to go, though their kind may be unknown by now
         self._due: dict[Ref, None] = {}
+        self._failed: dict[Ref, None] = {}
+        self._again_at: float | None = None
         self._watch = self._begun()
 
     async def run(self) -> None:
@@ -103,9 +110,24 @@ class Collector:
             try:
                 while not self.settle(TURN):
                     await asyncio.sleep(0)
-                self._take(await self._watch.batch())
+                self._take(await self._news())
             except Gone:
                 self._watch = self._begun()
+
+    async def _news(self) -> list[Change]:
+        """What has changed, as soon as something has, or it is time to try failed items again."""
+        if not self._failed:
+            return await self._watch.batch()
+        now = asyncio.get_running_loop().time()
+        if self._again_at is None:
+            self._again_at = now + AGAIN_S
+        if now < self._again_at:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._again_at):
+                    return await self._watch.batch()
+        self._due |= self._failed
+        self._failed, self._again_at = {}, None
+        return []
 
     def settle(self, most: int | None = None) -> bool:
         """Do what is to be done, for at most so many items. Whether nothing is left to do."""
@@ -115,9 +137,18 @@ class Collector:
                 return True
             ref = next(iter(self._due))
             del self._due[ref]
-            self._visit(ref)
+            self._try(ref)
             most = None if most is None else most - 1
         return False
+
+    def _try(self, ref: Ref) -> None:
+        try:
+            self._visit(ref)
+        except StoreError:
+            raise  # all items would fail
+        except Exception as error:
+            report("garbage collector", error, f"collecting {ref} failed; trying again later")
+            self._failed[ref] = None
 
     def _begun(self) -> Watch:
         """A watch from now on, after a look at all that there is."""
@@ -125,6 +156,7 @@ class Collector:
         self._held.clear()
         self._gone.clear()
         self._due.clear()
+        self._failed.clear()
         for resource, key, body in self._store.objects():
             self._note(item_of(Ref(resource, key), body))
         return self._store.watch(None)

@@ -44,7 +44,7 @@ class DiskSync:
         try:
             await asyncio.to_thread(_sync_log, self._log, self._reached == 0)
             self._reached = written
-        except OSError as error:
+        except Exception as error:
             self._fault = f"{self._log} could not be put on disk: {error}"
         finally:
             self._running = None

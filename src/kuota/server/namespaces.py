@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import uuid
 from collections.abc import Callable
 from datetime import datetime
 
 from kuota.api.base import Json, Key
+from kuota.failures import retried
 
 from .admission import Write
 from .columns import dig
@@ -26,7 +26,6 @@ from .rest import Rest
 from .status import Refused
 from .store import NotFound, Store
 
-LOG = logging.getLogger(__name__)
 FIRST = ("default", "kube-system")
 SYSTEM = User("system:apiserver", (ADMINS,))
 
@@ -49,13 +48,10 @@ class Namespaces:
     def terminate(self, name: str, rest: Rest) -> None:
         """See to it that the namespace goes, in a task of the running loop."""
         if name not in self._tasks:
-            task = asyncio.get_running_loop().create_task(self._drain(name, rest))
+            work = retried("namespace deletion", lambda: self._drain(name, rest))
+            task = asyncio.get_running_loop().create_task(work)
             self._tasks[name] = task
-            task.add_done_callback(lambda done: self._ended(name, done))
-
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(name, None)
-        tell_failure(task, f"deletion of namespace {name}")
+            task.add_done_callback(lambda done: self._tasks.pop(name, None))
 
     def resume(self, rest: Rest) -> None:
         for namespace in self._store.list("namespaces").items:
@@ -100,12 +96,6 @@ class Namespaces:
         # Refused is what has gone already, with what owned it.
         with contextlib.suppress(Refused):
             rest.delete(target, DeleteOptions("Background"), write)
-
-
-def tell_failure(task: asyncio.Task[None], what: str) -> None:
-    """Log what a task of the server failed of. It is a fault of ours, and nobody awaits it."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        LOG.error("%s failed: the server has to be restarted", what, exc_info=error)
 
 
 def _namespace(name: str, now: datetime) -> Json:

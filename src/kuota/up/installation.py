@@ -21,6 +21,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.bridge.lifecycle_view import rules
 from kuota.control.observer import Stored
 from kuota.control.system import System
+from kuota.failures import retried
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
 from kuota.runner.logs import LogQuery, container_log
@@ -99,8 +100,8 @@ class Installation:
             await check(local_client(api), plans)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
-                group.create_task(keep_compacted(store))
-                group.create_task(keep_expiring(store))
+                group.create_task(retried("compaction", lambda: keep_compacted(store)))
+                group.create_task(retried("expiry of events", lambda: keep_expiring(store)))
                 for each in self._parts(api, plans):
                     group.create_task(each)
                 calm_collector()

@@ -20,6 +20,7 @@ import msgspec
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
+from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
@@ -125,10 +126,10 @@ class Managed:
                 try:
                     await self.refresh()
                     failures, wait_s = 0, LOOKED_AT_EVERY_S
-                except KubeError as error:
+                except Exception as error:
                     failures += 1
                     wait_s = _PAUSE.wait(failures) / 1000
-                    _log.warning("the webhooks' certificate cannot be looked after: %s", error)
+                    _explain(error)
                 with contextlib.suppress(TimeoutError):
                     await within(self._clock, wait_s, self._changed.wait())
 
@@ -213,6 +214,13 @@ class Managed:
         useless = f"{settings.entry}ca.key"
         others = {k: v for k, v in (secret.get("data") or {}).items() if k != useless}
         await self._client.replace(SECRETS, secret | {"data": others | coded})
+
+
+def _explain(error: Exception) -> None:
+    if isinstance(error, KubeError):
+        _log.warning("the webhooks' certificate cannot be looked after: %s", error)
+    else:
+        report("certificate", error, "looking after the webhooks' certificate failed")
 
 
 def _trusted(follower: Informer[Json], place: Place, bundle: str) -> bool:

@@ -7,7 +7,6 @@ that says so.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -15,6 +14,7 @@ from kuota.api.config.frameworks import BATCH_JOB, POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge.lifecycle_view import rules
+from kuota.failures import report
 from kuota.kube.errors import KubeError
 
 from . import kueue_kinds
@@ -23,8 +23,6 @@ from .lookup import Lookup
 from .pods import PodReviews
 from .review import UNTOUCHED, Request, Unreadable, Verdict, answer, refused, request_of
 from .targets import JOBS, KUEUE, Target
-
-_log = logging.getLogger(__name__)
 
 Judge = Callable[[Request], Awaitable[Verdict]]
 
@@ -57,7 +55,8 @@ async def _verdict(judge: Judge, request: Request) -> Verdict:
         return refused(500, "InternalError", f"what this depends on cannot be looked up: {error}")
     except Exception as error:
         # One object that trips a rule must get an answer, and must not end the connection.
-        _log.exception("%s %s/%s", request.kind.kind, request.namespace, request.name)
+        about = f"{request.kind.kind} {request.namespace}/{request.name}"
+        report("webhook", error, f"the review of {about} failed")
         name = type(error).__name__
         return refused(500, "InternalError", f"a fault in Kuota, told in its log: {name}")
 
