@@ -12,6 +12,7 @@ from typing import Any
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.errors import NotFound
+from kuota.kube.job_informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.inventory import Machine, pretended
@@ -49,21 +50,24 @@ class World(Cluster):
             run_as=RunAsPolicy(uid=0, allow_root=True),
             crash_pace=CrashPace(first_s=0.05),
         )
+        jobs = job_informer(self.client)
         self.runner = Runner(
             self.client,
+            jobs,
             self.plans,
             settings,
             pace=Pace(first_s=0.05),
             cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         )
-        self._task = asyncio.create_task(self.runner.run())
+        self._tasks = [asyncio.create_task(each.run()) for each in (self.runner, jobs)]
 
     async def stop(self) -> None:
         """Stop it; processes go on."""
-        self._task.cancel()
-        (result,) = await asyncio.gather(self._task, return_exceptions=True)
-        if not isinstance(result, asyncio.CancelledError):
-            raise AssertionError("the runner ended by itself") from result
+        for each in self._tasks:
+            each.cancel()
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if not isinstance(result, asyncio.CancelledError):
+                raise AssertionError("the runner ended by itself") from result
 
     def server_of_shims(self) -> int:
         """The process that forks shims, 0 when there is none."""

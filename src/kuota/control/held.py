@@ -51,11 +51,6 @@ def hold_workload(obj: Json) -> Held[Seen]:
     return _held(obj, lambda: Seen.of(obj))
 
 
-def hold_plain(obj: Json) -> Held[Json]:
-    """Hold an object that is read field by field."""
-    return Held(trimmed(obj), obj)
-
-
 def _held(obj: Json, decode: Callable[[], T]) -> Held[T]:
     try:
         return Held(obj, decode())

@@ -126,8 +126,8 @@ class _News:
         """When the job was created whose first state the Workload was made from."""
         for owner in workload.metadata.owner_references or ():
             if owner.controller and owner.kind == kinds.JOBS.kind:
-                held = self._world.job(Key(workload.metadata.namespace, owner.name))
-                metadata = held.json["metadata"] if held is not None else {}
+                job = self._world.jobs.get(Key(workload.metadata.namespace, owner.name))
+                metadata = job["metadata"] if job is not None else {}
                 if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
                     return datetime.fromisoformat(metadata["creationTimestamp"])
         return None

@@ -48,8 +48,8 @@ class JobReconciler:
 
     def _names(self, key: Key) -> list[Key]:
         """The Workloads that the pass may write about, as far as they are there already."""
-        held = self._world.job(key)
-        named = prebuilt_name(held.json, self._rules.gates) if held is not None else ""
+        job = self._world.jobs.get(key)
+        named = prebuilt_name(job, self._rules.gates) if job is not None else ""
         own = [each.key for each in self._world.workloads_of(key)]
         return [*own, Key(key.namespace, named)] if named else own
 
@@ -72,8 +72,8 @@ class JobReconciler:
 
     def view(self, key: Key) -> JobView:
         """What the pass looks at."""
-        world, held = self._world, self._world.job(key)
-        job = held.json if held is not None else None
+        world = self._world
+        job = world.jobs.get(key)
         namespace = world.namespaces.get(Key("", key.namespace))
         above, too_deep, nesting = None, False, ""
         try:
@@ -104,5 +104,4 @@ class JobReconciler:
         return held.value if held is not None else None
 
     def _owner(self, kind: GroupKind, key: Key) -> Json | None:
-        held = self._world.job(key)
-        return held.json if held is not None else None
+        return self._world.jobs.get(key)

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+
+import msgspec
 
 from kuota.api.base import Key
 from kuota.api.core import Node, Pod
@@ -16,8 +19,6 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import NODES, PODS
 from kuota.kube.workqueue import WorkQueue, serve
 
-from .held import Held, holding
-
 
 class PodRecovery:
     """Watches pods and nodes by itself: nobody else here needs them."""
@@ -27,8 +28,10 @@ class PodRecovery:
         self._recorder = recorder
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._pods = Informer(client, PODS, decode=holding(Pod), clock=clock)
-        self._nodes = Informer(client, NODES, decode=holding(Node), clock=clock)
+        self._pods = Informer(client, PODS, decode=partial(msgspec.convert, type=Pod), clock=clock)
+        self._nodes = Informer(
+            client, NODES, decode=partial(msgspec.convert, type=Node), clock=clock
+        )
         self._pods.observe(self._pod)
         self._nodes.observe(self._node)
 
@@ -50,36 +53,34 @@ class PodRecovery:
 
     async def reconcile(self, key: Key) -> float | None:
         """One look at a pod; the seconds after which to look again."""
-        held = self._pods.get(key)
-        if held is None or held.value is None:
+        pod = self._pods.get(key)
+        if pod is None:
             return None
-        pod = held.value
         node = self._nodes.get(Key("", pod.spec.node_name)) if pod.spec.node_name else None
-        found = recovery(
-            pod, node.value if node is not None else None, self._clock.now().timestamp()
-        )
+        found = recovery(pod, node, self._clock.now().timestamp())
         if not found.delete:
             return found.again_s
+        meta = pod.metadata
         try:
             if found.status:
-                version = {"resourceVersion": held.version}
+                version = {"resourceVersion": meta.resource_version}
                 body = {"status": found.status, "metadata": version}
                 await self._client.patch(PODS, key, body, subresource="status")
-            await self._client.delete(PODS, key, uid=held.uid, grace_s=0)
+            await self._client.delete(PODS, key, uid=meta.uid, grace_s=0)
         except NotFound:
             return None
-        about = {"apiVersion": "v1", "kind": "Pod"} | held.json
+        named = {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}
+        about = {"apiVersion": "v1", "kind": "Pod", "metadata": named}
         self._recorder.record(about, REASON, found.note, warning=True)
         return None
 
-    def _pod(self, old: Held[Pod] | None, new: Held[Pod] | None) -> None:
-        if new is not None and new.value is not None and concerned(new.value):
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and concerned(new):
             self._queue.add(new.key)
 
-    def _node(self, old: Held[Node] | None, new: Held[Node] | None) -> None:
-        if new is None or new.value is None or not unreachable(new.value):
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is None or not unreachable(new):
             return
-        for held in list(self._pods.values()):
-            pod = held.value
-            if pod is not None and pod.spec.node_name == new.key.name and concerned(pod):
-                self._queue.add(held.key)
+        for pod in list(self._pods.values()):
+            if pod.spec.node_name == new.key.name and concerned(pod):
+                self._queue.add(pod.key)

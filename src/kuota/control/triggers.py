@@ -20,7 +20,7 @@ from kuota.bridge.draft import Seen
 from kuota.engine.engine import Engine
 from kuota.engine.touched import Touched
 from kuota.kube import resources as kinds
-from kuota.kube.resources import Resource
+from kuota.kube.resources import Resource, key_of
 from kuota.kube.workqueue import WorkQueue
 
 from .held import Held
@@ -70,8 +70,10 @@ class Triggers:
         self._mark_each(kinds.LOCAL_QUEUES, touched.local_queues)
         self._mark_each(kinds.COHORTS, (Key("", name) for name in touched.cohorts))
 
-    def _job(self, old: Change, new: Change) -> None:
-        self._jobs.add(_either(old, new).key)
+    def _job(self, old: Json | None, new: Json | None) -> None:
+        job = new or old
+        assert job is not None
+        self._jobs.add(key_of(job))
 
     def _workload(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
         held = _either(old, new)
@@ -106,8 +108,8 @@ class Triggers:
             return
         self._classes.add(new.key)
         if old is None:
-            named = (e for e in self._world.jobs.values() if _class_of(e.json) == new.key.name)
-            self._add(self._jobs, (each.key for each in named))
+            named = (e for e in self._world.jobs.values() if _class_of(e) == new.key.name)
+            self._add(self._jobs, map(key_of, named))
 
     def _local_queue(self, old: Change, new: Change) -> None:
         key = _either(old, new).key

@@ -17,13 +17,13 @@ from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
+from kuota.kube.job_informer import job_informer
 from kuota.kube.resources import Resource
 
-from .held import Held, hold_plain, hold_workload, holding
+from .held import Held, hold_workload, holding
 
 T = TypeVar("T")
 
-_ENDS = ("Complete", "Failed")
 OWNER = "owner"
 QUEUE = "queue"
 
@@ -51,7 +51,7 @@ class World:
         make = self._informer
         indexers = {OWNER: _owners, QUEUE: _queues}
         self.workloads = make(kinds.WORKLOADS, hold_workload, _over, indexers)
-        self.jobs = make(kinds.JOBS, hold_plain, _rests)
+        self.jobs = self._informers[kinds.JOBS] = job_informer(client, clock)
         self.cluster_queues = make(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
         self.local_queues = make(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
         self.cohorts = make(kinds.COHORTS, holding(kueue.Cohort))
@@ -101,13 +101,10 @@ class World:
     def workload(self, key: Key) -> Held[Seen] | None:
         return self.workloads.get(key)
 
-    def job(self, key: Key) -> Held[Json] | None:
-        return self.jobs.get(key)
-
     def json(self, resource: Resource, key: Key) -> Json | None:
         """The JSON of any object that is watched."""
-        held = self._informers[resource].get(key)
-        return held.json if held is not None else None
+        found: Held[Any] | Json | None = self._informers[resource].get(key)
+        return found.json if isinstance(found, Held) else found
 
     def workloads_of(self, job: Key) -> list[Held[Seen]]:
         """The Workloads that a Job of that name controls, oldest first."""
@@ -148,14 +145,6 @@ def _owners(held: Held[Seen]) -> list[str]:
 def _over(held: Held[Seen]) -> bool:
     """Nothing happens any more to a Workload that finished, and there may be very many."""
     return held.value is not None and held.value.true("Finished")
-
-
-def _rests(held: Held[Json]) -> bool:
-    """Jobs wait and are kept for long, and there may be very many of them."""
-    if (held.json.get("spec") or {}).get("suspend"):
-        return True
-    conditions = (held.json.get("status") or {}).get("conditions") or ()
-    return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)
 
 
 def _queues(held: Held[Seen]) -> list[str]:

@@ -90,6 +90,7 @@ class Agent:
         devices = {name: plan.devices for name, plan in self._plans.items()}
         self._shared = Shared(
             client=self._client,
+            pods=self._pods,
             settings=self._settings,
             ledger=Ledger(self._settings.state_dir + "/devices.json", devices),
             shims=ShimStarter(),

@@ -210,8 +210,7 @@ class PodWorker:
             return await self._vanished(error) and steps.over
         self._reported = status
         self._failures = 0
-        if _revision(answer) > _revision(self.pod):
-            self.pod = answer
+        self._shared.pods.wrote(answer)
         return True
 
     def _is_no_news(self, status: Json) -> bool:
@@ -270,7 +269,3 @@ class PodWorker:
 
     def _now(self) -> float:
         return self._shared.clock.now().timestamp()
-
-
-def _revision(pod: Json) -> int:
-    return int(pod["metadata"].get("resourceVersion") or 0)

@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import Recorder
-from kuota.kube.job_informer import job_informer
+from kuota.kube.informer import Informer
 
 from .agent import Agent
 from .cgroups import Cgroups
@@ -22,11 +23,15 @@ from .settings import RunnerSettings
 
 
 class Runner:
-    """Runs Jobs and pods on this machine while `run` runs; processes outlive it."""
+    """Runs Jobs and pods on this machine while `run` runs; processes outlive it.
+
+    `jobs` is an informer that somebody else runs, and that others may share.
+    """
 
     def __init__(
         self,
         client: Client,
+        jobs: Informer[Json],
         plans: Sequence[NodePlan],
         settings: RunnerSettings,
         *,
@@ -36,24 +41,17 @@ class Runner:
         cgroups: Cgroups | None = None,
     ) -> None:
         when = clock or SystemClock()
-        self._jobs = job_informer(client, when)
         self._pods = pod_informer(client, when)
         self._agent = Agent(
             client, self._pods, plans, settings, clock=when, cgroups=cgroups, recorder=recorder
         )
         self._job_controller = JobController(
-            client, self._jobs, self._pods, clock=when, pace=pace, recorder=recorder
+            client, jobs, self._pods, clock=when, pace=pace, recorder=recorder
         )
-        self._cron_controller = CronController(client, self._jobs, clock=when, recorder=recorder)
+        self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for part in (
-                self._jobs,
-                self._pods,
-                self._job_controller,
-                self._cron_controller,
-                self._agent,
-            ):
+            for part in (self._pods, self._job_controller, self._cron_controller, self._agent):
                 group.create_task(part.run())

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
+from kuota.kube.informer import Informer
 
 from .cgroups import Cgroups
 from .devices import Ledger
@@ -40,6 +42,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """What every pod worker needs."""
 
     client: Client
+    pods: Informer[Json]
     settings: RunnerSettings
     ledger: Ledger
     shims: ShimStarter

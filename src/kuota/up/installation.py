@@ -140,7 +140,7 @@ class Installation:
         client = local_client(api)
         system = System(client, config=self._wishes.config, gates=self._wishes.gates)
         events = system.deferred_events()
-        runner = Runner(client, plans, self._runner_settings(), recorder=events)
+        runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
         if self._wishes.gates.on(Gate.VisibilityOnDemand):
             lines = VisibilityApi(system.engine, Stored(system.world))
             api.extensions.append(VisibilityExtension(lines))
