@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that joins facts, engine and effects. One task owns the engine.
+"""The loop that joins facts, engine and effects. Only its task runs the engine's cycles.
+
+Facts are applied by whoever learns of them (`tell`), between two cycles and never inside one: all
+tasks share one event loop, and a cycle does not await.
 
 Facts wake it. It lets the engine decide until more cycles lead nowhere new, then sleeps until the
 next fact or until the engine wants to be asked again. Writes go out while it goes on: the engine
@@ -49,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Owns an engine. `told` is called after every fact with what it touched; each of
+    """Runs an engine. `told` is called after every fact with what it touched; each of
     `cycle_observers` after every cycle, with the seconds that it took. `reports` publishes why
     Workloads wait.
     """

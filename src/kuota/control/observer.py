@@ -34,7 +34,7 @@ _RESOURCES: dict[str, Resource] = {
 
 
 class Observer(Protocol):
-    """Whoever counts. Called by the task that owns the engine, and must not wait for anything."""
+    """Whoever counts. Called on the engine's event loop, so its methods must not block."""
 
     def cycle(self, outcome: Outcome, took_s: float) -> None:
         """The engine decided."""

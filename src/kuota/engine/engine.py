@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine: facts in, decisions out, time as an argument.
 
-One task owns an engine; there are no locks, no clock and no I/O in it. The same facts in the same
-order give the same decisions.
+There is no clock and no I/O in it, and there are no locks: every method returns before it can be
+called again, since all callers run on one event loop and none of the methods awaits. The same facts
+in the same order give the same decisions.
 """
 
 from __future__ import annotations

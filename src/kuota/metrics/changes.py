@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is counted when a Workload is seen to change, whoever changed it.
 
-Reservations, admissions, evictions and ends are told by conditions that become true. Each is a
-write of its own, and a watch shows every one of them, once.
+Reservations, admissions, evictions and ends are conditions that become true between two states that
+an informer reports.
 """
 
 from __future__ import annotations

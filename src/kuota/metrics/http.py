@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves `/metrics` over HTTPS to who may read it, and in the clear on loopback if so asked.
 
-Gauges are read by the task that owns the engine. Writing them down, which is most of the work where
+Gauges are read on the engine's event loop. Writing them down, which is most of the work where
 there are many queues, is left to a thread.
 """
 

@@ -32,7 +32,7 @@ STANDALONE = "standalone"
 class Metrics:
     """What a controller counts. `role` is that of its replica, and may change at any time.
 
-    All methods are for the task that owns the engine. `registry` takes collectors of others.
+    All methods are for the engine's event loop. `registry` takes collectors of others.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers that only go up: counters and histograms, series by series.
 
-They are plain dictionaries, because every admission touches a dozen of them. One task owns them.
+They are plain dictionaries, because every admission touches a dozen of them, and belong to the
+engine's event loop.
 A series has the custom labels that its queue has when it is counted.
 """
 
