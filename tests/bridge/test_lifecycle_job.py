@@ -10,14 +10,17 @@ import pytest
 
 from bridge.objects import NOON, condition
 from bridge.passes import Outcome, worked
-from kuota.api.base import Json
+from kuota.api.base import Json, ObjectMeta
+from kuota.api.config.shapes import Configuration, CustomLabel, Integrations, Metrics
+from kuota.api.gates import Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import merged
 from kuota.api.workload import Workload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.jobs.ancestor import Owners
 from kuota.bridge.jobs.batch_job import workload as made_from
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.jobs.job_start import injections
+from kuota.bridge.lifecycle_view import Rules, rules
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
 FLAVORS = {"a100": ResourceFlavor()}
@@ -210,6 +213,34 @@ def test_labels_and_annotations_are_copied_where_configured() -> None:
     meta = made.object["metadata"]
     assert "blue" == meta["labels"]["team"]
     assert {"cost": "7"} == meta["annotations"]
+
+
+def test_what_metrics_are_labelled_with_is_copied_to_workloads() -> None:
+    labels = [
+        CustomLabel(name="team", source_kind="Workload"),
+        CustomLabel(name="cost", source_label_key="cost-center", source_kind="Workload"),
+        CustomLabel(name="run", source_annotation_key="run-id", source_kind="Workload"),
+        CustomLabel(name="site", source_kind="ClusterQueue"),
+    ]
+    config = Configuration(
+        metrics=Metrics(custom_labels=labels),
+        integrations=Integrations(frameworks=["batch/job"], label_keys_to_copy=["tier", "team"]),
+    )
+    found = rules(config, Gates.of({"CustomMetricLabels": True}))
+    assert ("tier", "team", "cost-center") == found.labels_to_copy
+    assert ("run-id",) == found.annotations_to_copy
+    off = rules(config, Gates.of({"CustomMetricLabels": False}))
+    assert (("tier", "team"), ()) == (off.labels_to_copy, off.annotations_to_copy)
+
+
+def test_pods_of_another_cluster_s_job_say_so() -> None:
+    """The origin is set by the manager cluster of MultiKueue, whose worker this cluster is."""
+    remote = msgspec.structs.replace(
+        _admitted(), metadata=ObjectMeta(name="w", labels={"kueue.x-k8s.io/multikueue-origin": "m"})
+    )
+    label = "kueue.x-k8s.io/multikueue-worker-workload-pod"
+    found = [injections(each, FLAVORS, Gates())[0].labels for each in (remote, _admitted())]
+    assert ["true", None] == [(each or {}).get(label) for each in found]
 
 
 def test_jobs_are_left_alone_while_their_integration_is_disabled() -> None:

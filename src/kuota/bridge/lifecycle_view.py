@@ -64,28 +64,33 @@ def rules(cfg: Configuration | None, gates: Gates) -> Rules:
     kept = retention.workloads if retention is not None else None
     integrations = cfg.integrations
     copied = (integrations.label_keys_to_copy if integrations is not None else None) or ()
+    labels, annotations = _measured(cfg, gates)
     return Rules(
         gates=gates,
         retain_finished_s=_seconds(kept.after_finished if kept else None),
         retain_deactivated_s=_seconds(kept.after_deactivated_by_kueue if kept else None),
         manage_all=cfg.manage_jobs_without_queue_name,
         namespaces=cfg.managed_jobs_namespace_selector,
-        labels_to_copy=tuple(copied),
-        annotations_to_copy=_measured(cfg, gates),
+        labels_to_copy=tuple(dict.fromkeys([*copied, *labels])),
+        annotations_to_copy=tuple(annotations),
         owners=_owners(cfg),
         **_readiness(cfg, gates),
     )
 
 
-def _measured(cfg: Configuration, gates: Gates) -> tuple[str, ...]:
-    """The annotations that metrics of Workloads are labelled with."""
-    if not gates.on(Gate.CustomMetricLabels):
-        return ()
-    return tuple(
-        each.source_annotation_key
-        for each in cfg.metrics.custom_labels or ()
-        if each.source_kind == "Workload" and each.source_annotation_key
-    )
+def _measured(cfg: Configuration, gates: Gates) -> tuple[list[str], list[str]]:
+    """The labels and annotations of Workloads that metrics are labelled with."""
+    labels: list[str] = []
+    annotations: list[str] = []
+    if gates.on(Gate.CustomMetricLabels):
+        for each in cfg.metrics.custom_labels or ():
+            if each.source_kind != "Workload":
+                continue
+            if each.source_annotation_key:
+                annotations.append(each.source_annotation_key)
+            else:
+                labels.append(each.source_label_key or each.name)
+    return labels, annotations
 
 
 def _owners(cfg: Configuration) -> Owners:

@@ -34,6 +34,8 @@ from kuota.api.workload import PodSet, Workload
 POD_SET_LABEL = f"{PREFIX}podset"
 LOCAL_QUEUE_LABEL = f"{PREFIX}local-queue-name"
 CLUSTER_QUEUE_LABEL = f"{PREFIX}cluster-queue-name"
+MULTI_KUEUE_ORIGIN = f"{PREFIX}multikueue-origin"
+MULTI_KUEUE_POD = f"{PREFIX}multikueue-worker-workload-pod"
 _KEPT = (
     "controller-uid",
     "batch.kubernetes.io/controller-uid",
@@ -75,6 +77,8 @@ def _pod_set(obj: Workload, name: str, at: int) -> PodSet:
 
 def _labelled(added: Injection, obj: Workload, gates: Gates) -> Injection:
     added = labelled(added, POD_SET_LABEL, added.name)
+    if MULTI_KUEUE_ORIGIN in (obj.metadata.labels or {}):
+        added = labelled(added, MULTI_KUEUE_POD, "true")
     if not gates.on(Gate.AssignQueueLabelsForPods):
         return added
     if obj.spec.queue_name:
