@@ -11,7 +11,10 @@ from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, NAMESPACES, Resource
 from kuota.webhook.lookup import Following
+from webhook.reviews import Objects, answered
+from webhook.reviews import job as review_job
 
+MUTATE = "/mutate-batch-v1-job"
 DEFAULT = Key("team", "default")
 
 
@@ -74,3 +77,18 @@ def test_jobs_are_not_cached_but_asked_for() -> None:
         assert 1 == api.asked
 
     run(clock, story())
+
+
+def test_a_question_is_answered_by_fetching_each_object_once() -> None:
+    asked: list[tuple[str, str]] = []
+
+    class Noting(Objects):
+        async def find(self, resource: Resource, key: Key) -> Json | None:
+            asked.append((resource.plural, key.name))
+            return await super().find(resource, key)
+
+    objects = Noting({("localqueues", "q"): {"spec": {"clusterQueue": "cq"}}})
+    assert answered(MUTATE, review_job(queue="q"), objects=objects).object["spec"]["suspend"]
+    # A job that names its queue needs neither its namespace nor the default queue.
+    wanted = [("workloadpriorityclasses", "default"), ("localqueues", "q"), ("clusterqueues", "cq")]
+    assert wanted == asked
