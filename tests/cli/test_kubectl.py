@@ -97,7 +97,9 @@ def test_the_control_plane_of_this_machine_is_meant_unless_another_is_named(shel
         said = shell.kuota("get", "jobs", *named).stdout.splitlines()
         assert [*named, f"{local}:{home}"] == said[2:]
     other = str(shell.program)
-    for named in (["--kubeconfig", other], [f"--kubeconfig={other}"], ["-s", "https://x"]):
+    files = (["--kubeconfig", other], [f"--kubeconfig={other}"])
+    servers = (["--server=https://x"], ["-s", "https://x"], ["-shttps://x"])
+    for named in (*files, *servers):
         assert "KUBECONFIG=" == shell.kuota("get", "jobs", *named).stdout.splitlines()[-1]
 
 

@@ -36,8 +36,9 @@ def run(verb: str, args: list[str]) -> None:
     command = [program, verb, *_with_known_kinds(args)]
     context = _option(args, "--context")
     choice = Choice(_option(args, "--kubeconfig"), context)
-    needless = _option(args, "--server", "-s") or {"-h", "--help"} & set(args)
-    place = None if needless else local_place(choice)
+    elsewhere = _option(args, "--server") or any(word.startswith("-s") for word in args)
+    helps = "-h" in args or "--help" in args
+    place = None if elsewhere or helps else local_place(choice)
     if place is not None and not os.access(place.kubeconfig, os.R_OK):
         from .relay import relayed
 
@@ -63,11 +64,11 @@ def _kubectl(verb: str) -> str:
     return found
 
 
-def _option(args: list[str], *names: str) -> str:
-    """Return the value of the first option that has one of these names, "" if there is none."""
+def _option(args: list[str], wanted: str) -> str:
+    """Return the value of the option, "" if it is not given."""
     for at, word in enumerate(args):
         name, equals, value = word.partition("=")
-        if name in names:
+        if name == wanted:
             return value if equals else (args[at + 1] if at + 1 < len(args) else "")
     return ""
 
