@@ -19,6 +19,8 @@ from kuota.kube import resources
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import EVENTS, Resource
 
+from .groups import ALIASES
+
 if TYPE_CHECKING:
     from .session import Session
 
@@ -28,7 +30,6 @@ _SHORT = {
     "limits": resources.LIMIT_RANGES,
     "ns": resources.NAMESPACES,
     "no": resources.NODES,
-    "po": resources.PODS,
     "quota": resources.RESOURCE_QUOTAS,
     "sa": resources.SERVICE_ACCOUNTS,
     "svc": resources.SERVICES,
@@ -36,15 +37,6 @@ _SHORT = {
     "pc": resources.PRIORITY_CLASSES,
     "crd": resources.CRDS,
     "crds": resources.CRDS,
-    "wl": resources.WORKLOADS,
-    "kwl": resources.WORKLOADS,
-    "cq": resources.CLUSTER_QUEUES,
-    "lq": resources.LOCAL_QUEUES,
-    "queue": resources.LOCAL_QUEUES,
-    "queues": resources.LOCAL_QUEUES,
-    "rf": resources.RESOURCE_FLAVORS,
-    "flavor": resources.RESOURCE_FLAVORS,
-    "flavors": resources.RESOURCE_FLAVORS,
     "wpc": resources.WORKLOAD_PRIORITY_CLASSES,
 }
 
@@ -55,7 +47,7 @@ def _known() -> dict[str, Resource]:
         if each is not EVENTS:
             named |= {each.plural: each, each.kind.lower(): each}
         named[each.name] = each
-    return named | _SHORT
+    return named | _SHORT | {word: named[kind] for word, kind in ALIASES.items()}
 
 
 NAMES = _known()

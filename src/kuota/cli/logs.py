@@ -198,7 +198,7 @@ async def _waiting(session: Session, job: Json) -> str:
     from kuota.view.live import state, why
     from kuota.view.plan import State
 
-    from .description import workload_of
+    from .describe import workload_of
 
     workload = await workload_of(session, JOBS, job)
     if workload is None or state(workload) is State.ADMITTED:

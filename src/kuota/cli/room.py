@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the server of one machine whether it has what its queues offer.
+"""Whether nodes have what queues offer, and what is free on them.
 
-A cluster may grow, so it is not asked. Who may not see enough to tell is told nothing.
+Shortages are looked for on the server of one machine; a cluster may grow, so it is not asked.
+Who may not see enough to tell is told nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 
+from kuota.api.base import Json
+from kuota.api.pods import is_terminated
+from kuota.api.resources import nanos
 from kuota.kube.errors import ApiError
-from kuota.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, RESOURCE_FLAVORS
-from kuota.view.room import Shortage, shortage_words, shortages
+from kuota.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, PODS, RESOURCE_FLAVORS, key_of
+from kuota.runner.binding import placed
+from kuota.view.live import queue_rows
+from kuota.view.room import Shortage, concerns, rounded, shortage_words, shortages
+
+from . import columns
 
 if TYPE_CHECKING:
     from .session import Session
@@ -39,3 +48,34 @@ async def warn(session: Session) -> None:
     """Say it to whoever has just written quota."""
     for each in await found(session):
         click.echo(f"Warning: {shortage_words(each)}", err=True)
+
+
+async def print_shortages(session: Session, queue: Json) -> None:
+    """What of its quota the nodes cannot keep, where they are all there will be."""
+    quotas = [(each.flavor, each.resource) for each in queue_rows([queue])[0].quotas]
+    for each in await found(session):
+        if concerns(each, quotas):
+            click.echo(f"{'Room:':<13}{shortage_words(each)}")
+
+
+async def print_node(session: Session, node: Json) -> None:
+    """What the node offers, what its pods have taken of that, and what is free."""
+    try:
+        here = f"spec.nodeName={node['metadata']['name']}"
+        listed = await session.client.list(PODS, field_selector=here)
+    except ApiError:
+        return
+    pods = [each for each in listed.items if not is_terminated(each)]
+    offered = nanos((node.get("status") or {}).get("allocatable") or {})
+    taken: Counter[str] = Counter()
+    for each in pods:
+        taken.update(placed(each).requests)
+    click.echo("Room:")
+    rows = [
+        [f"  {name}", *(rounded(each, name) for each in (all_, taken[name], all_ - taken[name]))]
+        for name, all_ in sorted(offered.items())
+    ]
+    columns.show(("  RESOURCE", "OFFERED", "TAKEN", "FREE"), rows)
+    if pods:
+        names = [f"{key_of(each).namespace}/{key_of(each).name}" for each in pods]
+        click.echo(f"{'Pods:':<13}{', '.join(names)}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -48,9 +48,6 @@ class Session:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Unreachable(f"the answer to {request} is no JSON: {error}") from None
         return found, warnings_in(response.headers.get("warning", ""))
-
-    def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        return self._transport.stream(request)
 
 
 @asynccontextmanager
