@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from control.fake_api import FakeApi
 from control.objects import condition, flavor, job, local_queue, namespace, queue
 from control.stage import Stage, told
-from control.unvalidated import BAD, clusters, manifests
+from control.unvalidated import BAD, clusters, each_broken, manifests
 from control.virtual import VirtualClock
 from kuota.api.base import Json, Key
 from kuota.api.gates import GATES, Gates
@@ -51,6 +51,7 @@ class Cluster:
         self.engine = Engine(policy)
         self.reports = Reports()
         self.errors: list[Exception] = []
+        self.decisions: list[Decision] = []
         Facts(self.world, self._tell, self.reports, None, policy.gates).follow()
 
     def _tell(self, fact: Fact) -> None:
@@ -63,13 +64,13 @@ class Cluster:
         self.world.wrote(resource, obj)
 
     def settle(self) -> list[Decision]:
-        found: list[Decision] = []
         rest = Rest()
         while True:
             outcome = self.engine.cycle(0.0)
-            found += outcome.decisions
+            self.decisions += outcome.decisions
+            self.errors += [each.error for each in outcome.failures]
             if rest.after(outcome):
-                return found
+                return self.decisions
 
 
 def _stored(obj: Json) -> Json:
@@ -92,14 +93,15 @@ def furnish(cluster: Cluster) -> None:
     )
 
 
-def check_good(cluster: Cluster, decisions: list[Decision]) -> None:
+def check(cluster: Cluster) -> None:
+    """The valid workload is admitted, nothing raised, and all that is said can be said."""
+    cluster.settle()
     assert cluster.errors == []
-    admitted = [each.workload.key for each in decisions if isinstance(each, Admit)]
+    admitted = [each.workload.key for each in cluster.decisions if isinstance(each, Admit)]
     assert GOOD in admitted
-
-
-def publish(cluster: Cluster) -> None:
-    """All that is said of objects can be said."""
+    for each in cluster.decisions:
+        if isinstance(each, Wait):
+            wait_text(each)
     engine, world = cluster.engine, cluster.world
     for held in world.cluster_queues.values():
         if held.value is not None:
@@ -197,7 +199,7 @@ policies = st.builds(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(policies, clusters())
 def test_a_valid_workload_is_admitted_whatever_else_is_stored(
     policy: Policy, objects: list[tuple[Resource, Json]]
@@ -209,9 +211,15 @@ def test_a_valid_workload_is_admitted_whatever_else_is_stored(
     furnish(cluster)
     for resource, obj in objects[half:]:
         cluster.put(resource, obj)
-    decisions = cluster.settle()
-    check_good(cluster, decisions)
-    for each in decisions:
-        if isinstance(each, Wait):
-            wait_text(each)
-    publish(cluster)
+    check(cluster)
+
+
+@pytest.mark.parametrize("number", range(len(manifests())))
+def test_no_single_fault_of_an_object_stops_the_others(number: int) -> None:
+    _, obj = manifests()[number]
+    for bad in each_broken(obj):
+        cluster = Cluster(Policy())
+        for at, (kind, valid) in enumerate(manifests()):
+            cluster.put(kind, bad if at == number else valid)
+        furnish(cluster)
+        check(cluster)

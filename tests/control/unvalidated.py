@@ -39,6 +39,7 @@ _NONSENSE: tuple[Any, ...] = (
     {"Nonsense": "Nonsense"},
     {"key": "x", "operator": "Nonsense", "values": ["y"]},
 )
+_TELLING: tuple[Any, ...] = (_DELETE, _REPEAT, None, "", "Nonsense", -1, {}, [None])
 _KEPT = ("name", "namespace", "uid", "resourceVersion")
 
 
@@ -220,6 +221,13 @@ def _broken(obj: Json, path: Path, how: Any) -> Json:
     else:
         at[last] = copy.deepcopy(how)
     return made
+
+
+def each_broken(obj: Json) -> Iterator[Json]:
+    """The object broken in one place, for every place and the most telling kinds of nonsense."""
+    for path in _paths(obj):
+        for how in _TELLING:
+            yield _broken(obj, path, how)
 
 
 @st.composite
