@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m bench [NAME…]`: what engine, store and `kuota up` cost, and how that grows.
 
-Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `store`, `live`; all of them by
-default, and `kept`, which takes minutes, when it is named. Each figure of a shape comes from a
-process of its own. Compare ratios; machines are noisy.
+Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `store`, `live`; all of
+them by default, and `kept`, which takes minutes, when it is named. Each figure of a shape comes
+from a process of its own. Compare ratios; machines are noisy.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from .drive import Cost, behind_blocked, drive
+from .growth import bench_growth
 from .live import bench_kept, bench_live
 from .shapes import SHAPES, Shape, more_queues, more_workloads
 from .store import bench_store
@@ -56,7 +57,12 @@ def blocked() -> None:
         print(f"  {kind:<16}" + "".join(f"{c:>10.2f}" for c in costs) + "   (N = 10, 1000, 10000)")
 
 
-OTHERS = {"blocked": blocked, "store": bench_store, "live": bench_live}
+OTHERS = {
+    "blocked": blocked,
+    "growth": bench_growth,
+    "store": bench_store,
+    "live": bench_live,
+}
 ON_REQUEST = {"kept": bench_kept}
 
 
