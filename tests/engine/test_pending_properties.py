@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kuota.api.base import Key
 from kuota.engine.buckets import Pending
 from kuota.engine.model import Workload
-from kuota.engine.pending import PendingQueue, Place, backoff_over, relevant_change
+from kuota.engine.pending import PendingQueue, Place
 from kuota.engine.reasons import Requeue
+from kuota.engine.retry import backoff_over, relevant_change
 
 KEYS = [Key(namespace, name) for namespace in ("x", "y") for name in ("a", "b", "c", "d")]
 AT_ONCE = {

@@ -39,6 +39,7 @@ from .need import Horizon, needs_of
 from .pending import Place
 from .policy import Policy
 from .queues import Queues
+from .quiet import QuietTrees
 from .reasons import Requeue
 from .snapshot import Snapshot
 from .state import NOBODY, State, Woken
@@ -64,6 +65,7 @@ class Engine:
         )
         shares = self.policy.fair_sharing is not None
         self._footprint = Footprint(self.state, self.queues, shares=shares)
+        self._quiet = QuietTrees(self.policy, self.state, self.queues)
         self.cycles = 0
         self.last: dict[Key, Decision] = {}
         self._evicting: set[Key] = set()
@@ -99,7 +101,7 @@ class Engine:
             case AdmissionFailed(key=key, again_at=again_at):
                 self._admission_failed(key, again_at, now)
             case EvictionFailed(key=key):
-                self._evicting.discard(key)
+                self._not_evicting(key)
             case _:
                 assert_never(fact)
 
@@ -146,7 +148,7 @@ class Engine:
         elif kind is Cohort:
             state.drop_cohort(key.name)
         elif kind is Namespace:
-            state.namespaces.pop(key.name, None)
+            state.drop_namespace(key.name)
         elif kind is ResourceFlavor:
             state.drop_flavor(key.name)
         elif kind is Topology:
@@ -164,7 +166,7 @@ class Engine:
         state.record(new)
         self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
-            self._evicting.discard(new.key)
+            self._not_evicting(new.key)
         self.history.follow(old, new, now)
         self.queues.put_workload(new, now)
         if not new.queueable or new.reservation is not None:
@@ -181,6 +183,13 @@ class Engine:
         self._evicting.discard(key)
         self.last.pop(key, None)
         self._released |= self.state.tree_of(self.state.queue_of(old))
+
+    def _not_evicting(self, key: Key) -> None:
+        """The workload has left, or was never told to: it may be told so again."""
+        running = self.state.running(key)
+        if key in self._evicting and running is not None:
+            self.state.touched.add(running.queue)
+        self._evicting.discard(key)
 
     def _note_readiness(self, key: Key, unready: bool) -> None:
         """Keep who is charged and not ready; when nobody is left, blocked admission goes on."""
@@ -210,15 +219,21 @@ class Engine:
     # Decisions
 
     def cycle(self, now: Instant) -> Outcome:
-        """Decide about the head of every queue, and believe the decisions from then on."""
+        """Decide about the head of every queue, and believe the decisions from then on.
+
+        Heads of quiet trees are left out: the decisions about them stand (`engine.last`).
+        """
         self._take_up(now)
         self._flush_parked(now)
-        heads = self._heads(now)
-        if not heads:
+        self._quiet.wake(now)
+        taken = self._heads(now)
+        if taken or self.queues.quiet:
+            self.cycles += 1
+        if not taken:
             return Outcome()
-        self.cycles += 1
+        heads = [_head(pending) for pending in taken]
         outcome = decide(
-            [_head(pending) for pending in heads],
+            heads,
             self.snapshot(now),
             self.state.namespaces,
             evicting=self._evicting,
@@ -227,8 +242,9 @@ class Engine:
         decided = {decision.workload.key: decision for decision in outcome.decisions}
         if not self._held_up:
             self._held_up = [key for key, each in decided.items() if _held_up(each)]
-        for pending in heads:
+        for pending in taken:
             self.believe(pending, decided.get(pending.key), now)
+        self._quiet.note(heads, decided)
         return outcome
 
     def _heads(self, now: Instant) -> list[Pending]:

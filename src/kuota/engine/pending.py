@@ -18,11 +18,13 @@ from kuota.api.gates import Gate
 
 from .assignment import Bookmark
 from .buckets import Ladder, Lane, Pending, Rank
+from .entry import Head
 from .model import Instant, Workload
 from .need import Needs, Reach, Stuck
 from .policy import Policy
 from .ranking import queue_timestamp
 from .reasons import Requeue, WaitReason
+from .retry import backoff_over, relevant_change
 
 LocalUse = Callable[[Key], float]
 """How much a LocalQueue has used so far."""
@@ -46,31 +48,6 @@ class Place(StrEnum):
     HEAP = "heap"
     PARKED = "parked"
     IN_FLIGHT = "in flight"
-
-
-def backoff_over(workload: Workload, now: Instant) -> bool:
-    """Whether nothing but room keeps the workload from being tried."""
-    if workload.requeued is False:
-        return False
-    return workload.requeue_at is None or workload.requeue_at <= now
-
-
-def relevant_change(old: Workload, new: Workload) -> bool:
-    """Whether a parked workload may fare otherwise than when it was parked."""
-    return (
-        old.generation != new.generation
-        or old.priority != new.priority
-        or old.queue != new.queue
-        or old.class_id != new.class_id
-        or old.closed_gates != new.closed_gates
-        or old.requeued != new.requeued
-        or (old.requeue_at is not None and new.requeue_at is None)
-        or old.evicted != new.evicted
-        or old.reclaimable != new.reclaimable
-        or old.allowed_flavors != new.allowed_flavors
-        or old.pod_sets != new.pod_sets
-        or old.faults != new.faults
-    )
 
 
 class PendingQueue:
@@ -207,6 +184,15 @@ class PendingQueue:
         pending.flushes = self._flushes
         pending.preemptor = self.is_preemptor(pending.workload)
         return pending
+
+    def would_repeat(self, head: Head) -> bool:
+        """Whether the next `pop` gives the same head, which has been put back, as it was before."""
+        pending = self._best()
+        if pending is None or pending.workload is not head.workload:
+            return False
+        if pending.bookmark is not None and pending.bookmark.pending:
+            return False
+        return self.is_preemptor(pending.workload) == head.preemptor
 
     def requeue(
         self,

@@ -28,7 +28,11 @@ NamespaceMatches = Callable[[str, str], bool]
 
 
 class Queues:
-    """Every queue's pending workloads. `local_use` tells what each LocalQueue has used so far."""
+    """Every queue's pending workloads. `local_use` tells what each LocalQueue has used so far.
+
+    `touched` collects the ClusterQueues in which something changed. Those in `quiet` have no turn
+    until they are woken, or touched.
+    """
 
     def __init__(
         self,
@@ -47,6 +51,8 @@ class Queues:
         self._members: dict[Key, dict[Key, None]] = {}
         self._in: dict[Key, PendingQueue] = {}
         self._ready: set[str] = set()
+        self.quiet: set[str] = set()
+        self.touched: set[str] = set()
         self._second_pass = SecondPass()
 
     def __getitem__(self, cluster_queue: str) -> PendingQueue:
@@ -106,6 +112,7 @@ class Queues:
         if self._cluster_queues.pop(name, None) is None:
             return
         self._ready.discard(name)
+        self.quiet.discard(name)
         for local_queue in self._feeders.get(name, ()):
             for key in self._members.get(local_queue, ()):
                 self._in.pop(key, None)
@@ -224,10 +231,23 @@ class Queues:
         """When heads will be there without anything happening; None if never."""
         return self._second_pass.next_wakeup()
 
+    def rest(self, cluster_queues: Iterable[str]) -> None:
+        """Take no heads from these until they are woken."""
+        self.quiet.update(cluster_queues)
+        self._ready.difference_update(cluster_queues)
+
+    def wake(self, cluster_queues: Iterable[str]) -> None:
+        """Take heads again from these, which are quiet."""
+        names = list(cluster_queues)
+        self.quiet.difference_update(names)
+        for name in names:
+            if self._cluster_queues[name].waiting:
+                self._ready.add(name)
+
     @property
     def idle(self) -> bool:
         """Whether no heap holds anything, of active queues or not."""
-        return not self._ready
+        return not self._ready and not self.quiet
 
     @property
     def _by_usage(self) -> bool:
@@ -278,6 +298,8 @@ class Queues:
                 del self._members[workload.local_queue]
 
     def _note(self, queue: PendingQueue) -> None:
+        self.touched.add(queue.name)
+        self.quiet.discard(queue.name)
         if queue.waiting:
             self._ready.add(queue.name)
         else:

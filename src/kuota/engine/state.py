@@ -33,6 +33,8 @@ from .tree import Node, Tree, charge, release
 
 Woken = Set[str]
 NOBODY: Woken = frozenset()
+EVERY_QUEUE = ""
+"""Stands for all ClusterQueues in `State.touched`: no ClusterQueue has an empty name."""
 
 
 class State:
@@ -40,6 +42,7 @@ class State:
 
     `by_flavor` and `by_check` are the ClusterQueues that use a ResourceFlavor or AdmissionCheck.
     Workloads are stranded while the ClusterQueue in which they hold quota is not known.
+    `touched` collects the names of ClusterQueues for which anything of that has changed.
     """
 
     def __init__(self) -> None:
@@ -55,6 +58,7 @@ class State:
         self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
         self.by_flavor: Index[str, str] = Index()
         self.by_check: Index[str, str] = Index()
+        self.touched: set[str] = set()
         self._charged: dict[Key, Running] = {}
         self._stranded: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
@@ -91,6 +95,7 @@ class State:
         self.by_check.drop(name)
         self.tree.drop_queue(name)
         self.obstacles.pop(name, None)
+        self.touched.add(EVERY_QUEUE)
 
     def put_cohort(self, spec: Cohort) -> Woken:
         if self.cohorts.get(spec.name) == spec:
@@ -164,6 +169,7 @@ class State:
         labels = before.labels if before is not None else None
         if before is not None and before.labels == namespace.labels:
             return NOBODY
+        self.touched.add(EVERY_QUEUE)
         newly = [
             name
             for name, queue in self.queues.items()
@@ -171,6 +177,10 @@ class State:
             and not (labels is not None and matches(queue.spec.namespace_selector, labels))
         ]
         return self._trees(newly)
+
+    def drop_namespace(self, name: str) -> None:
+        if self.namespaces.pop(name, None) is not None:
+            self.touched.add(EVERY_QUEUE)
 
     def _trees(self, names: Iterable[str]) -> Woken:
         found: set[str] = set()
@@ -181,6 +191,7 @@ class State:
 
     def refresh(self, names: Iterable[str]) -> list[str]:
         """Find out again whether these ClusterQueues are active; answers with the newly active."""
+        self.touched.add(EVERY_QUEUE)
         woken = []
         for name in names:
             queue = self.queues[name]
@@ -256,6 +267,7 @@ class State:
         del queue.running[before.key]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
+        self.touched.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
         """Charge a workload by a decision that the API server has not heard of yet."""
@@ -270,6 +282,7 @@ class State:
         if known is None:
             return False
         running = Running(workload, queue, usage)
+        self.touched.add(queue)
         known.running[workload.key] = self._charged[workload.key] = running
         for column, amount in usage.items():
             charge(known.node.cell(column), amount)
@@ -288,6 +301,7 @@ class State:
 
     def _uncharge(self, running: Running, queue: Queue) -> None:
         del self._charged[running.key]
+        self.touched.add(running.queue)
         self._assumed.pop(running.key, None)
         del queue.running[running.key]
         for column, amount in running.usage.items():

@@ -14,10 +14,11 @@ from kuota.api.quantity import parse
 from kuota.engine.assignment import Bookmark
 from kuota.engine.ledger import Ledger
 from kuota.engine.model import Workload
-from kuota.engine.pending import PendingQueue, Place, backoff_over
+from kuota.engine.pending import PendingQueue, Place
 from kuota.engine.policy import AdmissionFairSharing
 from kuota.engine.queues import Queues
 from kuota.engine.reasons import Requeue, WaitReason
+from kuota.engine.retry import backoff_over
 
 WAITING = (Place.HEAP, Place.IN_FLIGHT)
 

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quota trees in which another cycle would only repeat the last one.
+
+What a cycle decides in one tree follows from the tree alone: its quota, who runs there, the heads
+of its queues. If every head of a tree went back to where it was taken from, and nothing was
+admitted or evicted, then the next cycle starts from the same state and decides the same. Such a
+tree is quiet: its heads are not taken again until something in it changes.
+
+`State.touched` and `Queues.touched` name the ClusterQueues whose part of that state has changed.
+Whatever else a decision comes to depend on has to be noted there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kuota.api.base import Key
+
+from .decisions import Decision, Preempt, Wait
+from .entry import Head
+from .model import Instant
+from .policy import Policy
+from .queues import Queues
+from .state import EVERY_QUEUE, State
+from .tree import Node
+
+
+class QuietTrees:
+    """Finds quiet trees after each cycle, and ends their quiet before the next one.
+
+    Admission that waits for pods of other trees, and an order of queueing that changes with time,
+    make decisions depend on more than the tree. No tree is ever quiet then.
+    """
+
+    def __init__(self, policy: Policy, state: State, queues: Queues) -> None:
+        self._possible = not policy.block_until_ready and policy.admission_fair_sharing is None
+        self._state = state
+        self._queues = queues
+
+    def wake(self, now: Instant) -> None:
+        """Let the trees take part again in which something has changed, or a visit is due."""
+        touched = self._state.touched | self._queues.touched
+        self._forget_touched()
+        if not self._queues.quiet:
+            return
+        visit = self._queues.next_wakeup()
+        if EVERY_QUEUE in touched or (visit is not None and visit <= now):
+            self._queues.wake(self._queues.quiet)
+            return
+        woken: set[str] = set()
+        for name in touched:
+            if name not in woken:
+                woken |= self._state.tree_of(name)
+                woken.add(name)
+        self._queues.wake(woken & self._queues.quiet)
+
+    def note(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
+        """Take note of a cycle, after all its decisions are believed."""
+        self._forget_touched()
+        if not self._possible:
+            return
+        trees: dict[Node, list[str]] = {}
+        moving: set[Node] = set()
+        for head in heads:
+            queue = self._state.queues.get(head.cluster_queue)
+            if queue is None or queue.node.cyclic:
+                continue
+            root = queue.node.root
+            trees.setdefault(root, []).append(queue.name)
+            if root not in moving and not self._repeats(head, decided.get(head.workload.key)):
+                moving.add(root)
+        for root, names in trees.items():
+            if root not in moving:
+                self._queues.rest(names)
+
+    def _repeats(self, head: Head, decision: Decision | None) -> bool:
+        """Whether the head comes again just as it came, and nothing was changed for it."""
+        if head.second_pass or decision is None or not _fruitless(decision):
+            return False
+        return not _in_a_scan(head) and self._queues[head.cluster_queue].would_repeat(head)
+
+    def _forget_touched(self) -> None:
+        self._state.touched.clear()
+        self._queues.touched.clear()
+
+
+def _fruitless(decision: Decision) -> bool:
+    """Whether the decision changes nothing that the engine believes."""
+    if isinstance(decision, Preempt):
+        return all(victim.leaving for victim in decision.victims)
+    return isinstance(decision, Wait)
+
+
+def _in_a_scan(head: Head) -> bool:
+    """Whether the search for flavors went on from where an earlier one had stopped."""
+    return head.bookmark is not None and head.bookmark.pending

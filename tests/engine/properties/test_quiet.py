@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leaving out the heads of quiet trees changes no decision and no state."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from msgspec.structs import replace
+
+from engine.properties.lives import Do, Life, lives
+from engine.strategies import LOOPED, SOUND, WILD, calm
+from kuota.api.base import Key
+from kuota.engine.decisions import Decision, Preempt, Wait
+from kuota.engine.engine import Engine
+from kuota.engine.facts import Fact, Stored
+from kuota.engine.pending import Place
+from kuota.engine.policy import Policy
+from kuota.sim.world import World
+
+SEVERAL = 4
+"""Cycles in place of coming to rest, which the two engines may notice at different times."""
+
+
+class Pair:
+    """Two worlds that are told the same. In the eager one every head is taken in every cycle."""
+
+    def __init__(self, policy: Policy, *, carried_out: bool) -> None:
+        self.quiet, self.eager = World(policy), World(policy)
+        self.left_out = 0
+        self._carried_out = carried_out
+
+    def tell(self, fact: Fact) -> None:
+        for world in (self.quiet, self.eager):
+            world.engine.apply(fact, world.now)
+
+    def wait(self, seconds: float) -> None:
+        for world in (self.quiet, self.eager):
+            world.advance(world.now + seconds)
+
+    def cycle(self) -> None:
+        self.eager.engine.queues.wake(set(self.eager.engine.queues.quiet))
+        decided = [self._decided(world) for world in (self.quiet, self.eager)]
+        self._compare(*decided)
+
+    def _decided(self, world: World) -> tuple[Decision, ...]:
+        if self._carried_out:
+            return world.cycle().decisions
+        return world.engine.cycle(world.now).decisions
+
+    def _compare(self, some: tuple[Decision, ...], all_: tuple[Decision, ...]) -> None:
+        named = {each.workload.key for each in some}
+        left_out = [each for each in all_ if each.workload.key not in named]
+        self.left_out += len(left_out)
+        assert [timeless(each) for each in all_ if each.workload.key in named] == [
+            timeless(each) for each in some
+        ]
+        last = self.quiet.engine.last
+        for each in left_out:
+            assert fruitless(each)
+            if not self._carried_out:
+                assert timeless(each) == timeless(last[each.workload.key])
+        assert told(self.eager.engine) == told(self.quiet.engine)
+        assert places(self.eager.engine) == places(self.quiet.engine)
+        assert self.eager.engine.cycles == self.quiet.engine.cycles
+
+
+def fruitless(decision: Decision) -> bool:
+    if isinstance(decision, Preempt):
+        return all(victim.leaving for victim in decision.victims)
+    return isinstance(decision, Wait)
+
+
+def timeless(decision: Decision) -> Decision:
+    """The decision without the number of the cycle in which it was made."""
+    assignment = getattr(decision, "assignment", None)
+    if assignment is None:
+        return decision
+    bookmark = replace(assignment.bookmark, cycle=0)
+    return replace(decision, assignment=replace(assignment, bookmark=bookmark))
+
+
+def told(engine: Engine) -> dict[Key, Decision]:
+    return {name: timeless(decision) for name, decision in engine.last.items()}
+
+
+def places(engine: Engine) -> dict[Key, tuple[str, Place | None]]:
+    found = {}
+    for workload in engine.state.workloads:
+        queue = engine.queues.queue_of(workload)
+        if queue is not None:
+            found[workload] = queue.name, queue.place(workload)
+    return found
+
+
+def lived(life: Life, *, carried_out: bool) -> Pair:
+    pair = Pair(life.policy, carried_out=carried_out)
+    for value in life.cluster:
+        pair.tell(Stored(value=value))
+    for step in life.steps:
+        if step is Do.WAIT:
+            pair.wait(10.0)
+        elif isinstance(step, Do):
+            for _ in range(SEVERAL if step is Do.SETTLE else 1):
+                pair.cycle()
+        else:
+            pair.tell(step)
+            pair.cycle()
+    return pair
+
+
+@given(lives(SOUND, events=6) | lives(LOOPED) | lives(WILD))
+@calm(150)
+def test_the_same_is_decided_while_decisions_are_on_their_way(life: Life) -> None:
+    lived(life, carried_out=False)
+
+
+@given(lives(SOUND, events=6) | lives(LOOPED) | lives(WILD))
+@calm(150)
+def test_the_same_is_decided_when_decisions_are_carried_out_at_once(life: Life) -> None:
+    lived(life, carried_out=True)
