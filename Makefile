@@ -42,8 +42,13 @@ lint: $(DEV)  ## style, types, layers, house limits, freshness of generated file
 bench: $(DEV)  ## measure engine, store and kuota up; ARGS="live" narrows it, ARGS=kept takes minutes
 	$(BIN)/python -m bench $(ARGS)
 
-bench-kube: $(DEV)  ## Kueue's baseline on a real API server; FULL=1 for all 15,000 workloads
+bench-kube: $(DEV)  ## Kueue's baseline on a real API server; FULL=1 for all; RUNNER=DIR for Kueue's runner
+ifdef RUNNER
+	PYTHONPATH=tests $(BIN)/python -m bench.runner "$(RUNNER)" $(if $(CONFIG),--config $(CONFIG)) \
+	  $(if $(MANAGER),--manager $(MANAGER)) $(if $(SCALE),--scale $(SCALE))
+else
 	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full)
+endif
 
 conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler preemption"]
 	@test -n "$(CASES)" || { \

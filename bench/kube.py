@@ -9,7 +9,6 @@ them it says so and ends.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import statistics
 import subprocess
@@ -21,15 +20,15 @@ from pathlib import Path
 from time import perf_counter
 
 from cluster.kube_install import install_crds
-from cluster.kube_server import KubeServer, free_port, programs
+from cluster.kube_server import KubeServer, programs
 from kuota.kube.http_client import HttpTransport, http_client
 from kuota.kube.requests import fetching
 
 from . import process
+from .controller_process import controller_command
 from .kube_load import Load, furnish
 from .shapes import BASELINE, Kind, Shape
 
-_KUOTA = str(Path(sys.executable).with_name("kuota"))
 _SCALE = 10
 _LINE = re.compile(r"^apiserver_request_total\{(.*)\} ([0-9.e+]+)$")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -50,22 +49,8 @@ class Controller:
     """`kuota controller` as a process, with core and scheduler and nothing else."""
 
     def __init__(self, server: KubeServer) -> None:
-        config = server.folder / "config.json"
-        metrics, health = (f"127.0.0.1:{free_port()}" for _ in range(2))
-        config.write_text(
-            json.dumps(
-                {
-                    "apiVersion": "config.kueue.x-k8s.io/v1beta2",
-                    "kind": "Configuration",
-                    "leaderElection": {"leaderElect": False},
-                    "metrics": {"bindAddress": metrics},
-                    "health": {"healthProbeBindAddress": health},
-                    "internalCertManagement": {"enable": False},
-                }
-            )
-        )
-        command = [_KUOTA, "controller", "--parts", "core,scheduler", "--plain-metrics"]
-        command += ["--config", str(config), "--kubeconfig", str(server.kubeconfig)]
+        command = controller_command(server.folder)
+        command += ["--kubeconfig", str(server.kubeconfig)]
         self._log = server.folder / "controller.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
