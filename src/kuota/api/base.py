@@ -122,3 +122,17 @@ def condition(conditions: list[Condition] | None, type_: str) -> Condition | Non
 def is_true(conditions: list[Condition] | None, type_: str) -> bool:
     found = condition(conditions, type_)
     return found is not None and found.status == "True"
+
+
+def failure_status(code: int, reason: str, message: str, details: Json | None = None) -> Json:
+    """The Status object with which an API server refuses a request."""
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        **({"details": details} if details else {}),
+        "code": code,
+    }

@@ -24,7 +24,7 @@ from .connect import MANAGER
 
 
 class Session:
-    """A client, the namespace meant, and the bare requests that tables need."""
+    """A client, the namespace meant, and requests whose warnings are wanted."""
 
     def __init__(self, transport: HttpTransport, namespace: str, version: str) -> None:
         self.client = Client(transport, manager=MANAGER)
@@ -33,7 +33,6 @@ class Session:
         """What leads another command to the same namespace, where the user had to name it."""
         self.embedded = "+kuota" in version
         """Whether the server is our own, which runs pods as processes of its machine."""
-        self._transport = transport
         self._sender = Sender(transport, SystemClock(), None, None)
 
     def key(self, resource: Resource, name: str) -> Key:

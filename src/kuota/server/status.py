@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, failure_status
 from kuota.api.faults import ErrorType, FieldError
 
 from .kinds import Kind
@@ -47,16 +47,7 @@ class Refused(Exception):
 
     def status(self) -> Json:
         """The Status object to answer with."""
-        return {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": self.message,
-            "reason": self.reason,
-            **({"details": self.details} if self.details else {}),
-            "code": self.code,
-        }
+        return failure_status(self.code, self.reason, self.message, self.details)
 
 
 def success(kind: Kind, name: str, uid: str) -> Json:

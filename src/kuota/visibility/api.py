@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, failure_status
 from kuota.engine.engine import Engine
 from kuota.engine.model import Struct
 
@@ -89,19 +89,11 @@ def asked(path: str) -> Asked | None:
 
 def failure(code: int, reason: str, message: str, about: Asked | None = None) -> Answer:
     """A refusal, as the Status object that clients know."""
-    status: Json = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
+    details: Json = {}
     if about is not None:
         kind = about.resource.removesuffix("s")
-        status["details"] = {"name": about.name, "group": GROUP, "kind": kind}
-    return Answer(status=code, body=status)
+        details = {"name": about.name, "group": GROUP, "kind": kind}
+    return Answer(status=code, body=failure_status(code, reason, message, details))
 
 
 def _document(path: str, accept: str) -> Answer | None:

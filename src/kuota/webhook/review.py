@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, failure_status
 from kuota.api.faults import FieldError
 
 from .patch import difference
@@ -132,15 +132,7 @@ def failure(code: int, reason: str, message: str) -> Json:
     """A Status that says no."""
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[: _LONGEST_MESSAGE - 1]}…"
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
+    return failure_status(code, reason, message)
 
 
 def expected(obj: Json, api_version: str, kind: str) -> Json:
