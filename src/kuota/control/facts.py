@@ -100,10 +100,8 @@ class Facts:
             [each.value for each in world.runtime_classes.values() if each.value],
         )
         changed = new or old
-        namespace = changed.key.namespace if changed is not None else None
-        for held in list(world.workloads.values()):
-            if namespace in (None, held.key.namespace) and _pending(held):
-                self._changed(model.Workload, self._workload, held, held)
+        for held in world.waiting_in(changed.key.namespace if changed is not None else ""):
+            self._changed(model.Workload, self._workload, held, held)
 
 
 def _read(read: Callable[[Any], Known], held: Held[Any]) -> tuple[Known | None, str]:
@@ -118,7 +116,3 @@ def _read(read: Callable[[Any], Known], held: Held[Any]) -> tuple[Known | None, 
         # Only this object is concerned: the engine has not been told of it yet.
         report("translation", error, f"{held.key} cannot be translated")
         return None, repr(error)
-
-
-def _pending(held: Held[Seen]) -> bool:
-    return held.value is not None and not held.value.reserved and not held.value.true("Finished")

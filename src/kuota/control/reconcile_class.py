@@ -7,7 +7,7 @@ from kuota.api.base import Key
 from kuota.bridge.lifecycle_class import followers
 
 from .effects import Sender
-from .world import World
+from .world import PRIORITY, World
 
 
 class ClassReconciler:
@@ -23,9 +23,8 @@ class ClassReconciler:
         if held is None or held.value is None:
             return None
         value = held.value
-        stale = [
-            e for e in self._world.workloads.values() if e.value and followers(value, [e.value])
-        ]
+        named = self._world.workloads.indexed(PRIORITY, key.name)
+        stale = [each for each in named if each.value and followers(value, [each.value])]
         for each in stale:
             async with self._sender.turns.of(each.key):
                 newest = self._world.workload(each.key)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kuota.api.base import Json, Key
-from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.bridge.changes import (
     checks_of,
     flavors_of,
@@ -25,7 +24,7 @@ from kuota.kube.workqueue import WorkQueue
 
 from .held import Held
 from .reconcile_queue import Name
-from .world import World
+from .world import NAMESPACE, PRIORITY, World
 
 Change = Held[Any] | None
 
@@ -86,30 +85,20 @@ class Triggers:
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
         if _labels(old) != _labels(new):
-            self._add(self._jobs, [k for k in list(self._world.jobs.keys()) if k.namespace == name])
-            self._add(self._workloads, self._waiting_in(name))
+            self._add(self._jobs, map(key_of, self._world.jobs.indexed(NAMESPACE, name)))
+            self._add(self._workloads, (each.key for each in self._world.waiting_in(name)))
 
     def _limits(self, old: Change, new: Change) -> None:
         """What is counted for pods changed, in one namespace or everywhere, and so may a fault."""
-        self._add(self._workloads, self._waiting_in(_either(old, new).key.namespace))
-
-    def _waiting_in(self, namespace: str) -> list[Key]:
-        """The Workloads without quota in a namespace, "" for all, whom a rule may keep out."""
-        return [
-            each.key
-            for each in self._world.workloads.values()
-            if namespace in ("", each.key.namespace)
-            and each.value is not None
-            and not each.value.reserved
-        ]
+        waiting = self._world.waiting_in(_either(old, new).key.namespace)
+        self._add(self._workloads, (each.key for each in waiting))
 
     def _class(self, old: Change, new: Change) -> None:
         if new is None or not revalued(_json(old), new.json):
             return
         self._classes.add(new.key)
         if old is None:
-            named = (e for e in self._world.jobs.values() if _class_of(e) == new.key.name)
-            self._add(self._jobs, map(key_of, named))
+            self._add(self._jobs, map(key_of, self._world.jobs.indexed(PRIORITY, new.key.name)))
 
     def _local_queue(self, old: Change, new: Change) -> None:
         key = _either(old, new).key
@@ -187,7 +176,3 @@ def _value(change: Change) -> Any:
 
 def _labels(change: Change) -> Any:
     return change.json["metadata"].get("labels") if change is not None else None
-
-
-def _class_of(job: Json) -> str:
-    return str((job["metadata"].get("labels") or {}).get(PRIORITY_CLASS) or "")

@@ -10,15 +10,17 @@ from typing import Any, TypeVar
 from kuota.api import kueue
 from kuota.api.base import Json, Key
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
+from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.bridge.draft import Seen
 from kuota.bridge.jobs.batch_job import Classes
+from kuota.bridge.lifecycle_class import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
-from kuota.kube.job_informer import job_informer
-from kuota.kube.resources import Resource
+from kuota.kube.job_informer import is_over, job_informer
+from kuota.kube.resources import Resource, key_of
 
 from .held import Held, hold_workload, holding
 
@@ -26,6 +28,9 @@ T = TypeVar("T")
 
 OWNER = "owner"
 QUEUE = "queue"
+WAITING = "waiting"
+NAMESPACE = "namespace"
+PRIORITY = "priority class"
 
 NEEDED = frozenset(
     {
@@ -49,9 +54,11 @@ class World:
         self._classes: Classes | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
-        indexers = {OWNER: _owners, QUEUE: _queues}
+        indexers = {OWNER: _owners, QUEUE: _queues, WAITING: _waiting, PRIORITY: _named}
         self.workloads = make(kinds.WORKLOADS, hold_workload, _over, indexers)
         self.jobs = self._informers[kinds.JOBS] = job_informer(client, clock)
+        self.jobs.add_index(NAMESPACE, _open_in)
+        self.jobs.add_index(PRIORITY, _labelled)
         self.cluster_queues = make(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
         self.local_queues = make(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
         self.cohorts = make(kinds.COHORTS, holding(kueue.Cohort))
@@ -114,6 +121,12 @@ class World:
         """The Workloads of that queue that are not finished."""
         return self.workloads.indexed(QUEUE, str(local_queue))
 
+    def waiting_in(self, namespace: str) -> list[Held[Seen]]:
+        """The Workloads of a namespace, or of all with "", that neither hold quota nor are over."""
+        if namespace:
+            return self.workloads.indexed(WAITING, namespace)
+        return [each for each in self.workloads.values() if _waiting(each)]
+
     def classes(self) -> Classes:
         if self._classes is None:
             self._classes = Classes(
@@ -153,6 +166,30 @@ def _queues(held: Held[Seen]) -> list[str]:
     spec = held.json.get("spec")
     name = spec.get("queueName") if isinstance(spec, dict) else None
     return [str(Key(held.key.namespace, name))] if isinstance(name, str) and name else []
+
+
+def _waiting(held: Held[Seen]) -> list[str]:
+    """The namespace of a Workload that waits for quota."""
+    seen = held.value
+    waits = seen is not None and not seen.reserved and not seen.true("Finished")
+    return [held.key.namespace] if waits else []
+
+
+def _named(held: Held[Seen]) -> list[str]:
+    """The WorkloadPriorityClass of a Workload that is not over."""
+    name = named(held.value) if held.value is not None and not _over(held) else ""
+    return [name] if name else []
+
+
+def _open_in(job: Json) -> list[str]:
+    """The namespace of a Job that is not over."""
+    return [] if is_over(job) else [key_of(job).namespace]
+
+
+def _labelled(job: Json) -> list[str]:
+    """The WorkloadPriorityClass that a Job asks for, while it is not over."""
+    name = (job["metadata"].get("labels") or {}).get(PRIORITY_CLASS)
+    return [str(name)] if name and not is_over(job) else []
 
 
 def _known(informer: Informer[Any]) -> asyncio.Event:

@@ -19,7 +19,10 @@ def job_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
 
 
 def _rests(job: Json) -> bool:
-    if (job.get("spec") or {}).get("suspend"):
-        return True
+    return bool((job.get("spec") or {}).get("suspend")) or is_over(job)
+
+
+def is_over(job: Json) -> bool:
+    """Whether the Job has completed or failed."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of namespaces, limits and classes look only at the Jobs and Workloads they concern."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from control.objects import NAMESPACE, flavor, job, local_queue, queue, workload_class
+from control.stage import Stage, told
+from kuota.api.base import Json
+from kuota.kube.resources import NAMESPACES, WORKLOAD_PRIORITY_CLASSES
+
+HIGH = {"kueue.x-k8s.io/priority-class": "high"}
+
+
+def _forbid_scans(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def scan() -> Any:
+        raise AssertionError("looks at every object")
+
+    for informer in (stage.system.world.workloads, stage.system.world.jobs):
+        monkeypatch.setattr(informer, "values", scan)
+        monkeypatch.setattr(informer, "keys", scan)
+
+
+def _limit_range(cpu: str) -> Json:
+    limits = [{"type": "Container", "max": {"cpu": cpu}}]
+    meta = {"name": "limits", "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": limits}}
+
+
+def test_what_concerns_one_namespace_or_class_looks_at_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(stage: Stage) -> None:
+        selector = {"matchLabels": {"team": "x"}}
+        await stage.api.apply(flavor(), queue("cq", 4, namespaceSelector=selector), local_queue())
+        await stage.api.apply(workload_class("high", 100))
+        await stage.api.apply(job("plain", "2"), job("high", "1", labels=HIGH))
+        await stage.rest()
+        _forbid_scans(stage, monkeypatch)
+        assert stage.says("plain", "QuotaReserved") == "False/Misconfigured"
+        await stage.api.apply(_limit_range("1"))
+        await stage.edit(NAMESPACES, "team", {"metadata": {"labels": {"team": "x"}}})
+        await stage.rest()
+        assert stage.says("plain", "QuotaReserved") == "False/Misconfigured"
+        assert stage.says("high", "QuotaReserved") == "True/QuotaReserved"
+        await stage.edit(WORKLOAD_PRIORITY_CLASSES, "high", {"value": 50})
+        await stage.rest()
+        assert stage.workload("high")["spec"]["priority"] == 50
+        await stage.api.apply(_limit_range("4"))
+        await stage.rest()
+        assert stage.says("plain", "QuotaReserved") == "True/QuotaReserved"
+
+    told(scene)
