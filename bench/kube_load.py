@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays everybody but the controller: makes queues and Workloads, and the side of the Jobs.
+"""Plays everybody but the controller, as Kueue's own benchmark runner does.
 
-A Workload that is admitted finishes after its running time; one that is evicted gives its quota
-back at once. Both are one request each, beside the one that made it.
+All queues are created at once, each with its Workloads at their pace right after it, while the
+controller starts. A Workload that is admitted finishes after its running time; one that is evicted
+gives its quota back at once, but keeps its admission for the controller to remove. Both are server-
+side apply requests of the whole status, so that objects and their managed fields grow as they do
+there. No more than WORKERS of them are under way. Nothing is ever deleted.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.errors import Conflict
 from kuota.kube.informer import Informer
+from kuota.kube.requests import Patch
 from kuota.kube.resources import key_of
 
 from .installation import named
@@ -29,6 +33,9 @@ from .shapes import Kind, Shape
 
 V1BETA2 = "kueue.x-k8s.io/v1beta2"
 CLASS = "kueue.x-k8s.io/performance-scheduler-class"
+RUNNING_MS = "kueue.x-k8s.io/performance-scheduler-running-ms"
+CLEANUP = "kueue.x-k8s.io/performance-scheduler-cleanup"
+WORKERS = 5
 _GATES = Gates()
 
 
@@ -37,16 +44,6 @@ def queues(shape: Shape) -> Iterator[tuple[str, str]]:
     for cohort in range(shape.cohorts):
         for queue in range(shape.queues):
             yield f"cq-{queue}-cohort-{cohort}", f"cohort-{cohort}"
-
-
-async def furnish(client: Client, shape: Shape) -> None:
-    """One flavor; of each queue the ClusterQueue, the namespace and the LocalQueue."""
-    await client.create(kinds.RESOURCE_FLAVORS, named(V1BETA2, "ResourceFlavor", "default"))
-    for name, cohort in queues(shape):
-        local = named(V1BETA2, "LocalQueue", name, name, spec={"clusterQueue": name})
-        await client.create(kinds.NAMESPACES, named("v1", "Namespace", name))
-        await client.create(kinds.CLUSTER_QUEUES, _cluster_queue(name, cohort))
-        await client.create(kinds.LOCAL_QUEUES, local)
 
 
 def _cluster_queue(name: str, cohort: str) -> Json:
@@ -59,20 +56,23 @@ def _cluster_queue(name: str, cohort: str) -> Json:
         "cohortName": cohort,
         "namespaceSelector": {},
         "queueingStrategy": "BestEffortFIFO",
+        "flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "TryNextFlavor"},
         "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
         "resourceGroups": [group],
     }
-    return named(V1BETA2, "ClusterQueue", name, spec=spec)
+    made = named(V1BETA2, "ClusterQueue", name, spec=spec)
+    made["metadata"]["labels"] = {CLASS: "cq", CLEANUP: "true"}
+    return made
 
 
 def _workload(queue: str, kind: Kind, number: int) -> Json:
     resources = {"requests": {"cpu": str(kind.cpu)}}
-    container = {"name": "c", "image": "pause", "resources": resources}
+    container = {"name": "c", "resources": resources}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     pod_set = {"name": "main", "count": 1, "template": template}
     spec = {"queueName": queue, "priority": kind.priority, "podSets": [pod_set]}
     made = named(V1BETA2, "Workload", f"{kind.name}-{number}", queue, spec=spec)
-    made["metadata"]["labels"] = {CLASS: kind.name}
+    made["metadata"]["labels"] = {CLASS: kind.name, RUNNING_MS: str(kind.runs_ms)}
     return made
 
 
@@ -89,6 +89,7 @@ class Load:
         self._left = shape.workloads
         self._done = asyncio.Event()
         self._ending: dict[str, asyncio.Task[None]] = {}
+        self._workers = asyncio.Semaphore(WORKERS)
 
     async def run(self) -> None:
         """Submit everything at its pace, and return when all of it has finished."""
@@ -96,12 +97,23 @@ class Load:
         workloads.observe(self._see)
         following = asyncio.create_task(workloads.run())
         await workloads.synced.wait()
+        await self._client.create(
+            kinds.RESOURCE_FLAVORS, named(V1BETA2, "ResourceFlavor", "default")
+        )
         async with asyncio.TaskGroup() as group:
-            for queue, _ in queues(self._shape):
-                for kind in self._shape.kinds:
-                    group.create_task(self._submit(queue, kind))
+            for name, cohort in queues(self._shape):
+                group.create_task(self._fill(name, cohort, group))
             await self._done.wait()
         following.cancel()
+
+    async def _fill(self, name: str, cohort: str, group: asyncio.TaskGroup) -> None:
+        """Create one queue, and submit its Workloads from then on."""
+        local = named(V1BETA2, "LocalQueue", name, name, spec={"clusterQueue": name})
+        await self._client.create(kinds.CLUSTER_QUEUES, _cluster_queue(name, cohort))
+        await self._client.create(kinds.NAMESPACES, named("v1", "Namespace", name))
+        await self._client.create(kinds.LOCAL_QUEUES, local)
+        for kind in self._shape.kinds:
+            group.create_task(self._submit(name, kind))
 
     async def _submit(self, queue: str, kind: Kind) -> None:
         for number in range(kind.count):
@@ -149,19 +161,31 @@ class Load:
             "message": "Finished by the load",
             "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        await self._write(obj, {"conditions": [*obj["status"]["conditions"], done]})
+        status = obj["status"] | {"conditions": [*obj["status"]["conditions"], done]}
+        await self._write(obj, status, "kueue-job-controller-Finished")
 
     async def _release(self, obj: Json) -> None:
         found = msgspec.convert(obj, Workload)
-        await self._write(obj, released_status(found, datetime.now(UTC).timestamp(), _GATES))
+        released = released_status(found, datetime.now(UTC).timestamp(), _GATES)
+        await self._write(obj, {"conditions": released["conditions"]}, "kueue-admission")
 
-    async def _write(self, obj: Json, status: Json) -> None:
+    async def _write(self, obj: Json, status: Json, manager: str) -> None:
         """Write, unless somebody else was faster: then the watch brings what to do instead."""
         self.requests += 1
-        version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        body = {"metadata": version, "status": status}
+        key, version = key_of(obj), obj["metadata"]["resourceVersion"]
+        body = named(V1BETA2, "Workload", key.name, key.namespace, status=status)
+        body["metadata"]["resourceVersion"] = version
         try:
-            await self._client.patch(kinds.WORKLOADS, key_of(obj), body, subresource="status")
+            async with self._workers:
+                await self._client.patch(
+                    kinds.WORKLOADS,
+                    key,
+                    body,
+                    kind=Patch.APPLY,
+                    subresource="status",
+                    manager=manager,
+                    force=True,
+                )
         except Conflict:
             self._ending.pop(obj["metadata"]["uid"], None)
 
