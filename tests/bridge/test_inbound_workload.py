@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import convert
 
@@ -320,3 +321,35 @@ class TestClass:
 
     def test_without_its_gate_nobody_has_a_class(self) -> None:
         assert inbound(workload(), on(SchedulingEquivalenceHashing=False)).class_id == ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        workload("other", pod_set(count=2, gpu="1")),
+        workload("other", pod_set(count=2, gpu="1"), priority=7),
+        workload("other", pod_set(count=2, gpu="2")),
+        workload("other", pod_set(count=3, gpu="1")),
+        workload(
+            "other",
+            pod_set(count=2, gpu="1"),
+            status={"reclaimablePods": [{"name": "main", "count": 1}]},
+        ),
+    ],
+)
+def test_what_was_counted_before_makes_no_difference(other: Workload) -> None:
+    """Pod sets are counted once for all Workloads that have the same."""
+    intake = Intake()
+    inbound(workload("train", pod_set(count=2, gpu="1")), intake)
+    assert inbound(other, intake) == inbound(other, Intake())
+
+
+def test_pod_sets_alike_are_counted_apart_where_namespaces_set_limits() -> None:
+    defaults = {"spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Ki"}}]}}
+    intake = Intake(limit_ranges={"other": [convert(defaults, LimitRange)]})
+    one = workload("train", pod_set(gpu="1"))
+    two = msgspec.structs.replace(
+        one, metadata=msgspec.structs.replace(one.metadata, namespace="other")
+    )
+    assert requests(inbound(one, intake)) == [{"gpu": 1}]
+    assert requests(inbound(two, intake)) == [{"gpu": 1, "memory": 1024}]

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
 
 from kuota.api import workload as api
 from kuota.api.adjust import adjusted
@@ -35,15 +38,34 @@ PREFIX = "kueue.x-k8s.io/"
 GATED_BY = PREFIX + "admission-gated-by"
 JOB_UID = PREFIX + "job-uid"
 
+_encode = msgspec.msgpack.Encoder().encode
+
+
+MOST_COUNTED = 4096
+"""How many different lists of pod sets are remembered as counted."""
+
+
+class Counted(NamedTuple):
+    """Pod sets as quota sees them, why they can never be admitted, and their class ids so far."""
+
+    pod_sets: tuple[model.PodSet, ...]
+    faults: tuple[str, ...]
+    class_ids: dict[tuple[int, str], str]
+
 
 class Intake(Struct):
-    """What else decides how a workload is counted: gates, configuration, and its namespace."""
+    """What else decides how a workload is counted: gates, configuration, and its namespace.
+
+    `counted` remembers what came of it. Most changes of a Workload leave its pod sets as they are,
+    and many Workloads are made from the same template.
+    """
 
     gates: Gates = Gates()
     transformations: Mapping[str, Transformation] = {}
     excluded_prefixes: tuple[str, ...] = ()
     limit_ranges: Mapping[str, list[LimitRange]] = {}
     runtime_classes: Mapping[str, RuntimeClass] = {}
+    counted: dict[tuple[str, bytes], Counted] = msgspec.field(default_factory=dict)
 
 
 _PLAIN = Intake()
@@ -53,7 +75,7 @@ def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
     """What the engine needs to know of one Workload."""
     meta, conditions, gates = obj.metadata, obj.status.conditions, intake.gates
     priority = effective_priority(obj, boosting=gates.on(Gate.PriorityBoost))
-    pod_sets, faults = _understood(obj, intake)
+    counted = _counted(obj, intake)
     return model.Workload(
         key=obj.key,
         uid=meta.uid,
@@ -62,9 +84,9 @@ def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
         priority=priority,
         boost=priority - (obj.spec.priority or 0),
         created=seconds(meta.creation_timestamp),
-        pod_sets=pod_sets,
-        class_id=_class_id(obj, priority, pod_sets, gates),
-        faults=faults,
+        pod_sets=counted.pod_sets,
+        class_id=_class_id(obj, priority, counted, gates),
+        faults=counted.faults,
         active=obj.spec.active is not False,
         finished=is_true(conditions, "Finished"),
         admitted=is_true(conditions, "Admitted"),
@@ -102,24 +124,31 @@ def reclaimable(obj: api.Workload, gates: Gates) -> dict[str, int]:
     return counts(obj.status.reclaimable_pods)
 
 
+def _counted(obj: api.Workload, intake: Intake) -> Counted:
+    """The pod sets of a Workload as quota sees them, counted once for all that have the same."""
+    namespace = obj.metadata.namespace if intake.limit_ranges else ""
+    at = namespace, _encode((obj.spec.pod_sets, obj.status.reclaimable_pods))
+    found = intake.counted.get(at)
+    if found is None:
+        if len(intake.counted) >= MOST_COUNTED:
+            intake.counted.clear()
+        found = intake.counted[at] = Counted(*_understood(obj, intake), {})
+    return found
+
+
 def _understood(
     obj: api.Workload, intake: Intake
 ) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
-    """As `_counted`; no pod sets, and why, when they cannot be counted."""
+    """The pod sets, and why they can never be admitted; none of them if they make no sense."""
     faults = tuple(pod_set_faults(obj.spec.pod_sets))
     if faults:
         return (), faults
+    ranges = intake.limit_ranges.get(obj.metadata.namespace, [])
     try:
-        return _counted(obj, intake)
+        filled = adjusted(obj, ranges, intake.runtime_classes)
+        return _pod_sets(filled, intake), tuple(str(fault) for fault in _faults(filled, ranges))
     except QuantityError as error:
         return (), (str(error),)
-
-
-def _counted(obj: api.Workload, intake: Intake) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
-    """The pod sets as quota sees them, and why they can never be admitted, if so."""
-    ranges = intake.limit_ranges.get(obj.metadata.namespace, [])
-    filled = adjusted(obj, ranges, intake.runtime_classes)
-    return _pod_sets(filled, intake), tuple(str(fault) for fault in _faults(filled, ranges))
 
 
 def _pod_sets(obj: api.Workload, intake: Intake) -> tuple[model.PodSet, ...]:
@@ -245,12 +274,14 @@ def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:
     return obj.metadata.annotation(ALLOWED_FLAVORS) if concurrent else ""
 
 
-def _class_id(
-    obj: api.Workload, priority: int, pod_sets: tuple[model.PodSet, ...], gates: Gates
-) -> str:
+def _class_id(obj: api.Workload, priority: int, counted: Counted, gates: Gates) -> str:
     if not gates.on(Gate.SchedulingEquivalenceHashing):
         return ""
-    return class_id(priority, pod_sets, _allowed_flavors(obj, gates))
+    at = priority, _allowed_flavors(obj, gates)
+    found = counted.class_ids.get(at)
+    if found is None:
+        found = counted.class_ids[at] = class_id(priority, counted.pod_sets, at[1])
+    return found
 
 
 def _parent_uid(obj: api.Workload) -> str:

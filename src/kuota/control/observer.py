@@ -74,8 +74,11 @@ class Stored:
         return metadata
 
     def workloads(self) -> Iterator[Workload]:
-        """Every Workload that could be read."""
-        return (each.value.obj for each in self._world.workloads.values() if each.value)
+        """Every Workload of a LocalQueue that could be read and has not finished."""
+        for key in list(self._world.local_queues.keys()):
+            for each in self._world.workloads_in(key):
+                if each.value is not None:
+                    yield each.value.obj
 
 
 def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:

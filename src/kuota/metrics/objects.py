@@ -17,7 +17,7 @@ class Objects(Protocol):
         """The metadata of a queue, cohort or workload; empty when there is none such."""
 
     def workloads(self) -> Iterable[Workload]:
-        """Every Workload that could be read."""
+        """Every Workload of a LocalQueue that could be read and has not finished."""
 
 
 class NoObjects:
