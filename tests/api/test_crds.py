@@ -15,7 +15,8 @@ from kuota.api.base import Json
 from kuota.api.constraints import constraints
 from kuota.api.crds import KINDS, VERSIONS, crds
 from kuota.api.descriptions import descriptions
-from kuota.api.schema import cel_rules, structural_schema
+from kuota.api.schema import structural_schema
+from kuota.api.schema.cel import cel_rules
 from kuota.cli.crds import command
 
 REPOSITORY = Path(__file__).parents[2]

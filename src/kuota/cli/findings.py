@@ -12,14 +12,14 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.convert import convert
-from kuota.api.faults import ErrorType, FieldError, Invalid
+from kuota.api.faults import ErrorType, FieldError, Invalid, invalid, required
 from kuota.api.gates import Gates
 from kuota.api.kueue import GROUP, KINDS, V1BETA2
 from kuota.api.rules import faults, job_faults, unknown_faults, webhook_warnings
 from kuota.api.rules.references import name_of, namespace_of, reference_findings
-from kuota.api.rules.report import invalid, required, text
-from kuota.api.rules.unknown import suggestion
+from kuota.api.rules.report import text
 from kuota.api.schema import VERSIONS
+from kuota.api.structure import suggestion
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
 
 from .manifests import Manifest

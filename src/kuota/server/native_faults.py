@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from kuota.api.base import Json
-from kuota.api.faults import FieldError
+from kuota.api.faults import FieldError, invalid, required
 from kuota.api.gates import Gates
-from kuota.api.rules.report import invalid, required
-from kuota.api.rules.unknown import unknown_fault
 from kuota.api.structure import Cleaning
 
 from . import kind_rules
@@ -63,9 +61,7 @@ def native_faults(obj: Json) -> list[FieldError]:
         return [invalid("", None, f"is nested more than {MAX_DEPTH} deep")]
     cleaning = Cleaning()
     cleaned = cleaning.clean(written, version.structure)
-    unknown = [
-        unknown_fault(each.path, each.name, each.known, _NO_FIELD) for each in cleaning.unknown
-    ]
+    unknown = [each.fault(_NO_FIELD) for each in cleaning.unknown]
     if cleaning.mistyped:
         return unknown + cleaning.mistyped
     return unknown + list(_value_faults(kind, version, cleaned))

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kuota.api.base import Json
-from kuota.api.faults import FieldError
+from kuota.api.faults import FieldError, invalid
 from kuota.api.quantity import QuantityError, parse
-from kuota.api.rules.report import child, elements, invalid, mapping
+from kuota.api.rules.report import child, elements, mapping
 
 from .times import time_faults
 

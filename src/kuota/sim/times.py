@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from kuota.api.base import Json
 from kuota.api.config.duration import Duration
-from kuota.api.faults import FieldError
+from kuota.api.faults import FieldError, invalid
 from kuota.api.rules.metadata import annotation, annotation_path
-from kuota.api.rules.report import invalid
 
 SUBMIT_AFTER = "kuota.dev/submit-after"
 RUNS_FOR = "kuota.dev/runs-for"

@@ -7,14 +7,14 @@ from ..base import Json
 from ..faults import ErrorType, FieldError, Invalid
 from ..gates import Gates, resolved
 from ..manifest_yaml import load_all
-from ..strict import Texts, decoded
+from ..strict import Text, decoded
 from .defaults import NAMESPACE, defaulted
 from .duration import Duration
 from .rules import faults
 from .shapes import KIND, V1BETA2, Configuration
 from .v1beta1 import V1BETA1, V1beta1Configuration, upgraded
 
-_TEXTS: Texts = {Duration: Duration.parse}
+_TEXTS: dict[type, Text] = {Duration: Duration.parse}
 
 
 def load(text: str, namespace: str = NAMESPACE) -> Configuration:

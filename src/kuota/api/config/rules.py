@@ -11,9 +11,8 @@ import ipaddress
 from collections.abc import Iterator
 
 from .. import names
-from ..faults import FieldError
+from ..faults import FieldError, invalid, not_supported, required
 from ..gates import Gates
-from ..rules.report import invalid, not_supported, required
 from .duration import Duration
 from .rules_integrations import integration_faults
 from .rules_metrics import custom_label_faults

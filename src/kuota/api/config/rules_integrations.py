@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from ..base import LabelSelector
-from ..faults import FieldError
+from ..faults import FieldError, duplicate, invalid, not_supported, required
 from ..match import matches
 from ..rules.metadata import selector_faults
-from ..rules.report import duplicate, invalid, not_supported, required
 from .defaults import NAMESPACE, NAMESPACE_NAME_LABEL
 from .frameworks import FRAMEWORKS, POD, GroupVersionKind
 from .shapes import Configuration, Integrations

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .. import names
-from ..faults import FieldError
-from ..rules.report import duplicate, invalid, too_many
+from ..faults import FieldError, duplicate, invalid, too_many
 from .defaults import CLUSTER_QUEUE
 from .shapes import Configuration, CustomLabel
 from .syntax import at_most_one, metric_label

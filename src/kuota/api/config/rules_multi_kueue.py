@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import names
-from ..faults import FieldError
+from ..faults import FieldError, duplicate, forbidden, invalid, not_supported, required
 from ..gates import Gate, Gates
-from ..rules.report import duplicate, forbidden, invalid, not_supported, required
 from .defaults import INCREMENTAL
 from .duration import Duration
 from .frameworks import DISPATCHED, GroupVersionKind

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import names
-from ..faults import FieldError
+from ..faults import FieldError, duplicate, invalid, not_supported, quoted, required, too_many
 from ..gates import Gate, Gates
-from ..rules.report import duplicate, invalid, nano, not_supported, quoted, required, too_many
+from ..rules.report import nano
 from ..transform import REPLACE, RETAIN
 from .shapes import DeviceClassMapping, DeviceClassSource, DeviceSource, Resources
 from .syntax import (

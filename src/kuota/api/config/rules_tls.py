@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..faults import FieldError
-from ..rules.report import invalid
+from ..faults import FieldError, invalid
 from .shapes import TLS
 
 TLS_12 = "VersionTLS12"

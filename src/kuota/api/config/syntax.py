@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from .. import names
-from ..faults import FieldError
-from ..rules.report import invalid, quoted, too_long
+from ..faults import FieldError, invalid, quoted, too_long
 
 MAX_DRIVER = 63
 MAX_DEVICE_IDENTIFIER = 32

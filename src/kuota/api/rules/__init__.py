@@ -8,8 +8,7 @@ client refuses. All faults are returned at once, none is raised, whatever the JS
 
 from .job import job_faults
 from .pod import pod_faults, pod_warnings
-from .unknown import unknown_faults
-from .validation import faults, schema_faults
+from .validation import faults, schema_faults, unknown_faults
 from .webhook import webhook_faults, webhook_warnings
 
 __all__ = [

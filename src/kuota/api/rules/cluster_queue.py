@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, forbidden, immutable, invalid, not_supported
 from ..gates import Gate, Gates
 from .metadata import selector_faults
 from .quota import (
@@ -18,17 +18,7 @@ from .quota import (
     total_faults,
     weight_faults,
 )
-from .report import (
-    child,
-    elements,
-    forbidden,
-    immutable,
-    invalid,
-    mapping,
-    not_supported,
-    text,
-    texts,
-)
+from .report import child, elements, mapping, text, texts
 from .same import same
 
 _CHECKS = "spec.admissionChecksStrategy.admissionChecks"

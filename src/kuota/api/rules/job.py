@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, forbidden, invalid, type_invalid
 from ..gates import Gates
 from .job_common import common_faults, common_update_faults
 from .metadata import PREFIX, annotation, annotation_path, elastic, string_map_faults
-from .report import child, forbidden, integer, invalid, mapping, truth, type_invalid, whole
+from .report import child, integer, mapping, truth, whole
 from .topology import PREFERRED, REQUIRED, topology_faults
 
 MIN_PARALLELISM = f"{PREFIX}job-min-parallelism"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from .. import names
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, forbidden, immutable, invalid, malformed
 from ..gates import Gate, Gates
 from .metadata import (
     ELASTIC_JOB,
@@ -20,7 +20,7 @@ from .metadata import (
     label,
     label_path,
 )
-from .report import child, forbidden, immutable, invalid, malformed, text, whole
+from .report import child, text, whole
 
 QUEUE_NAME = f"{PREFIX}queue-name"
 PRIORITY_CLASS = f"{PREFIX}priority-class"

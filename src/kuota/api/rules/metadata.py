@@ -8,25 +8,19 @@ from typing import Any
 
 from .. import names
 from ..base import Json
-from ..faults import FieldError
-from ..gates import Gate, Gates
-from .report import (
-    child,
+from ..faults import (
+    FieldError,
     duplicate,
-    elements,
     forbidden,
-    integer,
     invalid,
     malformed,
-    mapping,
     not_supported,
     required,
-    string_map,
-    text,
-    texts,
     too_long,
     type_invalid,
 )
+from ..gates import Gate, Gates
+from .report import child, elements, integer, mapping, string_map, text, texts
 
 PREFIX = "kueue.x-k8s.io/"
 ADMISSION_GATED_BY = f"{PREFIX}admission-gated-by"

@@ -10,8 +10,8 @@ import msgspec
 
 from .. import names
 from ..base import Json
-from ..faults import FieldError
-from .report import child, duplicate, elements, invalid, malformed, mapping, nano, text, texts
+from ..faults import FieldError, duplicate, invalid, malformed
+from .report import child, elements, mapping, nano, text, texts
 
 RESOURCE_GROUPS = "spec.resourceGroups"
 _MAX_FLAVORS = 256

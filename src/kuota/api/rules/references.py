@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, invalid, not_found
+from ..structure import suggestion
 from .job_common import PRIORITY_CLASS, QUEUE_NAME
 from .metadata import label, label_path
 from .quota import RESOURCE_GROUPS
-from .report import child, elements, invalid, mapping, not_found, text, texts
-from .unknown import suggestion
+from .report import child, elements, mapping, text, texts
 
 DEFAULT_NAMESPACE = "default"
 _NAMESPACED = frozenset({"LocalQueue"})

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Any
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, invalid
 from ..v1beta1 import V1BETA1
 from .cluster_queue import fungibility_faults, preemption_faults
 from .quota import RESOURCE_GROUPS
-from .report import child, elements, integer, invalid, mapping, text, texts
+from .report import child, elements, integer, mapping, text, texts
 from .workload_status import reserved
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads JSON that may hold anything, and offers the constructors of faults next to it.
+"""Reads JSON that may hold anything.
 
 Rules read objects that nobody has checked yet. A node of the wrong type reads as absent here:
 reporting that its type is wrong is the task of `kuota.api.structure`.
@@ -11,48 +11,7 @@ import re
 from typing import Any
 
 from ..base import Json
-from ..faults import (
-    IMMUTABLE,
-    duplicate,
-    forbidden,
-    immutable,
-    invalid,
-    malformed,
-    not_found,
-    not_supported,
-    quoted,
-    required,
-    too_long,
-    too_many,
-    type_invalid,
-)
 from ..quantity import QuantityError, parse
-
-__all__ = [
-    "IMMUTABLE",
-    "child",
-    "duplicate",
-    "elements",
-    "forbidden",
-    "immutable",
-    "integer",
-    "invalid",
-    "malformed",
-    "mapping",
-    "nano",
-    "not_found",
-    "not_supported",
-    "quoted",
-    "required",
-    "string_map",
-    "text",
-    "texts",
-    "too_long",
-    "too_many",
-    "truth",
-    "type_invalid",
-    "whole",
-]
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
 

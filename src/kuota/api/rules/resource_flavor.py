@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from .. import names
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, duplicate, malformed
 from .metadata import label_faults, toleration_faults
-from .report import child, duplicate, elements, malformed, mapping, text
+from .report import child, elements, mapping, text
 
 
 def resource_flavor_faults(obj: Json) -> Iterator[FieldError]:

@@ -9,23 +9,10 @@ from typing import Any
 import msgspec
 
 from .. import names
-from ..faults import FieldError
+from ..faults import FieldError, duplicate, forbidden, invalid, malformed, required, too_many
 from ..gates import Gate, Gates
 from .metadata import PREFIX
-from .report import (
-    duplicate,
-    forbidden,
-    integer,
-    invalid,
-    malformed,
-    mapping,
-    required,
-    string_map,
-    text,
-    too_many,
-    truth,
-    whole,
-)
+from .report import integer, mapping, string_map, text, truth, whole
 
 REQUIRED = f"{PREFIX}podset-required-topology"
 PREFERRED = f"{PREFIX}podset-preferred-topology"

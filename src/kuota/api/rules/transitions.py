@@ -12,10 +12,10 @@ from typing import Any
 
 from ..base import Json
 from ..convert import WORKLOAD_CLASS_SOURCE
-from ..faults import FieldError
+from ..faults import FieldError, immutable
 from ..v1beta1 import V1BETA1
 from .relations import HOSTNAME, level_names
-from .report import child, immutable, mapping, text
+from .report import child, mapping, text
 from .same import same
 from .workload_status import condition_true, reserved
 

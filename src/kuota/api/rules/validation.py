@@ -10,16 +10,16 @@ from .. import names
 from ..base import Json
 from ..convert import convert
 from ..defaults import defaulted, schema_defaulted
-from ..faults import ErrorType, FieldError
+from ..faults import ErrorType, FieldError, type_invalid
 from ..gates import Gates
 from ..kueue import V1BETA2
 from ..schema import structure
-from ..structure import value_faults
+from ..structure import Cleaning, value_faults
 from ..v1beta1 import V1BETA1
 from .metadata import annotation_faults, label_faults, name_faults
 from .older import as_written
 from .relations import relation_faults
-from .report import child, mapping, type_invalid
+from .report import child, mapping
 from .transitions import transition_faults
 from .webhook import webhook_faults
 
@@ -50,6 +50,19 @@ def schema_faults(obj: Any, old: Any = None) -> list[FieldError]:
         return [type_invalid("", obj, "a manifest must be an object with fields")]
     stored = None if old is None else schema_defaulted(mapping(old))
     return _schema(schema_defaulted(obj), stored)
+
+
+def unknown_faults(obj: Any) -> list[FieldError]:
+    """One fault for each field that the object's kind and version does not know.
+
+    An API server drops them silently, unless it is told to be strict.
+    """
+    known = structure(obj)
+    if known is None:
+        return []
+    cleaning = Cleaning()
+    cleaning.clean(obj, known)
+    return [each.fault() for each in cleaning.unknown]
 
 
 def _schema(full: Json, old: Json | None) -> list[FieldError]:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, invalid
 from ..gates import Gates
 from .cluster_queue import cluster_queue_faults
 from .cohort import cohort_faults
-from .report import child, elements, integer, invalid, mapping
+from .report import child, elements, integer, mapping
 from .resource_flavor import resource_flavor_faults
 from .workload import workload_faults
 

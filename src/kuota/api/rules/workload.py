@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, forbidden, invalid, required
 from ..gates import Gate, Gates
 from .metadata import (
     PREFIX,
@@ -21,7 +21,7 @@ from .metadata import (
     gated_by_faults,
     label_faults,
 )
-from .report import child, elements, forbidden, integer, invalid, mapping, nano, required, whole
+from .report import child, elements, integer, mapping, nano, whole
 from .workload_status import status_faults
 from .workload_update import update_faults
 

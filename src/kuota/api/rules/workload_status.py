@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, invalid, not_found, not_supported, quoted, required
 from ..gates import Gates
 from ..quantity import QuantityError, units
 from .metadata import (
@@ -16,18 +16,7 @@ from .metadata import (
     label_faults,
     toleration_faults,
 )
-from .report import (
-    child,
-    elements,
-    integer,
-    invalid,
-    mapping,
-    not_found,
-    not_supported,
-    quoted,
-    required,
-    text,
-)
+from .report import child, elements, integer, mapping, text
 
 
 def reserved(obj: Json | None) -> bool:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base import Json
-from ..faults import FieldError
+from ..faults import FieldError, immutable, invalid, quoted, required
 from ..gates import Gate, Gates
 from .metadata import PREFIX, annotation, elastic, gated_by_update_faults
-from .report import child, elements, immutable, integer, invalid, mapping, quoted, required, text
+from .report import child, elements, integer, mapping, text
 from .same import same
 from .workload_status import pod_set_counts, reclaimable_counts, reserved
 

@@ -9,12 +9,10 @@ from typing import Any
 from .. import kueue, v1beta1
 from ..base import Json
 from ..constraints import constraints
-from ..descriptions import descriptions
 from ..structure import Compiler, Node
-from .cel import CelRule, cel_rules
 from .walk import Walker, copied
 
-__all__ = ["VERSIONS", "CelRule", "cel_rules", "structural_schema", "structure"]
+__all__ = ["VERSIONS", "structural_schema", "structure"]
 
 VERSIONS = (v1beta1.V1BETA1, kueue.V1BETA2)
 _KINDS = {"v1beta1": v1beta1.KINDS, "v1beta2": kueue.KINDS}
@@ -30,6 +28,10 @@ _LEFT_OUT = {
 
 def structural_schema(kind: str, version: str) -> Json:
     """The schema of the whole object. KeyError for a kind or version that Kueue has not."""
+    # Only CRDs and OpenAPI need these, and a process that merely checks objects starts sooner.
+    from ..descriptions import descriptions
+    from .cel import cel_rules
+
     table = constraints(kind, version)
     left_out = _LEFT_OUT.get(kind, frozenset())
     walker = Walker(table, cel_rules(kind, version), descriptions(kind), left_out)

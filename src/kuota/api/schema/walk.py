@@ -97,8 +97,10 @@ class Walker:
         left_out: frozenset[str],
         *,
         compact: bool = True,
+        is_kind: bool = True,
     ) -> None:
         self._compact = compact
+        self._is_kind = is_kind
         self._table = table
         self._rules = rules
         self._words = words
@@ -149,6 +151,9 @@ class Walker:
                 return {"type": "object", "additionalProperties": values}
             case inspect.AnyType() if not self._compact:
                 return _ANYTHING
+            case inspect.IntType(ge=least):
+                narrow = self._is_kind or (least is not None and least >= -(2**31))
+                return {"type": "integer", "format": "int32" if narrow else "int64"}
             case _:
                 return _scalar(type_, path)
 
@@ -157,6 +162,8 @@ class Walker:
         present = [each for each in union.types if not isinstance(each, inspect.NoneType)]
         if len(present) == 1:
             return self._shape(present[0], path)
+        if not self._is_kind:
+            return {"type": "number-or-string"}
         return {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "pattern": QUANTITY_PATTERN,
@@ -173,6 +180,16 @@ class Walker:
                 {"rule": each.rule, "message": each.message} for each in self._rules[path]
             ]
         return said
+
+
+def schema_of(declared: type) -> Json:
+    """The schema of a type that is no kind, for our own checks only.
+
+    It has all the fields that the type has. A type of our own that is text in JSON becomes a
+    format, named after the type in lower case. Quantities are not read.
+    """
+    walker = Walker({}, {}, {}, frozenset(), compact=False, is_kind=False)
+    return walker._node(inspect.type_info(declared), "")
 
 
 def _words(rule: FieldRule) -> Iterator[tuple[str, object]]:
@@ -192,8 +209,10 @@ def _scalar(type_: inspect.Type, path: str) -> Json:
     match type_:
         case inspect.BoolType():
             return {"type": "boolean"}
-        case inspect.IntType():
-            return {"type": "integer", "format": "int32"}
+        case inspect.FloatType():
+            return {"type": "number"}
+        case inspect.CustomType(cls=cls):
+            return {"type": "string", "format": cls.__name__.lower()}
         case inspect.StrType():
             return {"type": "string"}
         case inspect.DateTimeType():

@@ -6,8 +6,9 @@ and constraint tables, Kubernetes' own kinds, and kinds that CustomResourceDefin
 """
 
 from .checking import value_faults
-from .cleaning import Cleaning, Unknown
+from .cleaning import Cleaning
 from .filling import filled
 from .node import Compiler, Node
+from .unknown import Unknown, suggestion
 
-__all__ = ["Cleaning", "Compiler", "Node", "Unknown", "filled", "value_faults"]
+__all__ = ["Cleaning", "Compiler", "Node", "Unknown", "filled", "suggestion", "value_faults"]

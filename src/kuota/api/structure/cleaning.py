@@ -7,10 +7,8 @@ whole numbers in their canonical form, and reports what was unknown or of the wr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from .. import quantity
 from ..base import Json
@@ -19,14 +17,7 @@ from .limits import is_time
 from .node import ABSENT, Node
 from .path import Path, spelt
 from .types import Type, type_fault
-
-
-class Unknown(msgspec.Struct, frozen=True):
-    """A field that the schema does not have, and the names of those it has in that place."""
-
-    path: str
-    name: str
-    known: Collection[str]
+from .unknown import Unknown
 
 
 class Cleaning:

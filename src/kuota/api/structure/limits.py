@@ -8,7 +8,7 @@ the type that it is about: a string has no minimum.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from .. import names
 from ..base import Json
 from ..constraints.rule import DNS_LABEL, IDENTIFIER, QUALIFIED_NAME, REASON, SUBDOMAIN
 from ..faults import FieldError, invalid, not_supported, quoted, too_long, too_many
-from ..quantity import QuantityError, parse
+from ..quantity import parse
 from .path import Path, spelt
 from .types import Type
 
@@ -38,7 +38,7 @@ _SYNTAX = {
 def checks(schema: Json, *, quantity: bool) -> Iterator[Check]:
     """The checks of one schema. `quantity` says that its values are quantities."""
     if quantity:
-        yield _quantity
+        yield parsed(parse)
         return
     for word, make in _CHECKS.items():
         if schema.get(word) is not None:
@@ -56,12 +56,17 @@ def is_time(value: str) -> bool:
     return "T" in value or "t" in value
 
 
-def _quantity(value: Any, path: Path) -> FieldError | None:
-    try:
-        parse(value)
-    except QuantityError as error:
-        return invalid(spelt(path), value, str(error))
-    return None
+def parsed(parse: Callable[[str], Any]) -> Check:
+    """The check that a text can be read: `parse` raises ValueError and says what is wrong."""
+
+    def check(value: Any, path: Path) -> FieldError | None:
+        try:
+            parse(value)
+        except ValueError as error:
+            return invalid(spelt(path), value, str(error))
+        return None
+
+    return check
 
 
 def _time(value: Any, path: Path) -> FieldError | None:
@@ -95,41 +100,29 @@ def _enum(known: Any, schema: Json) -> Check:
     return check
 
 
-def _is_number(value: Any) -> bool:
-    return type(value) is int or type(value) is float
-
-
 def _minimum(bound: Any, schema: Json) -> Check:
-    beyond = schema.get("exclusiveMinimum") is True
-    wanted = f"above {bound}" if beyond else f"{bound} or more"
-
-    def check(value: Any, path: Path) -> FieldError | None:
-        if not _is_number(value) or value > bound or (value == bound and not beyond):
-            return None
-        return invalid(spelt(path), value, f"must be {wanted}, is {value}")
-
-    return check
+    if schema.get("exclusiveMinimum") is True:
+        return _number(lambda value: value > bound, f"above {bound}")
+    return _number(lambda value: value >= bound, f"{bound} or more")
 
 
 def _maximum(bound: Any, schema: Json) -> Check:
-    beyond = schema.get("exclusiveMaximum") is True
-    wanted = f"below {bound}" if beyond else f"{bound} or less"
+    if schema.get("exclusiveMaximum") is True:
+        return _number(lambda value: value < bound, f"below {bound}")
+    return _number(lambda value: value <= bound, f"{bound} or less")
 
+
+def _multiple(bound: Any, schema: Json) -> Check | None:
+    return _number(lambda value: value % bound == 0, f"a multiple of {bound}") if bound else None
+
+
+def _number(holds: Callable[[Any], bool], wanted: str) -> Check:
     def check(value: Any, path: Path) -> FieldError | None:
-        if not _is_number(value) or value < bound or (value == bound and not beyond):
+        if type(value) not in (int, float) or holds(value):
             return None
         return invalid(spelt(path), value, f"must be {wanted}, is {value}")
 
     return check
-
-
-def _multiple(bound: Any, schema: Json) -> Check | None:
-    def check(value: Any, path: Path) -> FieldError | None:
-        if not _is_number(value) or value % bound == 0:
-            return None
-        return invalid(spelt(path), value, f"must be a multiple of {bound}, is {value}")
-
-    return check if bound else None
 
 
 def _empty(path: Path) -> FieldError:
@@ -189,42 +182,29 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
         return None
 
 
-def _min_items(bound: Any, schema: Json) -> Check:
-    def check(value: Any, path: Path) -> FieldError | None:
-        if type(value) is not list or len(value) >= bound:
-            return None
-        return invalid(spelt(path), len(value), f"must have at least {bound} element(s)")
+def _at_least(container: type[Sized], noun: str) -> Callable[[Any, Json], Check]:
+    def make(bound: Any, schema: Json) -> Check:
+        def check(value: Any, path: Path) -> FieldError | None:
+            if type(value) is not container or len(value) >= bound:
+                return None
+            return invalid(spelt(path), len(value), f"must have at least {bound} {noun}")
 
-    return check
+        return check
 
-
-def _max_items(bound: Any, schema: Json) -> Check:
-    def check(value: Any, path: Path) -> FieldError | None:
-        if type(value) is not list or len(value) <= bound:
-            return None
-        message = f"has {len(value)} elements, at most {bound} are allowed"
-        return too_many(spelt(path), len(value), message)
-
-    return check
+    return make
 
 
-def _min_properties(bound: Any, schema: Json) -> Check:
-    def check(value: Any, path: Path) -> FieldError | None:
-        if type(value) is not dict or len(value) >= bound:
-            return None
-        return invalid(spelt(path), len(value), f"must have at least {bound} entries")
+def _at_most(container: type[Sized], noun: str) -> Callable[[Any, Json], Check]:
+    def make(bound: Any, schema: Json) -> Check:
+        def check(value: Any, path: Path) -> FieldError | None:
+            if type(value) is not container or len(value) <= bound:
+                return None
+            message = f"has {len(value)} {noun}, at most {bound} are allowed"
+            return too_many(spelt(path), len(value), message)
 
-    return check
+        return check
 
-
-def _max_properties(bound: Any, schema: Json) -> Check:
-    def check(value: Any, path: Path) -> FieldError | None:
-        if type(value) is not dict or len(value) <= bound:
-            return None
-        message = f"has {len(value)} entries, at most {bound} are allowed"
-        return too_many(spelt(path), len(value), message)
-
-    return check
+    return make
 
 
 _CHECKS: dict[str, Callable[[Any, Json], Check | None]] = {
@@ -236,8 +216,8 @@ _CHECKS: dict[str, Callable[[Any, Json], Check | None]] = {
     "minLength": _min_length,
     "maxLength": _max_length,
     "pattern": _pattern,
-    "minItems": _min_items,
-    "maxItems": _max_items,
-    "minProperties": _min_properties,
-    "maxProperties": _max_properties,
+    "minItems": _at_least(list, "element(s)"),
+    "maxItems": _at_most(list, "elements"),
+    "minProperties": _at_least(dict, "entries"),
+    "maxProperties": _at_most(dict, "entries"),
 }

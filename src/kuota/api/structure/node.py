@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base import Json
-from .limits import Check, checks
+from .limits import Check, checks, parsed
 from .types import Type
 
 ABSENT: Any = object()
@@ -27,6 +27,7 @@ _TYPES: dict[str, tuple[Type, tuple[type, ...]]] = {
     "number": (Type.NUMBER, (int, float)),
     "boolean": (Type.BOOLEAN, (bool,)),
     "int-or-string": (Type.INT_OR_STRING, (str, int)),
+    "number-or-string": (Type.NUMBER_OR_STRING, (str, int, float)),
     "date-time": (Type.TIME, (str,)),
     "quantity": (Type.QUANTITY, (str, int, float)),
     "any": (Type.ANY, ()),
@@ -89,11 +90,17 @@ class Node:
 class Compiler:
     """Reads schemas. `definitions` gives the types of Kubernetes that a `$ref` can name.
 
-    In those, empty lists and maps are the same as absent, as they are in Go.
+    In those, empty lists and maps are the same as absent, as they are in Go. `formats` read texts
+    of further formats; they raise ValueError and say what is wrong.
     """
 
-    def __init__(self, definitions: Callable[[], Mapping[str, Json]] = dict) -> None:
+    def __init__(
+        self,
+        definitions: Callable[[], Mapping[str, Json]] = dict,
+        formats: Mapping[str, Callable[[str], Any]] | None = None,
+    ) -> None:
         self._definitions = definitions
+        self._formats = formats or {}
         self._named: dict[str, Node] = {}
 
     def named(self, name: str) -> Node:
@@ -159,6 +166,8 @@ class Compiler:
         if quantity:
             node.word = Type.QUANTITY
         node.checks = tuple(checks(schema, quantity=quantity))
+        if schema.get("format") in self._formats:
+            node.checks += (parsed(self._formats[schema["format"]]),)
 
     def _combinations(self, schema: Json) -> list[tuple[str, tuple[Node, ...]]]:
         found = []

@@ -23,6 +23,7 @@ class Type(StrEnum):
     QUANTITY = 'a quantity such as 4, "500m" or "2Gi"'
     TIME = "a time such as 2026-01-02T03:04:05Z"
     INT_OR_STRING = "a whole number or a string"
+    NUMBER_OR_STRING = "a number or a string"
     ANY = "anything"
 
 
