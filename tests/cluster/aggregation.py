@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from kuota.api.base import Json, Key
-from kuota.visibility.summary import GROUP
+from kuota.visibility.pending import GROUP
 from kuota.webhook.injection import API_SERVICES
 
 

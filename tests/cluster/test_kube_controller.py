@@ -19,7 +19,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import JOBS, SERVICES, WORKLOADS
 from kuota.visibility.api import PREFIX
-from kuota.visibility.summary import GROUP
+from kuota.visibility.pending import GROUP
 from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING
 from kuota.webhook.manifests import configurations
 

@@ -15,7 +15,7 @@ from cluster.stage import Stage, Told
 from control.objects import flavor, job, local_queue, queue
 from hang import HANG_S
 from kuota.api.base import Json
-from kuota.install.kinds import resource_of
+from kuota.install.objects import resource_of
 from kuota.kube.resources import key_of
 
 MOVER = "mover"

@@ -18,9 +18,8 @@ from control.objects import condition, flavor, job, local_queue, namespace, queu
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.cli.main import main
-from kuota.install.kinds import DEPLOYMENTS, resource_of
 from kuota.install.network import api_services
-from kuota.install.objects import objects
+from kuota.install.objects import DEPLOYMENTS, objects, resource_of
 from kuota.install.settings import CONTROLLER, NAMESPACE, Settings
 from kuota.kube.client import Client
 from kuota.kube.errors import Forbidden, NotFound

@@ -30,7 +30,7 @@ from kuota.metrics.http import MetricsServer
 from kuota.metrics.metrics import Metrics
 from kuota.visibility.api import PREFIX, VisibilityApi
 from kuota.visibility.http import VisibilityServer
-from kuota.visibility.summary import GROUP, VERSIONS
+from kuota.visibility.pending import GROUP, VERSIONS
 from kuota.webhook.injection import API_SERVICES
 
 KUBECTL = str(Path(sys.executable).with_name("kubectl"))

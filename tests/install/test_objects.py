@@ -12,8 +12,7 @@ from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.crds import KINDS
 from kuota.install.deployment import DIGEST
-from kuota.install.kinds import resource_of
-from kuota.install.objects import definitions, hooks, objects, parts
+from kuota.install.objects import definitions, hooks, objects, parts, resource_of
 from kuota.install.settings import CONFIG, CONTROLLER, NAMESPACE, Settings, Unusable, settings
 from kuota.kube.resources import ALL, key_of
 

@@ -24,7 +24,7 @@ from kuota.server.requests import User
 from kuota.server.status import Refused
 from kuota.server.store import Store
 from kuota.sim.scene import staged
-from kuota.up.arrivals import job_hook
+from kuota.up.installation import job_hook
 from kuota.up.local import local_client
 from webhook.reviews import Objects, answered
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.server.patch import json_patch
-from kuota.webhook.patch import difference
+from kuota.webhook.review import difference
 
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.text("a/~0é", max_size=3)
 documents = st.recursive(

@@ -15,8 +15,7 @@ import click
 
 from kuota.api.base import Json, Key
 from kuota.api.faults import Invalid
-from kuota.install.kinds import DEPLOYMENTS, resource_of
-from kuota.install.objects import definitions, hooks, objects, parts
+from kuota.install.objects import DEPLOYMENTS, definitions, hooks, objects, parts, resource_of
 from kuota.install.settings import CONTROLLER, SELECTED, Settings, Unusable, settings
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.requests import WriteOptions

@@ -108,8 +108,7 @@ def _scene(
     paths: Sequence[str], settings: Configuration | None, gates: Gates, output: str
 ) -> tuple[Scene, list[str]]:
     """The scene and what `kuota check` would warn of; ends the command when there are faults."""
-    from kuota.sim.scene import staged
-    from kuota.sim.times import time_faults
+    from kuota.sim.scene import staged, time_faults
 
     from .findings import finding, inspected
     from .manifests import load

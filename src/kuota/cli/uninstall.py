@@ -19,8 +19,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.crds import GROUP, KINDS, STORED
 from kuota.install.deployment import namespace
-from kuota.install.kinds import DEPLOYMENTS, resource_of
-from kuota.install.objects import definitions, hooks, parts
+from kuota.install.objects import DEPLOYMENTS, definitions, hooks, parts, resource_of
 from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings
 from kuota.kube.errors import ApiError, Conflict, NotFound, ServerError
 from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of

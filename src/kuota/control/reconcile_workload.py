@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings one Workload further, as `kuota.bridge.lifecycle` says it should go."""
+"""Reconciles Workloads as `kuota.bridge.lifecycle` says, also with their WorkloadPriorityClass."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import random
 from kuota.api.base import Key
 from kuota.bridge.draft import Seen
 from kuota.bridge.lifecycle import steps
+from kuota.bridge.lifecycle_class import followers
 from kuota.bridge.lifecycle_view import Rules, WorkloadView
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock
 
 from .effects import Sender
-from .world import World
+from .world import PRIORITY, World
 
 JITTER = 0.0001
 """The largest part of a back-off that is added to it, so that not all come back at once."""
@@ -66,3 +67,26 @@ class WorkloadReconciler:
     def _deleting(self, local_queue: Key) -> bool:
         held = self._world.local_queues.get(local_queue)
         return held is not None and bool(held.json["metadata"].get("deletionTimestamp"))
+
+
+class ClassReconciler:
+    """Reads the world, and writes through `sender`."""
+
+    def __init__(self, world: World, sender: Sender) -> None:
+        self._world = world
+        self._sender = sender
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Give the Workloads of the class its value, one after the other."""
+        held = self._world.workload_classes.get(key)
+        if held is None or held.value is None:
+            return None
+        value = held.value
+        named = self._world.workloads.indexed(PRIORITY, key.name)
+        stale = [each for each in named if each.value and followers(value, [each.value])]
+        for each in stale:
+            async with self._sender.turns.of(each.key):
+                newest = self._world.workload(each.key)
+                if newest is not None and newest.value is not None:
+                    await self._sender.send(followers(value, [newest.value]))
+        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from enum import StrEnum
 from typing import Any
 
 from msgspec.structs import replace
@@ -28,16 +29,49 @@ from .driver import Driver
 from .effects import Sender
 from .facts import Facts
 from .observer import Watched, unwatched
-from .parts import ALL, WRITING, Part, Parts
 from .pending_reports import PendingReports
-from .reconcile_class import ClassReconciler
 from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler
 from .reconcile_queue import Name, QueueReconciler
-from .reconcile_workload import WorkloadReconciler
+from .reconcile_workload import ClassReconciler, WorkloadReconciler
 from .recovery import PodRecovery
 from .triggers import Triggers
 from .world import World, followed
+
+Parts = frozenset["Part"]
+
+
+class Part(StrEnum):
+    """The value is the word that users write.
+
+    CORE keeps Workloads and the status of queues, SCHEDULER decides and writes decisions, JOBS
+    brings Jobs in line with their Workloads. These write, so only one process at a time may run
+    them. WEBHOOKS and VISIBILITY only answer.
+    """
+
+    CORE = "core"
+    SCHEDULER = "scheduler"
+    JOBS = "jobs"
+    WEBHOOKS = "webhooks"
+    VISIBILITY = "visibility"
+
+
+ALL: Parts = frozenset(Part)
+WRITING: Parts = frozenset({Part.CORE, Part.SCHEDULER, Part.JOBS})
+
+
+class UnknownPart(ValueError):
+    """A word that names no part."""
+
+
+def parsed(text: str) -> Parts:
+    """The parts in `core,jobs`; all of them for an empty text. Raises UnknownPart."""
+    words = [each.strip() for each in text.split(",") if each.strip()]
+    unknown = [each for each in words if each not in ALL]
+    if unknown:
+        raise UnknownPart(f"{', '.join(unknown)}: there are {', '.join(Part)}")
+    return frozenset(Part(each) for each in words) or ALL
+
 
 CONTROLLER = "kueue.x-k8s.io/kuota"
 """The name under which events are recorded."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kuota.api.config.shapes import ClientConnection, LeaderElection
 from kuota.api.gates import Gate
-from kuota.control.parts import WRITING, Part
+from kuota.control.system import WRITING, Part
 from kuota.kube.clock import SystemClock, within
 from kuota.kube.errors import KubeError
 from kuota.memory import calm_collector

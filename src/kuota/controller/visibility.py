@@ -39,8 +39,7 @@ class VisibilityPart:
         await system.world.ready()
         from kuota.control.observer import Stored
         from kuota.visibility.api import VisibilityApi
-        from kuota.visibility.http import VisibilityServer
-        from kuota.visibility.settings import serving
+        from kuota.visibility.http import VisibilityServer, serving
 
         at = serving(self._settings.config)
         context = certificates.context(self._settings.config)
@@ -60,7 +59,7 @@ class VisibilityPart:
 
     async def _manage(self, context: ssl.SSLContext) -> None:
         """Show a certificate that the APIService is told to trust, where it wants one."""
-        from kuota.visibility.summary import GROUP, VERSIONS
+        from kuota.visibility.pending import GROUP, VERSIONS
         from kuota.webhook.certificates import SECRET, Managed
         from kuota.webhook.certificates import Settings as Wanted
 

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All objects of an installation, in three groups, each in the order in which to apply it.
-
-First definitions, which hold what users write. Then the parts of the controller. Last the hooks,
-which make the API server ask the controller and so depend on its being there.
-"""
+"""All objects of an installation, in three groups, each in the order in which to apply it."""
 
 from __future__ import annotations
 
+import msgspec
+
 from kuota.api.base import Json
+from kuota.api.config.load import load
 from kuota.api.crds import crds
+from kuota.kube.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+from kuota.webhook.manifests import configurations
 
 from .deployment import (
     config_map,
@@ -22,8 +31,22 @@ from .fairness import fairness
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
 from .people import people_roles
 from .rbac import controller_roles
-from .settings import LABELS, Settings
-from .webhooks import webhook_configurations
+from .settings import LABELS, PREFIX, Settings
+
+
+def webhook_configurations(settings: Settings) -> list[Json]:
+    """Raises Invalid when the configuration cannot be read."""
+    config = load(settings.config, settings.namespace)
+    selector = config.managed_jobs_namespace_selector
+    made = configurations(
+        settings.namespace,
+        WEBHOOK_SERVICE,
+        config.integrations.frameworks or () if config.integrations else (),
+        prefix=PREFIX,
+        namespace_selector=msgspec.to_builtins(selector) if selector is not None else None,
+        reinvocation=settings.reinvocation,
+    )
+    return [each | {"metadata": each["metadata"] | {"labels": dict(LABELS)}} for each in made]
 
 
 def objects(settings: Settings) -> list[Json]:
@@ -72,3 +95,43 @@ def _located(definition: Json, settings: Settings) -> Json:
         webhook = spec["conversion"]["webhook"] | {"clientConfig": {"service": service}}
         spec = spec | {"conversion": {"strategy": "Webhook", "webhook": webhook}}
     return definition | {"metadata": metadata, "spec": spec}
+
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+
+
+def _of_cluster(group: str, plural: str, kind: str) -> Resource:
+    return Resource(group, "v1", plural, kind, namespaced=False)
+
+
+_RBAC = "rbac.authorization.k8s.io"
+_FLOW = "flowcontrol.apiserver.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+
+_ALL = (
+    NAMESPACES,
+    CRDS,
+    SERVICE_ACCOUNTS,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICES,
+    DEPLOYMENTS,
+    Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
+    Resource("monitoring.coreos.com", "v1", "servicemonitors", "ServiceMonitor"),
+    Resource(_RBAC, "v1", "roles", "Role"),
+    Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
+    _of_cluster(_RBAC, "clusterroles", "ClusterRole"),
+    _of_cluster(_RBAC, "clusterrolebindings", "ClusterRoleBinding"),
+    _of_cluster(_FLOW, "flowschemas", "FlowSchema"),
+    _of_cluster(_FLOW, "prioritylevelconfigurations", "PriorityLevelConfiguration"),
+    _of_cluster(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    _of_cluster(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    _of_cluster("apiregistration.k8s.io", "apiservices", "APIService"),
+)
+_BY_KIND = {each.kind: each for each in _ALL}
+
+
+def resource_of(obj: Json) -> Resource:
+    """Where an object of an installation lives."""
+    return _BY_KIND[obj["kind"]]

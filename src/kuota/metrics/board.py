@@ -9,8 +9,7 @@ from kuota.api.quantity import NANO, UNLIMITED, nano_of
 from kuota.engine.engine import Engine
 
 from .catalog import METRICS
-from .custom import CustomLabels
-from .objects import Objects
+from .custom import CustomLabels, Objects
 from .series import Labels
 from .setup import Setup, measured
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom labels: what metrics copy from the labels or annotations of queues and workloads.
+"""What metrics read of stored objects: above all custom labels, copied from queues and workloads.
 
 A gauge follows the labels of its queue: they are read when metrics are. What is counted keeps those
 of the moment, also of workloads, which are gone long before the series is.
@@ -8,12 +8,34 @@ of the moment, also of workloads, which are gone long before the series is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from kuota.api.base import Json, Key
 from kuota.api.config.shapes import CustomLabel
+from kuota.api.workload import Workload
 
 from .metric import CLUSTER_QUEUE, Metric, owner_of
-from .objects import NoObjects, Objects
+
+
+class Objects(Protocol):
+    """The objects as they are stored."""
+
+    def metadata(self, kind: str, key: Key) -> Json:
+        """The metadata of a queue, cohort or workload; empty when there is none such."""
+
+    def workloads(self) -> Iterable[Workload]:
+        """Every Workload of a LocalQueue that could be read and has not finished."""
+
+
+class NoObjects:
+    """Nothing is stored: queues have no labels, and nobody says why they wait."""
+
+    def metadata(self, kind: str, key: Key) -> Json:
+        return {}
+
+    def workloads(self) -> Iterable[Workload]:
+        return ()
+
 
 UNTRACKED = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 """Stands for every value that is not among those to be told apart."""

@@ -16,13 +16,10 @@ from kuota.engine.engine import Engine
 
 from .board import Board
 from .catalog import METRICS
-from .custom import CustomLabels
-from .gauges_cohort import read_cohorts
-from .gauges_local import read_local_queues
-from .gauges_queue import read_cluster_queues
-from .gauges_unadmitted import read_unadmitted
+from .custom import CustomLabels, Objects
+from .gauges_local import read_local_queues, read_unadmitted
+from .gauges_queue import read_cluster_queues, read_cohorts
 from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
-from .objects import Objects
 from .series import Distribution, Labels, Series
 from .setup import Setup, measured
 from .waiting import waiting

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ClusterQueues stand at: who waits, who holds quota, how much of it there is."""
+"""Gauges of ClusterQueues and cohorts: pending and admitted workloads, quota, usage, shares."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 from kuota.api.base import Key
 from kuota.engine.activity import Inactive
+from kuota.engine.amounts import Amounts, add_into
 from kuota.engine.fairness import share
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 from kuota.engine.usage import admitted, reserved
 
 from .board import Board, in_units
-from .metric import CLUSTER_QUEUE, WORKLOAD
+from .metric import CLUSTER_QUEUE, COHORT, WORKLOAD
 from .series import Labels
 from .waiting import ACTIVE, Tally
 
@@ -128,3 +129,37 @@ def share_of(node: Node) -> float:
         return 0.0
     found = share(node)
     return math.nan if found.infinite else found.weighted
+
+
+def read_cohorts(board: Board) -> None:
+    """Read all cohorts, also those that are only named. Those in a cycle have no subtree."""
+    for name, node in board.engine.state.tree.cohorts.items():
+        custom = board.custom.values(COHORT, Key("", name))
+        board.put("kueue_cohort_info", 1, (name, *cohorts_above(node)), custom)
+        if node.cyclic:
+            continue
+        if board.shows("kueue_cohort_weighted_share"):
+            board.put("kueue_cohort_weighted_share", share_of(node), (name,), custom)
+        if board.shows("kueue_cohort_subtree_quota"):
+            _read_subtree(board, node, custom)
+
+
+def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
+    """Read quota and use of all below. Nothing has no series, as in Kueue."""
+    reserved: Amounts = {}
+    admitted: Counter[Labels] = Counter()
+    for name in sorted(node.leaf_names):
+        queue = board.engine.state.queues[name]
+        own = board.custom.values(CLUSTER_QUEUE, Key("", name))
+        admitted[own] += queue.running.tally(admitted=True).count
+        add_into(reserved, queue.running.tally().amounts)
+    quota = {column: cell.subtree for column, cell in node.cells.items()}
+    for name, amounts in (("quota", quota), ("resource_reservations", reserved)):
+        for column, amount in amounts.items():
+            if amount > 0:
+                labels = (node.name, column.flavor, column.resource)
+                value = in_units(amount, column.resource)
+                board.put(f"kueue_cohort_subtree_{name}", value, labels, custom)
+    for own, count in admitted.items():
+        name = "kueue_cohort_subtree_admitted_active_workloads"
+        board.put(name, count, (node.name,), own)

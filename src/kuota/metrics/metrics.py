@@ -1,28 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All metrics of one controller: counts what it is told, reads the rest when it is asked.
+"""All metrics of one controller: counts what it is told, and reads the rest when it is scraped.
 
 Nothing is computed in advance. Gauges are read from the engine at the moment of a scrape; series of
-queues that are gone are forgotten then, too.
+queues that are gone are dropped then, too.
 """
 
 from __future__ import annotations
 
+import platform
+
 from prometheus_client import CollectorRegistry
 
+from kuota import __version__
 from kuota.api.base import Key
 from kuota.api.workload import Workload
 from kuota.engine.decisions import Admit, Outcome, Preempt
 from kuota.engine.engine import Engine
 
-from .build import build_labels
 from .catalog import METRICS
 from .changes import Changes
-from .custom import CustomLabels
+from .custom import CustomLabels, NoObjects, Objects
 from .families import Families, Kept
 from .metric import LOCAL_QUEUE, owner_of
-from .objects import NoObjects, Objects
 from .series import Series
 from .setup import Setup, measured
+
+
+def build_labels() -> tuple[str, ...]:
+    """git_version, git_commit, build_date, go_version, compiler, platform."""
+    machine = f"{platform.system()}/{platform.machine()}".lower()
+    language = f"python{platform.python_version()}"
+    return f"v{__version__}", "", "", language, platform.python_implementation(), machine
+
 
 LEADER = "leader"
 FOLLOWER = "follower"

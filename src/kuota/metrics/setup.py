@@ -12,8 +12,8 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.match import matches
 from kuota.engine.model import Struct
 
+from .custom import Objects
 from .metric import LOCAL_QUEUE, Metric, Need
-from .objects import Objects
 
 _GATES = {
     Need.COHORTS: Gate.MetricsForCohorts,

@@ -17,16 +17,18 @@ import msgspec
 from kuota.api import kueue
 from kuota.api.base import Json, Key, Object, condition
 from kuota.api.batch import Job
+from kuota.api.config.duration import Duration
 from kuota.api.config.shapes import Configuration
 from kuota.api.convert import convert
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.defaults import defaulted
-from kuota.api.faults import ErrorType, FieldError, Invalid
+from kuota.api.faults import ErrorType, FieldError, Invalid, invalid
 from kuota.api.gates import Gate, Gates
-from kuota.api.quantity import QuantityError
+from kuota.api.quantity import QuantityError, parse
 from kuota.api.rules.job_common import queue_name
+from kuota.api.rules.metadata import annotation, annotation_path
 from kuota.api.rules.references import name_of, namespace_of
-from kuota.api.rules.report import child, elements, text
+from kuota.api.rules.report import child, elements, mapping, text
 from kuota.api.workload import Workload
 from kuota.bridge import inbound, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
@@ -38,9 +40,63 @@ from kuota.engine import model
 from kuota.engine.facts import Known
 from kuota.engine.model import Instant, Struct
 
-from .faults import manifest_faults
 from .jobs import Jobs
-from .times import RUNS_FOR, SUBMIT_AFTER, duration_of
+
+SUBMIT_AFTER = "kuota.dev/submit-after"
+RUNS_FOR = "kuota.dev/runs-for"
+
+
+def duration_of(obj: Json, name: str) -> float | None:
+    """Seconds in the annotation; None when absent or malformed."""
+    given = annotation(obj, name)
+    if given is None:
+        return None
+    try:
+        seconds = Duration.parse(given).seconds
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 else None
+
+
+def time_faults(obj: Json) -> Iterator[FieldError]:
+    for name in (SUBMIT_AFTER, RUNS_FOR):
+        given = annotation(obj, name)
+        if given is not None and duration_of(obj, name) is None:
+            message = "must be a duration, and not negative"
+            yield invalid(annotation_path(name), given, message, 'write for example "30s" or "2m"')
+
+
+def manifest_faults(obj: Json) -> Iterator[FieldError]:
+    """Every duration and every quantity of its pods that cannot be read."""
+    yield from time_faults(obj)
+    if obj.get("kind") == "Job":
+        yield from _template_faults(child(obj, "spec", "template"), "spec.template")
+    for index, pod_set in enumerate(elements(child(obj, "spec").get("podSets"))):
+        yield from _template_faults(child(pod_set, "template"), f"spec.podSets[{index}].template")
+
+
+def _template_faults(template: Json, at: str) -> Iterator[FieldError]:
+    spec = child(template, "spec")
+    yield from _resource_faults(child(spec, "resources"), f"{at}.spec.resources")
+    yield from _amount_faults(child(spec, "overhead"), f"{at}.spec.overhead")
+    for field in ("containers", "initContainers"):
+        for index, each in enumerate(elements(spec.get(field))):
+            path = f"{at}.spec.{field}[{index}].resources"
+            yield from _resource_faults(child(mapping(each), "resources"), path)
+
+
+def _resource_faults(resources: Json, at: str) -> Iterator[FieldError]:
+    for field in ("requests", "limits"):
+        yield from _amount_faults(child(resources, field), f"{at}.{field}")
+
+
+def _amount_faults(amounts: Json, at: str) -> Iterator[FieldError]:
+    for name, amount in amounts.items():
+        try:
+            parse(amount)
+        except (QuantityError, TypeError) as error:
+            yield invalid(f"{at}[{name}]", amount, str(error))
+
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _GROUPS = {

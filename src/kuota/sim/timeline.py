@@ -12,8 +12,8 @@ from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt
 from kuota.engine.engine import Engine
 from kuota.engine.model import Instant, Struct
 from kuota.engine.policy import Policy
-from kuota.view.events import Event, Happening
 from kuota.view.loans import Loan, loans
+from kuota.view.timeline import Event, Happening
 
 from .scene import Arrival, Scene
 from .world import Story, World

@@ -11,19 +11,24 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from time import time
 
 import msgspec
 
 from kuota import __version__
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.lifecycle_view import rules
+from kuota.bridge.jobs.ancestor import GroupKind, Nesting
+from kuota.bridge.jobs.job_arrival import LOOKED_UP, reviewed
+from kuota.bridge.lifecycle_view import Rules, rules
 from kuota.control.observer import Stored
 from kuota.control.system import System
 from kuota.failures import retried
+from kuota.kube.resources import JOBS, by_kind
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
+from kuota.runner.job_status import suspended_status
 from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.nodes import NodePlan, check, this_machine
 from kuota.runner.pod_home import PodHome
@@ -31,22 +36,78 @@ from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
+from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
+from kuota.server.auth import Access
 from kuota.server.certificate import server_context
 from kuota.server.compaction import keep_compacted
 from kuota.server.expiry import keep_expiring
 from kuota.server.http import HttpServer
 from kuota.server.pods import LogOptions
+from kuota.server.requests import Request, Response
+from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
 from kuota.server.token_file import TokenFile
 from kuota.server.tokens import admin_token
-from kuota.visibility.api import VisibilityApi
+from kuota.visibility.api import PREFIX, VisibilityApi, asked
+from kuota.visibility.documents import SUBRESOURCE
+from kuota.visibility.pending import GROUP
 
 from . import kubeconfig
-from .arrivals import job_hook
 from .local import local_client
 from .place import Place, Running
-from .visibility import VisibilityExtension
+
+
+class VisibilityExtension:
+    """A `kuota.server.extension.Extension`."""
+
+    prefix = PREFIX
+
+    def __init__(self, api: VisibilityApi) -> None:
+        self._api = api
+
+    def access(self, request: Request) -> Access:
+        wanted = asked(request.path)
+        verb = "get" if request.method in ("GET", "HEAD") else request.method.lower()
+        if wanted is None:
+            return Access(verb=verb, path=request.path)
+        return Access(
+            verb=verb,
+            group=GROUP,
+            resource=wanted.resource,
+            subresource=SUBRESOURCE,
+            namespace=wanted.namespace,
+            name=wanted.name,
+        )
+
+    def answer(self, request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        found = self._api.answer(request.method, request.path, request.query, accept)
+        return Response(found.status, msgspec.json.encode(found.body), found.content_type)
+
+
+_RESOURCES = by_kind(LOOKED_UP)
+
+
+def job_hook(store: Store, rules: Rules) -> Hook:
+    """Gives new Jobs their defaults, suspends those that need quota, and refuses invalid ones."""
+
+    def look_up(kind: GroupKind, key: Key) -> Json | None:
+        return store.get(_RESOURCES[kind].name, key)
+
+    def hook(review: Review) -> Json:
+        if review.kind.resource != JOBS.name or review.subresource:
+            return review.object
+        try:
+            job = reviewed(review.object, review.old, look_up, rules)
+        except Nesting as error:
+            raise Refused(403, "Forbidden", str(error)) from None
+        if review.old is None and job["spec"].get("suspend"):
+            # The Job controller would write this status first, so it need not.
+            job = job | {"status": suspended_status(time())}
+        return job
+
+    return hook
 
 
 class Door(msgspec.Struct, frozen=True):

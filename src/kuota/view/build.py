@@ -15,7 +15,6 @@ from kuota.engine.model import Instant, Struct, Workload
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
-from .events import Event, Happening
 from .loans import Loan, lent, loans
 from .plan import (
     Borrowed,
@@ -28,8 +27,8 @@ from .plan import (
     WhyRow,
     WorkloadRow,
 )
-from .timeline import timeline
-from .why import why_row
+from .timeline import Event, Happening, timeline
+from .words import why_row
 
 
 class Subject(Struct):

@@ -1,18 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened, told instant by instant: one line for each workload that something happened to."""
+"""What happened to workloads and when, and how it is told: one line per workload and instant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from kuota.api.base import Key
 from kuota.api.config.duration import SECOND, Duration
-from kuota.engine.model import Instant
+from kuota.engine.explanation import Explanation
+from kuota.engine.model import Instant, Struct
+from kuota.engine.reasons import PreemptionReason
 
-from .events import Event, Happening
 from .loans import Loan
 from .plan import TimelineRow
 from .words import TAKES, Naming, loans_text, several, why_text
+
+
+class Happening(StrEnum):
+    ARRIVED = "Arrived"
+    ADMITTED = "Admitted"
+    RESERVED = "QuotaReserved"
+    PREEMPTED = "Preempted"
+    EVICTED = "Evicted"
+    FINISHED = "Finished"
+
+
+class Event(Struct):
+    """One happening. `by` and `reason` tell for whom a workload was preempted, and why.
+
+    `why` is said of one that arrived and had to wait.
+    """
+
+    at: Instant
+    what: Happening
+    workload: Key
+    by: Key | None = None
+    reason: PreemptionReason | None = None
+    why: Explanation | None = None
 
 
 def timeline(

@@ -14,8 +14,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.model import Struct
 
 from . import documents
-from .pending import Window, in_cluster_queue, in_local_queue
-from .summary import GROUP, VERSIONS, Objects, summary
+from .pending import GROUP, VERSIONS, Objects, Window, in_cluster_queue, in_local_queue, summary
 
 PREFIX = f"/apis/{GROUP}"
 

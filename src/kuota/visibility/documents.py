@@ -10,7 +10,7 @@ import msgspec
 
 from kuota.api.base import Json
 
-from .summary import GROUP, KIND, VERSIONS
+from .pending import GROUP, KIND, VERSIONS
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 RESOURCES = (("clusterqueues", "ClusterQueue", False), ("localqueues", "LocalQueue", True))

@@ -13,6 +13,9 @@ import ssl
 import msgspec
 from aiohttp import web
 
+from kuota.api.config.shapes import Configuration, InternalCertManagement
+from kuota.api.config.shapes import VisibilityServer as VisibilityServerConfig
+from kuota.engine.model import Struct
 from kuota.kube.access import Access, Person, Reviews
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
@@ -23,7 +26,7 @@ from kuota.listening import Listeners
 from .api import Answer, VisibilityApi, asked, failure
 from .documents import SUBRESOURCE
 from .front_proxy import CONFIG_MAP, UNKNOWN, FrontProxy, Headers, front_proxy
-from .summary import GROUP
+from .pending import GROUP
 
 ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
 MASTERS = "system:masters"
@@ -160,4 +163,27 @@ def _sent(answer: Answer) -> web.Response:
     headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private"}
     return web.Response(
         status=answer.status, body=msgspec.json.encode(answer.body), headers=headers
+    )
+
+
+EVERYWHERE = "0.0.0.0"
+PORT = 8082
+
+
+class Serving(Struct):
+    """`own` certificates are made by ourselves; others are read from files."""
+
+    host: str = EVERYWHERE
+    port: int = PORT
+    own: bool = True
+
+
+def serving(cfg: Configuration) -> Serving:
+    """What a configuration asks for, whether its defaults are filled in or not."""
+    server = cfg.visibility_server or VisibilityServerConfig()
+    certificates = cfg.internal_cert_management or InternalCertManagement()
+    return Serving(
+        host=server.bind_address or EVERYWHERE,
+        port=PORT if server.bind_port is None else server.bind_port,
+        own=certificates.enable is not False,
     )

@@ -15,7 +15,7 @@ from kuota.api.config.shapes import Configuration
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Known, Stored
 from kuota.visibility.api import PREFIX, Answer, VisibilityApi
-from kuota.visibility.settings import serving
+from kuota.visibility.http import serving
 
 
 @suite("visibility/storage-TestPendingWorkloadsInCQ", "visibility/storage-TestPendingWorkloadsInLQ")
