@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import TypeVar
@@ -73,41 +74,32 @@ class Tally:
         self.count = 0
         self.amounts: Amounts = {}
 
-    def add(self, usage: Amounts, sign: int) -> None:
-        """Count one workload more, or one less with a negative sign."""
-        self.count += sign
-        amounts = self.amounts
-        for column, amount in usage.items():
-            left = amounts.get(column, 0) + sign * amount
-            if left:
-                amounts[column] = left
-            else:
-                amounts.pop(column, None)
-
-
-_NOTHING = Tally()
-
 
 class Roster(dict[Key, Running]):
     """The workloads of one queue by key. Changed by assigning and deleting items only."""
 
-    __slots__ = ("_by_priority", "_lines", "_tallies")
+    __slots__ = ("_by_local_queue", "_by_priority", "_lines")
 
     def __init__(self) -> None:
         super().__init__()
         self._lines: tuple[list[Running], list[Running]] | None = None
-        self._by_priority: dict[int, Tally] = {}
-        self._tallies: dict[tuple[Key | None, bool], Tally] = {}
+        self._by_priority: dict[tuple[int, bool], Tally] = {}
+        self._by_local_queue: dict[tuple[str, str, bool], Tally] = {}
 
     def tally(self, local_queue: Key | None = None, *, admitted: bool = False) -> Tally:
-        """Totals of all workloads or of one LocalQueue, or of those `admitted`. Read-only."""
-        return self._tallies.get((local_queue, admitted), _NOTHING)
+        """Totals of all workloads or of one LocalQueue, of those `admitted` or of all."""
+        states = (True,) if admitted else (True, False)
+        if local_queue is None:
+            return _sum(each for (_, is_), each in self._by_priority.items() if is_ in states)
+        namespace, name = local_queue.namespace, local_queue.name
+        parts = (self._by_local_queue.get((namespace, name, each)) for each in states)
+        return _sum(each for each in parts if each is not None)
 
     def use_up_to(self, priority: int, column: FlavorResource) -> int:
         """What the workloads of that priority and below use of a column."""
         return sum(
             tally.amounts.get(column, 0)
-            for each, tally in self._by_priority.items()
+            for (each, _), tally in self._by_priority.items()
             if each <= priority
         )
 
@@ -123,38 +115,65 @@ class Roster(dict[Key, Running]):
         return lines[leaving]
 
     def __setitem__(self, key: Key, running: Running) -> None:
-        self._strike(key)
-        self._count(running, 1)
+        before = self.get(key)
+        if before is None:
+            self._count(running, 1)
+        elif not _counts_alike(before, running):
+            self._count(before, -1)
+            self._count(running, 1)
         if self._lines is not None:
+            if before is not None:
+                self._strike(before)
             insort(self._lines[running.leaving], running, key=by_rank)
         super().__setitem__(key, running)
 
     def __delitem__(self, key: Key) -> None:
-        self._strike(key)
-        super().__delitem__(key)
-
-    def _strike(self, key: Key) -> None:
-        running = self.get(key)
-        if running is None:
-            return
+        running = self[key]
         self._count(running, -1)
         if self._lines is not None:
-            line = self._lines[running.leaving]
-            del line[bisect_left(line, running.rank, key=by_rank)]
+            self._strike(running)
+        super().__delitem__(key)
+
+    def _strike(self, running: Running) -> None:
+        assert self._lines is not None
+        line = self._lines[running.leaving]
+        del line[bisect_left(line, running.rank, key=by_rank)]
 
     def _count(self, running: Running, sign: int) -> None:
-        workload, usage = running.workload, running.usage
-        _add(self._by_priority, workload.priority, usage, sign)
-        for local_queue in (None, workload.local_queue):
-            _add(self._tallies, (local_queue, False), usage, sign)
-            if workload.admitted:
-                _add(self._tallies, (local_queue, True), usage, sign)
+        workload, usage, admitted = running.workload, running.usage, running.workload.admitted
+        _add(self._by_priority, (workload.priority, admitted), usage, sign)
+        place = (workload.key.namespace, workload.queue, admitted)
+        _add(self._by_local_queue, place, usage, sign)
+
+
+def _counts_alike(one: Running, other: Running) -> bool:
+    """Whether all totals stay the same when one takes the place of the other."""
+    a, b = one.workload, other.workload
+    return (
+        one.usage is other.usage
+        and a.admitted == b.admitted
+        and a.priority == b.priority
+        and a.queue == b.queue
+    )
 
 
 def _add(tallies: dict[K, Tally], at: K, usage: Amounts, sign: int) -> None:
     tally = tallies.get(at)
     if tally is None:
         tally = tallies[at] = Tally()
-    tally.add(usage, sign)
+    tally.count += sign
     if not tally.count:
         del tallies[at]
+        return
+    amounts = tally.amounts
+    for column, amount in usage.items():
+        amounts[column] = amounts.get(column, 0) + sign * amount
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    total = Tally()
+    for each in tallies:
+        total.count += each.count
+        for column, amount in each.amounts.items():
+            total.amounts[column] = total.amounts.get(column, 0) + amount
+    return total

@@ -264,7 +264,6 @@ class State:
     def _replace(self, before: Running, after: Running) -> None:
         """Know a charged workload anew; the charge itself stays."""
         queue = self.queues[before.queue]
-        del queue.running[before.key]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
         self.touched.add(before.queue)

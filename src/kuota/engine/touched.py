@@ -7,11 +7,11 @@ use, whether a queue is active, and, with fair sharing, its share.
 
 from __future__ import annotations
 
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, cast
 
 from kuota.api.base import Key
 
-from .facts import AdmissionFailed, EvictionFailed, Fact, Gone, Known, Stored
+from .facts import Fact, Gone, Known, Stored
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -24,6 +24,9 @@ from .model import (
 from .queues import Queues
 from .state import State
 from .tree import Node
+
+Places = tuple[str, str, str]
+"""The LocalQueue of a Workload, the ClusterQueue it waits in, the one where it holds quota."""
 
 
 class Touched:
@@ -38,11 +41,11 @@ class Touched:
 
 
 class Step(NamedTuple):
-    """A fact that is about to be applied: its object, and what that concerned before."""
+    """A fact that is about to be applied: its object, how it is known, and what that concerns."""
 
     kind: type[Known]
     key: Key
-    spec: object
+    known: object
     touched: Touched
 
 
@@ -57,19 +60,37 @@ class Footprint:
     def begin(self, fact: Fact) -> Step:
         """To be called before the fact is applied: its object may leave queues by it."""
         kind, key = _subject(fact)
+        if kind is Workload:
+            return Step(kind, key, self._places(key), Touched())
         step = Step(kind, key, self._spec(kind, key), Touched())
         self._note(kind, key, step.touched)
         return step
 
     def end(self, step: Step) -> Touched:
-        """What was concerned before and is now. Objects that did not change concern nobody."""
-        if step.kind is not Workload and step.spec == self._spec(step.kind, step.key):
+        """What was concerned before and is now. Queues that did not change concern nobody."""
+        kind, key, known, touched = step
+        if kind is Workload:
+            places = self._places(key)
+            self._workload(key, places, touched)
+            if known != places:
+                self._workload(key, cast(Places, known), touched)
+            return touched
+        if known == self._spec(kind, key):
             return Touched()
-        self._note(step.kind, step.key, step.touched)
-        return step.touched
+        self._note(kind, key, touched)
+        return touched
+
+    def _places(self, key: Key) -> Places:
+        """The LocalQueue of a Workload that is not over, and where it waits and holds quota."""
+        workload, running = self._state.workloads.get(key), self._state.running(key)
+        waits = self._queues.queue_of(key)
+        return (
+            workload.queue if workload is not None and not workload.finished else "",
+            waits.name if waits is not None else "",
+            running.queue if running is not None else "",
+        )
 
     def _spec(self, kind: type[Known], key: Key) -> object:
-        """What is known of an object that is no Workload; None for nothing."""
         state = self._state
         if kind is ClusterQueue:
             queue = state.queues.get(key.name)
@@ -85,10 +106,8 @@ class Footprint:
         return state.topologies.get(key.name) if kind is Topology else None
 
     def _note(self, kind: type[Known], key: Key, touched: Touched) -> None:
-        """Add what an object concerns as things stand now."""
-        if kind is Workload:
-            self._workload(key, touched)
-        elif kind is LocalQueue:
+        """Add what an object that is no Workload concerns as things stand now."""
+        if kind is LocalQueue:
             self._local_queue(key, touched)
         elif kind is ClusterQueue:
             self._queue(key.name, touched)
@@ -102,15 +121,15 @@ class Footprint:
             for name in self._using(kind, key.name):
                 self._queue(name, touched)
 
-    def _workload(self, key: Key, touched: Touched) -> None:
-        workload, running = self._state.workloads.get(key), self._state.running(key)
-        if workload is not None and not workload.finished:
-            touched.local_queues.add(workload.local_queue)
-            touched.cluster_queues.add(self._state.queue_of(workload))
-        if running is not None:
-            touched.local_queues.add(running.workload.local_queue)
-            touched.cluster_queues.add(running.queue)
-            node = self._state.queues[running.queue].node
+    def _workload(self, key: Key, places: Places, touched: Touched) -> None:
+        local_queue, waits_in, runs_in = places
+        if local_queue:
+            touched.local_queues.add(Key(key.namespace, local_queue))
+        if waits_in:
+            touched.cluster_queues.add(waits_in)
+        if runs_in:
+            touched.cluster_queues.add(runs_in)
+            node = self._state.queues[runs_in].node
             if self._shares and not node.cyclic:
                 touched.cohorts.update(each.name for each in node.ancestors())
 
@@ -146,14 +165,9 @@ class Footprint:
 
 def _subject(fact: Fact) -> tuple[type[Known], Key]:
     """The kind and the key of the object that a fact is about."""
-    match fact:
-        case Stored(value=value):
-            if isinstance(value, Workload | LocalQueue):
-                return type(value), value.key
-            return type(value), Key("", value.name)
-        case Gone(kind=kind, key=key):
-            return kind, key
-        case AdmissionFailed(key=key) | EvictionFailed(key=key):
-            return Workload, key
-        case _:
-            assert_never(fact)
+    if isinstance(fact, Stored):
+        value = fact.value
+        if isinstance(value, Workload) or isinstance(value, LocalQueue):  # noqa: SIM101
+            return type(value), value.key
+        return type(value), Key("", value.name)
+    return fact.kind if isinstance(fact, Gone) else Workload, fact.key
