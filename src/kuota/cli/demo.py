@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kuota.failures import alongside
 from kuota.kube.errors import KubeError, NotFound
 from kuota.kube.requests import Patch
 from kuota.kube.resources import JOBS, PODS, key_of
@@ -209,18 +210,13 @@ class Telling:
 
     async def run(self) -> list[Seen]:
         """Tell it all; returns what was seen, or raises Stuck."""
-        watching = asyncio.create_task(self._stage.run())
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with alongside(self._stage.run()), asyncio.timeout(LIMIT_S):
                 await self._apply(QUEUES)
                 for act in STORY:
                     await self._play(act)
         except TimeoutError:
             raise Stuck(str(self._awaited or "the server to take the manifests")) from None
-        finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
         return self._stage.seen
 
     async def _play(self, act: Act) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import QUEUE_NAME
+from kuota.failures import alongside
 from kuota.kube.errors import ApiError, NotFound, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.requests import LogOptions
@@ -64,16 +65,16 @@ class JobFollow:
         informers = (self._jobs, self._pods, self._workloads)
         for each in informers:
             each.observe(lambda old, new: self._changed.set())
-        tasks = [asyncio.create_task(each.run()) for each in informers]
         try:
-            job = await self._end()
-            await self._last_words(job)
+            async with alongside(*(each.run() for each in informers)):
+                job = await self._end()
+                await self._last_words(job)
             return job
         finally:
             self._progress.clear()
-            for task in (*tasks, *self._logs.values()):
+            for task in self._logs.values():
                 task.cancel()
-            await asyncio.gather(*tasks, *self._logs.values(), return_exceptions=True)
+            await asyncio.gather(*self._logs.values(), return_exceptions=True)
 
     async def _end(self) -> Json | None:
         while True:

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kuota.api.base import Json
+from kuota.failures import alongside
 from kuota.kube.errors import Forbidden
 from kuota.kube.informer import Informer
 from kuota.kube.requests import Selection, listing
@@ -107,21 +108,21 @@ class LiveView:
         informers = (self._queues, self._workloads)
         for each in informers:
             each.observe(lambda old, new: changed.set())
-        tasks = [asyncio.create_task(each.run()) for each in informers]
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, enough.set)
         try:
-            with _keys(enough), Live(screen=True, auto_refresh=False) as live:
-                while not enough.is_set():
-                    changed.clear()
-                    live.update(self._frame(live.console), refresh=True)
-                    await _first(changed, enough)
-                    await asyncio.sleep(_CALM_S)
+            async with alongside(*(each.run() for each in informers)):
+                await self._draw(changed, enough)
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _draw(self, changed: asyncio.Event, enough: asyncio.Event) -> None:
+        with _keys(enough), Live(screen=True, auto_refresh=False) as live:
+            while not enough.is_set():
+                changed.clear()
+                live.update(self._frame(live.console), refresh=True)
+                await _first(changed, enough)
+                await asyncio.sleep(_CALM_S)
 
     def _frame(self, console: Console) -> RenderableType:
         error = self._queues.error or self._workloads.error

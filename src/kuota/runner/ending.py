@@ -27,6 +27,9 @@ async def end_all(state_dir: str, grace_s: float = 10) -> int:
         while not all(each.ended for each in alive):
             changed.clear()
             await changed.wait()
+            for each in alive:
+                if each.fault is not None:
+                    raise each.fault
         return len(alive)
     finally:
         shims.close()
