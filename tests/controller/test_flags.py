@@ -145,7 +145,7 @@ def test_parts_are_picked_by_name(desk: Desk) -> None:
     ("flags", "level", "json"),
     [
         ({}, logging.INFO, True),
-        ({"log_level": "2"}, logging.INFO, True),
+        ({"log_level": "2"}, logging.INFO - 2, True),
         ({"log_level": "5"}, logging.DEBUG, True),
         ({"log_level": "error"}, logging.ERROR, True),
         ({"log_devel": True}, logging.DEBUG, False),
