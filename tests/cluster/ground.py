@@ -16,8 +16,8 @@ from cluster.kube_server import KubeServer
 from hang import HANG_S
 from kuota.kube.client import Client
 from kuota.kube.http_client import HttpTransport
-from kuota.kube.job_informer import job_informer
-from kuota.kube.transport import Transport
+from kuota.kube.informer import job_informer
+from kuota.kube.requests import Transport
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import Pace
 from kuota.runner.pod_informer import pod_informer

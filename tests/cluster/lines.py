@@ -11,8 +11,7 @@ from contextlib import aclosing
 import msgspec
 
 from kuota.kube.errors import Unreachable
-from kuota.kube.requests import HttpRequest, HttpResponse
-from kuota.kube.transport import Transport
+from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 
 
 class Cut:

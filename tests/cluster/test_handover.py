@@ -14,9 +14,8 @@ from kuota.api.base import Json, Key
 from kuota.cli.connect import Failed
 from kuota.cli.handover import HandingOver, alone
 from kuota.kube.lease import Election, Timing
-from kuota.kube.requests import HttpRequest, HttpResponse, Patch
+from kuota.kube.requests import HttpRequest, HttpResponse, Patch, Transport
 from kuota.kube.resources import LEASES, WORKLOADS, key_of
-from kuota.kube.transport import Transport
 
 KUEUE = "kueue-admission"
 READY: Json = {"waitForPodsReady": {"timeout": "5m"}}

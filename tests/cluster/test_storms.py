@@ -11,8 +11,8 @@ from cluster.flood import Flood, meddle
 from cluster.lines import Cut, Lossy, Mute
 from cluster.stage import Stage, Told
 from control.objects import condition, flavor, job, local_queue, queue, workload_class
+from kuota.kube.requests import Transport
 from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS
-from kuota.kube.transport import Transport
 
 pytestmark = pytest.mark.slow
 JOBS = 30

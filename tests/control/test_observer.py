@@ -11,7 +11,7 @@ from kuota.api.base import Json
 from kuota.control.observer import Stored
 from kuota.control.world import World
 from kuota.kube import resources as kinds
-from kuota.kube.packing import Packer
+from kuota.kube.cache import Packer
 
 V1BETA2 = "kueue.x-k8s.io/v1beta2"
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.api.base import Json, Key
-from kuota.kube.cache import Cache
-from kuota.kube.packing import Packer
+from kuota.kube.cache import Cache, Packer
 
 KEY = Key("team", "a")
 

@@ -12,7 +12,7 @@ from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
-from kuota.kube.holder import holder_named
+from kuota.kube.lease import holder_named
 
 KEY = Key("kueue-system", "lock")
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kueue-system/leases/lock"

@@ -12,7 +12,7 @@ from typing import Any
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.errors import NotFound
-from kuota.kube.job_informer import job_informer
+from kuota.kube.informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.inventory import Machine, pretended

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, PODS
-from kuota.runner.ending import end_all
+from kuota.runner.pod_runs import end_all
 from kuota.runner.processes import shim_state
 from runner.machine import World, container, gpus, job, one_node, pod, story
 

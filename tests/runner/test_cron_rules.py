@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kuota.api.base import Json
-from kuota.kube.job_informer import job_informer
+from kuota.kube.informer import job_informer
 from kuota.kube.resources import CRON_JOBS, JOBS
 from kuota.runner.cron_controller import CronController
 from kuota.runner.cron_rules import cron_step

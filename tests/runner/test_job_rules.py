@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kuota.runner.job_indexes import indexes_text, parsed_indexes
 from kuota.runner.job_pods import FAILURES, INDEX
+from kuota.runner.job_spec import indexes_text, parsed_indexes
 from runner.job_world import World, job
 
 

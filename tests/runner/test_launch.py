@@ -12,8 +12,7 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.runner.cgroups import Cgroups, delegated, settings
-from kuota.runner.container_env import Sources, expanded
-from kuota.runner.errors import LaunchError
+from kuota.runner.container_env import LaunchError, Sources, expanded
 from kuota.runner.launch import Place, container_plan, grace_period_s, mount_notes
 from kuota.runner.pod_home import PodHome
 from kuota.runner.run_as import RunAs, RunAsPolicy, run_as

@@ -35,7 +35,7 @@ def command(place: Place, kill: bool) -> None:
             click.echo("Kuota has stopped.")
         import asyncio
 
-        from kuota.runner.ending import end_all
+        from kuota.runner.pod_runs import end_all
 
         count = asyncio.run(end_all(str(place.root)))
         click.echo(f"Ended {count} process{'' if count == 1 else 'es'} of running work.")

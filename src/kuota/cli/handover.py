@@ -23,7 +23,7 @@ from kuota.install.settings import NAMESPACE
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.errors import ApiError, Conflict, Gone, Invalid, NotFound, ServerError
-from kuota.kube.holder import holder_named
+from kuota.kube.lease import holder_named
 from kuota.kube.requests import PAGE, Selection
 from kuota.kube.resources import WORKLOADS, key_of
 

@@ -18,8 +18,7 @@ from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.informer import Informer
-from kuota.kube.job_informer import is_over, job_informer
+from kuota.kube.informer import Informer, is_over, job_informer
 from kuota.kube.resources import Resource, key_of
 
 from .held import Held, hold_workload, holding

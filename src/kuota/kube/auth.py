@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves to an API server who we are, and keeps the proof fresh.
+"""Proves to an API server who we are, verifies who it is, and keeps the proof fresh.
 
 Token files are read again every minute, for tokens are rotated under a running controller.
 Certificates on disk, our own and the authority's, are loaded again when they change. A plugin is
@@ -12,11 +12,14 @@ import asyncio
 import base64
 import os
 import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
-from . import exec_plugin, tls
+from . import exec_plugin
 from .clock import Clock
-from .config import Connection, Secret, User, file_text
+from .config import Connection, Pem, Secret, User, file_text
 from .errors import ConfigError
 from .exec_plugin import Grant
 
@@ -43,7 +46,7 @@ class Credentials:
         """Grows when the client certificate changes; older connections still show the old one."""
         self.context: ssl.SSLContext | None = None
         if connection.server.startswith("https://"):
-            self.context = tls.trusting(connection)
+            self.context = trusting(connection)
             self._trusted = _stamp(connection.authority.file)
 
     async def headers(self) -> Headers:
@@ -121,7 +124,7 @@ class Credentials:
         try:
             stamp = _stamp(self._connection.authority.file)
             if stamp != self._trusted:
-                tls.trust(self.context, self._connection.authority)
+                trust(self.context, self._connection.authority)
                 self._trusted = stamp
         except ConfigError:
             # It is being replaced, most likely: the next look will tell.
@@ -150,7 +153,7 @@ class Credentials:
     ) -> None:
         if stamp == self._shown:
             return
-        tls.show_certificate(context, *pair)
+        show_certificate(context, *pair)
         self.generation += bool(self._shown)
         self._shown = stamp
 
@@ -162,3 +165,50 @@ def _stamp(path: str) -> tuple[int, int]:
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error}") from None
     return (found.st_mtime_ns, found.st_ino) if found else (0, 0)
+
+
+def trusting(connection: Connection) -> ssl.SSLContext:
+    """A context that trusts the connection's authority; the system's ones when it names none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if connection.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif connection.authority:
+        trust(context, connection.authority)
+    else:
+        context.load_default_certs()
+    return context
+
+
+def trust(context: ssl.SSLContext, authority: Pem) -> None:
+    """Trust that authority too, on connections made from now on; raises ConfigError."""
+    try:
+        context.load_verify_locations(cadata=authority.read())
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the certificate authority is unusable: {error}") from None
+
+
+def show_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
+    """Present this client certificate on connections made from now on; raises ConfigError."""
+    try:
+        with _file(f"{certificate.rstrip()}\n{key}") as path:
+            context.load_cert_chain(path)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        raise ConfigError(f"the client certificate is unusable: {error}") from None
+
+
+@contextmanager
+def _file(text: str) -> Iterator[str]:
+    """A file with that text for as long as it is needed: Python loads keys from files only."""
+    if hasattr(os, "memfd_create"):
+        # In memory: a key has no business on a disk, and a container's may be read-only.
+        descriptor = os.memfd_create("kuota-tls", os.MFD_CLOEXEC)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            yield f"/proc/self/fd/{descriptor}"
+        return
+    with tempfile.NamedTemporaryFile(prefix="kuota-") as file:
+        file.write(text.encode())
+        file.flush()
+        yield file.name

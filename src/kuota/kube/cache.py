@@ -13,6 +13,7 @@ are rarely read can be kept packed.
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, NoReturn, TypeVar
 
@@ -21,8 +22,31 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.failures import Fatal, report
 
-from .packing import Packer
 from .resources import key_of
+
+_LEVEL = 3
+_RAW = -15
+_MEMORY = 5
+"""Of zlib: how hard to look, no header and the largest window, and a small working memory."""
+
+
+class Packer:
+    """Packs objects, and makes them anew. What one packer packed only that one can unpack."""
+
+    def __init__(self) -> None:
+        self._alike = b""
+
+    def pack(self, obj: Json) -> bytes:
+        plain = msgspec.json.encode(obj)
+        self._alike = self._alike or plain
+        packing = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, _MEMORY, zdict=self._alike)
+        return packing.compress(plain) + packing.flush()
+
+    def unpack(self, packed: bytes) -> Json:
+        plain = zlib.decompressobj(_RAW, zdict=self._alike).decompress(packed)
+        obj: Json = msgspec.json.decode(plain)
+        return obj
+
 
 T = TypeVar("T")
 

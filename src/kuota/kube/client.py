@@ -18,7 +18,7 @@ from kuota.api.base import Json, Key
 
 from . import requests
 from .clock import Clock, SystemClock
-from .errors import Gone, Unreachable
+from .errors import Gone, KubeError, NotFound, Unreachable
 from .rate import Rate
 from .requests import (
     DeleteOptions,
@@ -27,11 +27,11 @@ from .requests import (
     Patch,
     PatchBody,
     Selection,
+    Transport,
     WriteOptions,
 )
 from .resources import PODS, Resource
 from .retry import Sender
-from .transport import Transport
 from .watch_lines import Event, event_of, lines
 
 WHOLE_LOG = LogOptions()
@@ -218,3 +218,18 @@ def _labelled(resource: Resource, obj: Json) -> Json:
     obj.setdefault("apiVersion", resource.api_version)
     obj.setdefault("kind", resource.kind)
     return obj
+
+
+async def served(client: Client, resource: Resource) -> bool:
+    """Whether the server has the kind in that version. True when it does not say."""
+    root = "/apis" if resource.group else "/api"
+    try:
+        found = await client.fetch(f"{root}/{resource.api_version}")
+    except NotFound:
+        return False
+    except KubeError:
+        return True
+    listed = found.get("resources") if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        return True
+    return any(isinstance(each, dict) and each.get("name") == resource.plural for each in listed)

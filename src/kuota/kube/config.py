@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds out which API server to talk to, and as whom: kubeconfig files, or the pod we run in.
 
-Reads and checks only; certificates are loaded and plugins run by `auth` and `tls`.
+Reads and checks only; certificates are loaded and plugins run by `auth`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ from kuota.failures import report
 from .client import Client
 from .clock import Clock, SystemClock, micro_time, within
 from .errors import KubeError, NotFound
-from .event_quota import EventQuota
-from .rate import Rate
+from .rate import EventQuota, Rate
 from .resources import EVENTS
 
 MOST_WAITING = 2048

@@ -25,12 +25,11 @@ from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
 
 from .cache import Cache, Decode, Indexer, Observer, never_packed, number, revision_of
-from .client import Client
+from .client import Client, served
 from .clock import Clock, SystemClock
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
-from .presence import served
 from .requests import PAGE, Selection
-from .resources import Resource, key_of
+from .resources import JOBS, Resource, key_of
 from .watch_lines import BOOKMARK, DELETED, Event
 
 T = TypeVar("T")
@@ -290,3 +289,21 @@ class Informer(Generic[T]):
         if self.lacking:
             wait_s = LOOK_AGAIN_S
         await self._clock.sleep(wait_s)
+
+
+_ENDS = ("Complete", "Failed")
+
+
+def job_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
+    """Jobs as plain JSON. Suspended and finished ones, of which there may be many, are packed."""
+    return Informer(client, JOBS, packs=_rests, clock=clock)
+
+
+def _rests(job: Json) -> bool:
+    return bool((job.get("spec") or {}).get("suspend")) or is_over(job)
+
+
+def is_over(job: Json) -> bool:
+    """Whether the Job has completed or failed."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)

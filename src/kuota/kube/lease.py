@@ -5,6 +5,7 @@ Clocks of different machines are never compared. A candidate notes, on its own c
 last saw the Lease change; if it has not changed for as long as the Lease itself says it lasts,
 its holder is gone. A holder counts from the moment before it asked for the renewal that
 succeeded, and stops `renew_deadline_s` later, which is sooner than anyone else may take over.
+`holder_named` finds out who holds a Lease without standing for election.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import socket
 import uuid
 from collections.abc import Callable
 
+from kuota.api import managed_fields
 from kuota.api.base import Json, Key
 
 from .client import Client
@@ -221,3 +223,44 @@ class Election:
 
 def _spec(lease: Json | None) -> Json:
     return (lease or {}).get("spec") or {}
+
+
+LASTS_S = 15.0
+"""How long a lease lasts that does not say."""
+_PAUSE_S = 0.5
+
+
+async def holder_named(client: Client, key: Key, manager: str, clock: Clock) -> str:
+    """The identity of the holder, if one is alive that writes as this field manager; else "".
+
+    One that holds the lease and died cannot be told from one that lives by looking once, nor by
+    comparing clocks: it is watched until it renews the lease, or until that has run out.
+    """
+    first = await _renewed_spec(client, key, manager)
+    until = clock.monotonic() + float(first.get("leaseDurationSeconds") or LASTS_S)
+    while first and clock.monotonic() < until:
+        await clock.sleep(_PAUSE_S)
+        now = await _renewed_spec(client, key, manager)
+        if now != first:
+            return str(now.get("holderIdentity") or "")
+    return ""
+
+
+async def _renewed_spec(client: Client, key: Key, manager: str) -> Json:
+    """What a lease says that is held, and was last renewed, by such a one; else nothing."""
+    try:
+        lease = await client.get(LEASES, key)
+    except NotFound:
+        return {}
+    spec: Json = lease.get("spec") or {}
+    renewed = manager in _renewers(lease)
+    return spec if renewed and spec.get("holderIdentity") else {}
+
+
+def _renewers(lease: Json) -> set[str]:
+    entries = managed_fields.readable(lease["metadata"].get("managedFields"))
+    return {
+        owner.manager
+        for owner, entry in entries.items()
+        if "f:renewTime" in entry.fields.get("f:spec", {})
+    }

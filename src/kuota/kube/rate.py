@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast requests may leave: a bucket of `burst` permits that refills at `qps` a second."""
+"""Limits on how fast something happens: requests of a client, and Events about one object."""
 
 from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
 
 from .clock import Clock
 
@@ -26,3 +29,28 @@ class Rate:
         self._at = now
         if self._permits < 0:
             await self._clock.sleep(-self._permits / self._qps)
+
+
+EVENT_BURST = 25
+EVENT_REFILL_S = 60.0
+_MOST_OBJECTS = 4096
+
+
+class EventQuota:
+    """Counts by object. Those not heard of for longest are forgotten first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def spend(self, about: Hashable) -> bool:
+        """Whether one more Event about the object may be made; counts it if so."""
+        now = self._clock.monotonic()
+        left, at = self._left.get(about, (float(EVENT_BURST), now))
+        left = min(float(EVENT_BURST), left + (now - at) / EVENT_REFILL_S)
+        allowed = left >= 1
+        self._left[about] = (left - 1 if allowed else left, now)
+        self._left.move_to_end(about)
+        if len(self._left) > _MOST_OBJECTS:
+            self._left.popitem(last=False)
+        return allowed

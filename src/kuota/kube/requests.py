@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every verb as a request: method, path, query and body. Sends nothing.
+"""Every verb as a request (method, path, query and body), and the `Transport` that moves requests.
 
-Paths are plain text, not percent-encoded; whoever puts one on a wire encodes it. A name that
-would change which URL is meant (empty, with a slash, `..`) is refused here: a DELETE without a
-name would delete the whole collection.
+Nothing is sent here. Paths are plain text, not percent-encoded; whoever puts one on a wire
+encodes it. A name that would change which URL is meant (empty, with a slash, `..`) is refused here:
+a DELETE without a name would delete the whole collection.
 """
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from enum import StrEnum
-from typing import Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -295,3 +296,20 @@ def _stated(**words: str) -> dict[str, str]:
 
 def _encoded(value: Any) -> bytes:
     return msgspec.json.encode(value)
+
+
+class Transport(Protocol):
+    """Moves bytes to one API server and back."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """The answer, whatever its status. Raises Unreachable when there is none."""
+
+    def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
+        """The body as it arrives, in chunks of any size; ends when the server ends it.
+
+        Raises `errors.response_error(...)` for a status of 300 or more, Unreachable when there is
+        no answer or the line breaks. Closing the generator hangs up.
+        """
+
+    async def close(self) -> None:
+        """Let go of all connections."""

@@ -23,8 +23,7 @@ from .errors import (
     response_error,
 )
 from .rate import Rate
-from .requests import HttpRequest, HttpResponse
-from .transport import Transport
+from .requests import HttpRequest, HttpResponse, Transport
 
 RETRY = Backoff(base=100, cap=5_000)
 """Waits between attempts, in milliseconds."""

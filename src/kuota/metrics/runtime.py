@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import ApiError, Unreachable
-from kuota.kube.requests import HttpRequest, HttpResponse
-from kuota.kube.transport import Transport
+from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 
 from .metric import Metric, counter, gauge, histogram
 from .series import Series

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which node each waiting pod goes to: selector, affinity, taints and free room decide. Pure.
+"""Which node each waiting pod goes to. Pure.
 
-Of the nodes that take a pod the one it prefers wins, then the emptiest. Higher priority goes
-first, then age; a pod that finds no room does not hold up the others.
+Selector, affinity to nodes and to other pods, taints and free room decide. Of the nodes that take
+a pod the one it prefers wins, then the emptiest. Higher priority goes first, then age; a pod that
+finds no room does not hold up the others. Of the affinity between pods only what is required
+decides; a pod that others on the node do not want near them stays away too.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, LabelSelector
 from kuota.api.core import NodeAffinity, NodeSelectorTerm, PodSpec, Taint, Toleration
-from kuota.api.match import SelectorError, check_requirement, holds, tolerates, untolerated
+from kuota.api.match import SelectorError, check_requirement, holds, matches, tolerates, untolerated
 from kuota.api.resources import Nanos, nanos, pod_requests
 
-from .pod_affinity import affinity_refusal
-
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ONE = 10**9
 """One pod, in nano-units: a node's `pods` is a resource like any other."""
-
-
 _TOO_BIG = "No node has that much, even when it is empty: ask for less."
+Labels = Mapping[str, str]
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -206,7 +206,7 @@ def _decision(
     for each in offers:
         refusals = waiting.refusals(each, used[each.name])
         if not refusals:
-            apart = affinity_refusal(waiting.pod, each.labels, labels_of, around)
+            apart = _affinity_refusal(waiting.pod, each.labels, labels_of, around)
             refusals = [apart] if apart else []
         reasons.update(refusals)
         if not refusals:
@@ -238,3 +238,53 @@ def _holds(term: NodeSelectorTerm, node: Offer) -> bool:
     return all(holds(each, node.labels) for each in term.match_expressions or ()) and all(
         holds(each, fields) for each in term.match_fields or ()
     )
+
+
+def _affinity_refusal(
+    pod: Json, node: Labels, labels_of: Mapping[str, Labels], around: Sequence[Placed]
+) -> str:
+    """Why the pod cannot be on a node with these labels for its neighbours' sake, "" if it can."""
+    for term in _terms(pod, "podAntiAffinity"):
+        if any(_near(term, pod, each, node, labels_of) for each in around):
+            return "node(s) didn't match pod anti-affinity rules"
+    for term in _terms(pod, "podAffinity"):
+        if any(_near(term, pod, each, node, labels_of) for each in around):
+            continue
+        # The first of a group that wants to be together may go anywhere.
+        first = not any(_chosen(term, pod, each.pod) for each in around)
+        if not (first and _chosen(term, pod, pod) and term.get("topologyKey") in node):
+            return "node(s) didn't match pod affinity rules"
+    for each in around:
+        for term in _terms(each.pod, "podAntiAffinity"):
+            if _chosen(term, each.pod, pod) and _same_place(term, each, node, labels_of):
+                return "node(s) didn't satisfy existing pods anti-affinity rules"
+    return ""
+
+
+def _terms(pod: Json, kind: str) -> Iterator[Json]:
+    affinity = (pod.get("spec") or {}).get("affinity") or {}
+    yield from (affinity.get(kind) or {}).get(_REQUIRED) or ()
+
+
+def _near(
+    term: Json, owner: Json, other: Placed, node: Labels, labels_of: Mapping[str, Labels]
+) -> bool:
+    return _chosen(term, owner, other.pod) and _same_place(term, other, node, labels_of)
+
+
+def _same_place(term: Json, other: Placed, node: Labels, labels_of: Mapping[str, Labels]) -> bool:
+    key = term.get("topologyKey") or ""
+    place = node.get(key)
+    return place is not None and labels_of.get(other.node, {}).get(key) == place
+
+
+def _chosen(term: Json, owner: Json, other: Json) -> bool:
+    """Whether the term of `owner` speaks of the other pod."""
+    home = owner["metadata"].get("namespace") or ""
+    if (other["metadata"].get("namespace") or "") not in (term.get("namespaces") or [home]):
+        return False
+    try:
+        selector = msgspec.convert(term.get("labelSelector"), LabelSelector | None)
+        return matches(selector, other["metadata"].get("labels"))
+    except (msgspec.ValidationError, SelectorError):
+        return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of a container, and `$(NAME)` in its words. Pure.
+"""The environment of a container, `$(NAME)` in its words, and what keeps it from starting. Pure.
 
 Values come from the manifest, from fields of the pod, from its own requests and limits, and from
 ConfigMaps and Secrets that were fetched before.
@@ -17,7 +17,19 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.quantity import parse
 
-from .errors import LaunchError
+
+class LaunchError(Exception):
+    """A container cannot be started. `permanent` when trying again cannot help.
+
+    `reason` is the word for the container's state, as a kubelet would write it.
+    """
+
+    def __init__(self, reason: str, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.permanent = permanent
+
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")

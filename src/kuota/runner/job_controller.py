@@ -26,8 +26,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import Pace, Step, step
 from .job_spec import is_finished
-from .pod_informer import JOB
-from .pod_trim import is_over
+from .pod_informer import JOB, is_over
 
 WORKERS = 4
 _ROUNDS = 20

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from kuota.api.base import Json
 
 from .instants import time_text
-from .job_indexes import indexes_text
 from .job_pods import PodView, condition_status
-from .job_spec import JobView
+from .job_spec import JobView, indexes_text
 from .job_tally import Tally
 from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, Target
 

@@ -13,9 +13,8 @@ import msgspec
 from kuota.api.base import Json
 
 from .instants import instant
-from .job_indexes import parsed_indexes
 from .job_pods import PodView
-from .job_spec import JobView, condition
+from .job_spec import JobView, condition, parsed_indexes
 from .job_tally import Tally
 
 SUCCESS_CRITERIA, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"

@@ -17,8 +17,7 @@ import msgspec
 
 from kuota.api.base import Json
 
-from .container_env import Sources, container_env, expanded
-from .errors import LaunchError
+from .container_env import LaunchError, Sources, container_env, expanded
 
 GRACE_S = 30
 _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The informer of pods, which all parts of a runner share."""
+"""The informer of pods that all parts of a runner share. It keeps little of pods that are over."""
 
 from __future__ import annotations
 
@@ -11,8 +11,52 @@ from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
 from kuota.kube.resources import PODS
 
-from .job_pods import job_key
-from .pod_trim import trimmed_pod
+from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME, has_ended, job_key
+
+_META = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "finalizers",
+    "ownerReferences",
+)
+
+
+def trimmed_pod(pod: Json) -> Json:
+    """The pod, without what nobody reads; next to nothing of it once it ended and is counted."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    meta.pop("managedFields", None)
+    if not is_over(pod):
+        return pod
+    kept = {name: meta[name] for name in _META if name in meta}
+    for field, names in (("annotations", (INDEX, FAILURES)), ("labels", (JOB_NAME,))):
+        some = {name: value for name, value in (meta.get(field) or {}).items() if name in names}
+        if some:
+            kept[field] = some
+    slim: Json = {"metadata": kept, "status": {"phase": status["phase"]}}
+    ends = [_end(each) for each in status.get("containerStatuses") or ()]
+    if ends:
+        slim["status"]["containerStatuses"] = ends
+    node = (pod.get("spec") or {}).get("nodeName")
+    if node:
+        slim["spec"] = {"nodeName": node}
+    return slim
+
+
+def is_over(pod: Json) -> bool:
+    """Whether the pod has ended and is counted."""
+    return has_ended(pod) and FINALIZER not in (pod["metadata"].get("finalizers") or ())
+
+
+def _end(status: Json) -> Json:
+    ended = (status.get("state") or {}).get("terminated") or {}
+    few = {name: ended[name] for name in ("exitCode", "finishedAt") if name in ended}
+    return {"name": status.get("name") or "", "state": {"terminated": few}}
+
 
 JOB = "job"
 """The index of pods by `str` of the key of their Job."""

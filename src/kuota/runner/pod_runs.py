@@ -2,11 +2,13 @@
 """The runs of one pod's containers: starts them, takes them up again, tells how they went.
 
 Every attempt has a folder, made before anything starts, so that no run can be forgotten. A folder
-whose process never came to run (the runner died too early) is used for another try.
+whose process never came to run (the runner died too early) is used for another try. `end_all` ends
+all runs below a state directory, without any server.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -17,8 +19,8 @@ import msgspec
 
 from kuota.api.base import Json
 
-from .errors import LaunchError
-from .pod_home import PodHome
+from .container_env import LaunchError
+from .pod_home import PodHome, homes
 from .pod_steps import History, Run
 from .processes import Launch, Process, ShimState
 from .shim import BECOME, ENTER, EXECUTE
@@ -221,3 +223,38 @@ def container_names(spec: Json) -> list[str]:
     return [
         each["name"] for kind in ("initContainers", "containers") for each in spec.get(kind) or ()
     ]
+
+
+async def end_all(state_dir: str, grace_s: float = 10) -> int:
+    """TERM, then KILL after the grace, to every run. Returns how many there were.
+
+    No runner may be at work in the directory.
+    """
+    shims, changed = ShimStarter(), asyncio.Event()
+    try:
+        found = [Process(folder, cookie, shims, changed.set) for folder, cookie in _runs(state_dir)]
+        for each in found:
+            each.adopt()
+        alive = [each for each in found if not each.ended]
+        for each in alive:
+            each.stop(grace_s)
+        while not all(each.ended for each in alive):
+            changed.clear()
+            await changed.wait()
+            for each in alive:
+                if each.fault is not None:
+                    raise each.fault
+        return len(alive)
+    finally:
+        shims.close()
+
+
+def _runs(state_dir: str) -> list[tuple[str, str]]:
+    """The folder of every run, with the word that marks its processes."""
+    found = []
+    for uid in homes(state_dir + "/pods"):
+        runs = f"{state_dir}/pods/{uid}/runs"
+        for container in sorted(os.listdir(runs)) if os.path.isdir(runs) else ():
+            for attempt in sorted(os.listdir(f"{runs}/{container}")):
+                found.append((f"{runs}/{container}/{attempt}", f"{uid}/{container}/{attempt}"))
+    return found

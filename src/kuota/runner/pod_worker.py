@@ -19,8 +19,8 @@ from kuota.kube.requests import Patch
 from kuota.kube.resources import PODS, key_of
 
 from .binding import requests_of
+from .container_env import LaunchError
 from .devices import Grant
-from .errors import LaunchError
 from .instants import instant
 from .launch import grace_period_s
 from .pod_home import PodHome

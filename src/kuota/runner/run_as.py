@@ -13,7 +13,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.pods import RUN_AS
 
-from .errors import LaunchError
+from .container_env import LaunchError
 
 _FAULT = "CreateContainerConfigError"
 

@@ -13,8 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kuota.api.base import Json
 
-from .container_env import Sources, config_map_values, field, resource_field, secret_values
-from .errors import LaunchError
+from .container_env import (
+    LaunchError,
+    Sources,
+    config_map_values,
+    field,
+    resource_field,
+    secret_values,
+)
 from .launch import Mount
 from .pod_home import PodHome
 

@@ -21,7 +21,7 @@ def local_client(api: ApiServer) -> Client:
 
 
 class LocalTransport:
-    """A `kuota.kube.transport.Transport` that calls the server."""
+    """A `kuota.kube.requests.Transport` that calls the server."""
 
     def __init__(self, api: ApiServer, user: User) -> None:
         self._api = api
