@@ -11,8 +11,14 @@ from kuota.api.base import Json, ObjectMeta
 from kuota.api.core import PriorityClass
 from kuota.api.gates import Gates
 from kuota.api.kueue import WorkloadPriorityClass
-from kuota.bridge.jobs.batch_job import Classes, ClassMissing, pod_sets, workload
-from kuota.bridge.jobs.names import variant_name, workload_name
+from kuota.bridge.jobs.batch_job import (
+    Classes,
+    ClassMissing,
+    pod_sets,
+    variant_name,
+    workload,
+    workload_name,
+)
 
 PREFIX = "kueue.x-k8s.io/"
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}

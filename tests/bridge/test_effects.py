@@ -8,7 +8,7 @@ from kuota.api.base import Json, Key
 from kuota.api.kueue import WorkloadPriorityClass
 from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Effect, Event, Patch, StatusPatch, spared
-from kuota.bridge.lifecycle_class import followers
+from kuota.bridge.lifecycle_checks import followers
 
 A, B = Key("ml", "a"), Key("ml", "b")
 

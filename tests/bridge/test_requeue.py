@@ -14,8 +14,8 @@ from msgspec import convert
 from bridge.objects import NOON, admission, at, check, condition, reserved, workload
 from kuota.api.backoff import Backoff
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
+from kuota.bridge.lifecycle_reserved import backed_off, delayed, retry_at
 from kuota.bridge.lifetime import SentBack, eviction_end, execution_s, remaining_s, waited_s
-from kuota.bridge.requeue import backed_off, delayed, retry_at
 
 T0 = datetime.fromtimestamp(NOON, UTC)
 MINUTE = Backoff(base=60, cap=3600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bridge.objects import workload
 from kuota.api.base import Key
-from kuota.bridge.slices import REPLACES, replaces
+from kuota.bridge.inbound_workload import REPLACES, replaces
 
 
 def test_a_slice_names_the_one_it_replaces() -> None:

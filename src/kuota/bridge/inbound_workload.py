@@ -24,6 +24,7 @@ from kuota.api.priority import effective_priority
 from kuota.api.quantity import QuantityError, units
 from kuota.api.resources import multiplied, pod_amounts, request_faults, rescaled
 from kuota.api.transform import Transformation
+from kuota.api.workload import Workload
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
@@ -31,8 +32,20 @@ from .admission import owned_by_pod
 from .class_id import class_id
 from .inbound_faults import pod_set_faults
 from .reclaimable import counts
-from .slices import replaces
 from .variants import ALLOWED_FLAVORS, is_parent, parent_of
+
+REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
+REPLACED = "WorkloadSliceReplaced"
+
+
+def replaces(obj: Workload) -> Key | None:
+    """The slice that this one takes over from. A bare name is one of its own namespace."""
+    named = obj.metadata.annotation(REPLACES)
+    if not named:
+        return None
+    key = Key.parse(named)
+    return key if key.namespace else Key(obj.metadata.namespace, key.name)
+
 
 PREFIX = "kueue.x-k8s.io/"
 GATED_BY = PREFIX + "admission-gated-by"

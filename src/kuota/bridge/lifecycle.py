@@ -22,9 +22,8 @@ from .eviction import evicted_status, eviction_event
 from .inbound_workload import GATED_BY, JOB_UID
 from .lifecycle_checks import missing_gates, synced_checks
 from .lifecycle_reason import say_why_not
-from .lifecycle_reserved import held
+from .lifecycle_reserved import delayed, held, retry_at
 from .lifecycle_view import WorkloadView
-from .requeue import delayed, retry_at
 from .variants import VARIANT_PARENT, is_parent, parent_of
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which admission checks, and which preemption gates, the status of a Workload lists."""
+"""What a Workload takes over from its queue and its priority class: checks, gates, and a value."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from collections.abc import Iterable
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.kueue import WorkloadPriorityClass
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.engine.model import ClusterQueue
 
 from .admission import required_checks
 from .conditions import stamp
+from .draft import Seen
+from .effects import Effect, Patch
 
 
 def synced_checks(obj: Workload, queue: ClusterQueue, now: float) -> Json:
@@ -54,3 +57,27 @@ def missing_gates(obj: Workload, now: float) -> Json:
         for name in names
     ]
     return {"preemptionGates": gates or None}
+
+
+KIND = "WorkloadPriorityClass"
+
+
+def followers(value: WorkloadPriorityClass, workloads: Iterable[Seen]) -> list[Effect]:
+    """Give every unfinished Workload of the class its value, whether it holds quota or not."""
+    return [
+        Patch(
+            key=seen.key,
+            resource_version=seen.obj.metadata.resource_version,
+            body={"spec": {"priority": value.value}},
+        )
+        for seen in workloads
+        if not seen.true("Finished")
+        and named(seen) == value.metadata.name
+        and seen.obj.spec.priority != value.value
+    ]
+
+
+def named(seen: Seen) -> str:
+    """The WorkloadPriorityClass that a Workload has its priority from, "" for none."""
+    ref = seen.obj.spec.priority_class_ref
+    return ref.name if ref is not None and ref.kind == KIND else ""

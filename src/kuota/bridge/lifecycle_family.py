@@ -17,8 +17,7 @@ from kuota.engine.reasons import EvictionReason, WaitReason
 from .admission import released_status, reserve
 from .draft import Draft, Pass
 from .eviction import evicted_status, eviction_event
-from .family import Family
-from .family_gates import gate_opened
+from .family import Family, gate_opened
 from .lifecycle_view import FamilyView
 from .variants import (
     BY_PARENT,

@@ -10,13 +10,13 @@ from kuota.api.priority import ClassMissing
 from kuota.api.rules.job_common import PRIORITY_CLASS, suspended
 from kuota.api.rules.metadata import annotation, label
 from kuota.api.rules.report import child, string_map, text
+from kuota.bridge.jobs.batch_job import sanitized
 
 from .draft import Seen
 from .effects import Create
 from .inbound_workload import GATED_BY
 from .jobs.batch_job import JOB_UID, workload
 from .jobs.job_state import active, end
-from .jobs.sanitize import sanitized
 from .lifecycle_match import controlled, matching, owned, prebuilt_name
 from .lifecycle_turn import Turn
 

@@ -16,11 +16,11 @@ from kuota.api.podset import FlavorMissing, Injection, MergeConflict, merged
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PREBUILT, suspended
 from kuota.api.rules.metadata import annotation, label
 from kuota.api.rules.report import child, text, whole
+from kuota.bridge.jobs.batch_job import sanitized
 
 from .draft import Seen
 from .jobs.batch_job import pod_sets
 from .jobs.job_start import injections
-from .jobs.sanitize import sanitized
 
 
 def prebuilt_name(job: Json, gates: Gates) -> str:

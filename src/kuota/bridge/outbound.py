@@ -22,6 +22,7 @@ from .admission import reserve, sync_admitted
 from .conditions import Conditions
 from .effects import Effect, Event, Patch, StatusPatch
 from .eviction import evicted_status, eviction_event
+from .inbound_workload import REPLACED
 from .lifetime import waited_s
 from .messages import (
     assignment_text,
@@ -30,7 +31,6 @@ from .messages import (
     victim_text,
     wait_text,
 )
-from .slices import REPLACED
 
 
 class Outbound:

@@ -6,15 +6,36 @@ from __future__ import annotations
 from kuota.api import kueue
 from kuota.api.base import Json
 from kuota.api.merge_patch import difference
-from kuota.api.quantity import canonical, parse
+from kuota.api.quantity import canonical, parse, text
+from kuota.engine.activity import Obstacle
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
 from kuota.engine.ledger import Ledger
 from kuota.engine.tree import Node
-from kuota.engine.usage import admitted, reserved
+from kuota.engine.usage import QueueUse, admitted, reserved
 
 from .conditions import Conditions, stamp
-from .status import active_condition, flavors_json
+
+
+def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
+    """Usage grouped by flavor. `shared` queues (ClusterQueues) also tell what they borrow."""
+    flavors: dict[str, list[Json]] = {}
+    for each in use.columns:
+        name = each.column.resource
+        entry: Json = {"name": name, "total": text(each.total, name)}
+        if shared:
+            entry["borrowed"] = text(each.borrowed, name)
+        flavors.setdefault(each.column.flavor, []).append(entry)
+    return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
+
+
+def active_condition(obstacles: tuple[Obstacle, ...]) -> tuple[bool, str, str]:
+    """Status, reason and message of condition Active. The first obstacle gives the reason."""
+    if not obstacles:
+        return True, "Ready", "Can admit new workloads"
+    words = "; ".join(str(each) for each in obstacles)
+    return False, obstacles[0].reason.value, f"Cannot admit new workloads: {words}"
+
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 

@@ -16,11 +16,11 @@ from kuota.api.priority import BOOST
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, PREFIX
 from kuota.api.rules.report import child
 from kuota.api.workload import Workload
+from kuota.bridge.jobs.batch_job import variant_name
 from kuota.engine.reasons import EvictionReason
 
 from .draft import Seen
 from .effects import WORKLOAD
-from .jobs.names import variant_name
 
 ALLOWED_FLAVORS = PREFIX + "workload-allowed-resource-flavors"
 VARIANT_PARENT = PREFIX + "concurrent-admission-parent"

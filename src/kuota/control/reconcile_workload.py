@@ -8,7 +8,7 @@ import random
 from kuota.api.base import Key
 from kuota.bridge.draft import Seen
 from kuota.bridge.lifecycle import steps
-from kuota.bridge.lifecycle_class import followers
+from kuota.bridge.lifecycle_checks import followers
 from kuota.bridge.lifecycle_view import Rules, WorkloadView
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock

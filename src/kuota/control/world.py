@@ -13,7 +13,7 @@ from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.bridge.draft import Seen
 from kuota.bridge.jobs.batch_job import Classes
-from kuota.bridge.lifecycle_class import named
+from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client

@@ -11,7 +11,7 @@ from conformance import world
 from conformance.case import Json, Run, check, same
 from conformance.cluster import Cluster
 from conformance.registry import suite
-from kuota.bridge.status import active_condition, flavors_json
+from kuota.bridge.queue_status import active_condition, flavors_json
 from kuota.engine.activity import flavor_names
 from kuota.engine.facts import Stored
 from kuota.engine.model import AdmissionCheck, ClusterQueue

@@ -19,7 +19,7 @@ from kuota.api.workload import Workload
 from kuota.bridge.changes import flavors_of, let_go, revalued, settled, to_hold
 from kuota.bridge.draft import Seen
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.lifecycle_class import followers
+from kuota.bridge.lifecycle_checks import followers
 from kuota.bridge.queue_status import cluster_queue_patch, local_queue_patch
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Known, Stored

@@ -16,8 +16,8 @@ from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
 from kuota.bridge.draft import Pass
 from kuota.bridge.jobs.ancestor import Nesting, Owners, ancestor, owners_of
+from kuota.bridge.jobs.batch_job import variant_name, workload_name
 from kuota.bridge.jobs.job_arrival import defaulted, waits_for_quota, with_default_labels
-from kuota.bridge.jobs.names import variant_name, workload_name
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_view import Rules
 from kuota.engine.activity import MULTIKUEUE

@@ -18,10 +18,9 @@ from kuota.api.merge_patch import merged
 from kuota.api.podset import Injection, MergeConflict
 from kuota.bridge.jobs import job_arrival
 from kuota.bridge.jobs.ancestor import JOB, Nesting, owners_of
-from kuota.bridge.jobs.batch_job import pod_sets
+from kuota.bridge.jobs.batch_job import pod_sets, sanitized
 from kuota.bridge.jobs.job_start import as_before, started, stopping
 from kuota.bridge.jobs.job_state import pods_ready, reclaimable, terminal_indexes
-from kuota.bridge.jobs.sanitize import sanitized
 from kuota.bridge.lifecycle_job import job_pass
 from kuota.bridge.lifecycle_view import Rules
 

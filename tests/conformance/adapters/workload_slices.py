@@ -11,7 +11,7 @@ from conformance.registry import suite
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.workload_status import pod_set_counts
 from kuota.api.workload import Workload
-from kuota.bridge.slices import replaces
+from kuota.bridge.inbound_workload import replaces
 from kuota.engine import model
 from kuota.engine.nominate import replaced_slice
 from kuota.engine.snapshot import Queue, Running

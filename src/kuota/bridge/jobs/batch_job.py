@@ -1,27 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batch/v1 Job -> the Workload that waits for quota in its place."""
+"""batch/v1 Job -> the Workload that waits for quota in its place, its name and its pod sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from kuota.api.base import Json, Struct
 from kuota.api.core import PriorityClass
+from kuota.api.edits import edited
 from kuota.api.gates import Gate, Gates
-from kuota.api.kueue import V1BETA2, WorkloadPriorityClass
+from kuota.api.kueue import GROUP, V1BETA2, WorkloadPriorityClass
 from kuota.api.names import label_value
 from kuota.api.priority import ClassMissing, pod_priority, workload_priority
 from kuota.api.rules.job import MIN_PARALLELISM, pod_count
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, queue_name
 from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX, annotation, elastic, label
-from kuota.api.rules.report import child, integer, text, whole
+from kuota.api.rules.report import child, integer, string_map, text, truth, whole
+from kuota.api.rules.topology import (
+    GROUP_NAME,
+    PREFERRED,
+    REQUIRED,
+    SLICE_LAYERS,
+    SLICE_REQUIRED,
+    SLICE_SIZE,
+    UNCONSTRAINED,
+)
 from kuota.api.workload import PriorityClassRef
 
-from .names import workload_name
-from .placement import topology_request
+
+def topology_request(template: Json, index_label: str = "") -> Json | None:
+    """The request; None when there is nothing to say. `index_label` tells the pods' ranks."""
+    annotations = string_map(child(template, "metadata").get("annotations"))
+    wanted: dict[str, Any] = {
+        "required": annotations.get(REQUIRED),
+        "preferred": annotations.get(PREFERRED),
+        "unconstrained": truth(annotations.get(UNCONSTRAINED, "")),
+        "podIndexLabel": index_label or None,
+        "podSetGroupName": annotations.get(GROUP_NAME),
+        "podsetSliceRequiredTopologyConstraints": _layers(annotations.get(SLICE_LAYERS, "")),
+    }
+    if SLICE_REQUIRED in annotations:
+        wanted["podSetSliceRequiredTopology"] = annotations[SLICE_REQUIRED]
+        wanted["podSetSliceSize"] = whole(annotations.get(SLICE_SIZE, ""))
+    return {field: value for field, value in wanted.items() if value is not None} or None
+
+
+def _layers(text: str) -> list[Json] | None:
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    return found if isinstance(found, list) else None
+
+
+LONGEST = 253
+LONGEST_SHORT = 63
+_HASH = 5
+
+
+def workload_name(
+    kind: str, group: str, owner: str, uid: str, extra: str = "", *, short: bool = False
+) -> str:
+    """The same for the same job, and different for another of the same name.
+
+    `extra` tells workloads of one job apart. `short` is the gate ShortWorkloadNames, which makes
+    the name fit into a label.
+    """
+    parts = [kind, group, owner, uid, *([extra] if extra else [])]
+    return _hashed(f"{kind.lower()}-{owner}", parts, short)
+
+
+def variant_name(parent: str, uid: str, flavor: str, *, short: bool = False) -> str:
+    """The name of the variant, for one flavor, of the workload of that name."""
+    base = parent.rpartition("-")[0] or parent
+    return _hashed(f"{base}-variant-{flavor}", ["Workload", GROUP, parent, uid, flavor], short)
+
+
+def _hashed(prefix: str, parts: list[str], short: bool) -> str:
+    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
+    room = (LONGEST_SHORT if short else LONGEST) - _HASH - 1
+    return f"{prefix[:room]}-{digest[:_HASH]}"
+
 
 MAIN = "main"
 DEFAULT_QUEUE = "default"
@@ -145,3 +209,22 @@ def _priority(job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int
 
 def _present(fields: dict[str, Any]) -> Json:
     return {field: value for field, value in fields.items() if value is not None}
+
+
+def sanitized(pod_sets: Iterable[Json]) -> list[Json]:
+    """The pod sets with every environment variable of a container once: the last one counts."""
+    return [_clean(each) for each in pod_sets]
+
+
+def _clean(pod_set: Json) -> Json:
+    for field in ("containers", "initContainers"):
+        pod_set = edited(pod_set, f"template.spec.{field}[]", _once)
+    return pod_set
+
+
+def _once(container: Json) -> Json:
+    listed = container.get("env")
+    if not isinstance(listed, list):
+        return container
+    last: dict[Any, Json] = {each.get("name"): each for each in listed if isinstance(each, dict)}
+    return container if len(last) == len(listed) else container | {"env": list(last.values())}
