@@ -54,10 +54,12 @@ def test_late_observers_are_told_of_what_is_packed() -> None:
 def test_one_can_be_packed_later_on() -> None:
     cache = _cache()
     cache.put(_object(1, done=False))
-    cache.pack(KEY, _object(1, done=False))
+    cache.pack(_object(1, done=False))
     assert _object(1, done=False) == cache.get(KEY)
     assert cache.get(KEY) is not cache.get(KEY)
-    cache.pack(Key("team", "absent"), _object(1, done=False))
+    absent = _object(1, done=False)
+    absent["metadata"]["name"] = "absent"
+    cache.pack(absent)
     assert [KEY] == list(cache.keys())
 
 

@@ -11,13 +11,12 @@ from kube.scripted import Answer, Scripted, line, ok, refused
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube import errors
-from kuota.kube.client import Client, Listing
+from kuota.kube.client import Client, Event, Listing
 from kuota.kube.errors import ApiError, NotWriting, Unreachable
 from kuota.kube.rate import Rate
 from kuota.kube.requests import HttpResponse, Patch
 from kuota.kube.resources import JOBS, PODS
 from kuota.kube.retry import ATTEMPTS
-from kuota.kube.watch_lines import Event
 
 KEY = Key("team", "it")
 POD: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "team", "name": "it"}}

@@ -63,15 +63,7 @@ class Access(msgspec.Struct, frozen=True):
         """As a SubjectAccessReview wants it."""
         if self.path:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
-        named = {
-            "verb": self.verb,
-            "group": self.group,
-            "version": self.version,
-            "resource": self.resource,
-            "subresource": self.subresource,
-            "namespace": self.namespace,
-            "name": self.name,
-        }
+        named = msgspec.structs.asdict(self)
         return {"resourceAttributes": {word: said for word, said in named.items() if said}}
 
 

@@ -136,26 +136,19 @@ class Credentials:
         if self.context is None:
             return
         try:
+            certificate, key = self._user.certificate, self._user.key
             if self._grant and self._grant.certificate:
-                pair = (self._grant.certificate.reveal(), self._grant.key.reveal())
-                self._show(self.context, pair, pair)
-            elif self._user.certificate:
-                stamp = (_stamp(self._user.certificate.file), _stamp(self._user.key.file))
-                if stamp != self._shown:
-                    pair = (self._user.certificate.read(), self._user.key.read())
-                    self._show(self.context, stamp, pair)
+                certificate, key = Pem(self._grant.certificate), Pem(self._grant.key)
+            if not certificate:
+                return
+            stamp = (certificate, _stamp(certificate.file), key, _stamp(key.file))
+            if stamp != self._shown:
+                show_certificate(self.context, certificate.read(), key.read())
+                self.generation += bool(self._shown)
+                self._shown = stamp
         except ConfigError:
             if not self._shown:
                 raise
-
-    def _show(
-        self, context: ssl.SSLContext, stamp: tuple[object, ...], pair: tuple[str, str]
-    ) -> None:
-        if stamp == self._shown:
-            return
-        show_certificate(context, *pair)
-        self.generation += bool(self._shown)
-        self._shown = stamp
 
 
 def _stamp(path: str) -> tuple[int, int]:

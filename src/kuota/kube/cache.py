@@ -111,6 +111,7 @@ class Cache(Generic[T]):
         return key in self._entries
 
     def get(self, key: Key) -> T | None:
+        """The object, None when there is none."""
         entry = self._entries.get(key)
         return None if entry is None else self._value(entry)
 
@@ -120,7 +121,7 @@ class Cache(Generic[T]):
         return None if entry is None else entry.revision
 
     def add_index(self, name: str, indexer: Indexer[T]) -> None:
-        """Maintain one more index from now on. It covers the objects that are already here."""
+        """Maintain one more index, for a reader that shares the cache with others."""
         self._indexers[name] = indexer
         index = self._indexes[name] = {}
         for key, entry in self._entries.items():
@@ -174,8 +175,9 @@ class Cache(Generic[T]):
         self._change(key, old, value)
         return key
 
-    def pack(self, key: Key, obj: Json) -> None:
+    def pack(self, obj: Json) -> None:
         """Keep the object packed until it changes; `obj` is what its value can be made from."""
+        key = key_of(obj)
         entry = self._entries.get(key)
         if entry is not None and not entry.packed and entry.revision == revision_of(obj):
             self._entries[key] = _Entry(None, entry.uid, entry.revision, self._packer.pack(obj))

@@ -8,7 +8,7 @@ retries, typed errors, decoding of watches) is shared.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Unpack
 
@@ -18,7 +18,7 @@ from kuota.api.base import Json, Key
 
 from . import requests
 from .clock import Clock, SystemClock
-from .errors import Gone, KubeError, NotFound, Unreachable
+from .errors import Gone, KubeError, NotFound, Unreachable, status_error
 from .rate import Rate
 from .requests import (
     DeleteOptions,
@@ -32,9 +32,28 @@ from .requests import (
 )
 from .resources import PODS, Resource
 from .retry import Sender
-from .watch_lines import Event, event_of, lines
+
+DELETED = "DELETED"
+BOOKMARK = "BOOKMARK"
+_ERROR = "ERROR"
 
 WHOLE_LOG = LogOptions()
+LONGEST_LINE = 64 << 20
+"""Bytes. An object is at most a few MiB; past this it is no watch, and memory has its bounds."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One change: ADDED, MODIFIED or DELETED with the whole object.
+
+    A BOOKMARK carries nothing but a revision: everything up to it has been sent.
+    """
+
+    type: str
+    object: Json
+
+    @property
+    def revision(self) -> str:
+        return str((self.object.get("metadata") or {}).get("resourceVersion") or "")
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -121,8 +140,8 @@ class Client:
         which = Selection(namespace, label_selector, field_selector)
         request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
         async with aclosing(self._stream(request)) as chunks:
-            async for line in lines(chunks):
-                event = event_of(line)
+            async for line in _lines(chunks):
+                event = _event(line)
                 _labelled(resource, event.object)
                 yield event
 
@@ -233,3 +252,39 @@ async def served(client: Client, resource: Resource) -> bool:
     if not isinstance(listed, list):
         return True
     return any(isinstance(each, dict) and each.get("name") == resource.plural for each in listed)
+
+
+_DECODER = msgspec.json.Decoder(Event)
+
+
+def _event(line: bytes) -> Event:
+    """The event in one line; raises the ApiError that an ERROR event carries."""
+    try:
+        event = _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Unreachable(f"the watch sent a line that is no event: {error}") from None
+    if event.type == _ERROR:
+        raise status_error(event.object)
+    return event
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The complete lines in the chunks, which may end anywhere, without blank ones.
+
+    What follows the last line break is dropped: the stream was cut, and whoever resumes it gets
+    that event again.
+    """
+    pending: list[bytes] = []
+    size = 0
+    async for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for part in ended:
+            line = b"".join((*pending, part))
+            pending, size = [], 0
+            if line.strip():
+                yield line
+        if rest:
+            pending.append(rest)
+            size += len(rest)
+        if size > LONGEST_LINE:
+            raise Unreachable(f"the watch sent a line of more than {LONGEST_LINE} bytes")

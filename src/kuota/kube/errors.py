@@ -45,8 +45,21 @@ class NotWriting(KubeError):
     """This process may not write at present, for example because it lost its lease."""
 
 
+_BY_REASON: dict[str, type[ApiError]] = {}
+_BY_STATUS: dict[int, type[ApiError]] = {}
+
+
 class ApiError(KubeError):
-    """The server's refusal. `retry_after_s` is None unless the server named a time."""
+    """The server's refusal. `retry_after_s` is None unless the server named a time.
+
+    A subclass says which reasons it stands for, if not its own name, and which HTTP code stands for
+    it where the reason is unknown.
+    """
+
+    def __init_subclass__(cls, *, status: int | None = None, reasons: tuple[str, ...] = ()) -> None:
+        _BY_REASON.update(dict.fromkeys(reasons or (cls.__name__,), cls))
+        if status is not None:
+            _BY_STATUS[status] = cls
 
     def __init__(
         self,
@@ -70,27 +83,27 @@ class ApiError(KubeError):
         return list(self.details.get("causes") or ())
 
 
-class BadRequest(ApiError):
+class BadRequest(ApiError, status=400):
     """400: the server could not make sense of the request."""
 
 
-class Unauthorized(ApiError):
+class Unauthorized(ApiError, status=401):
     """401: the server does not know who asks."""
 
 
-class Forbidden(ApiError):
+class Forbidden(ApiError, status=403):
     """403: the server knows, and says no."""
 
 
-class NotFound(ApiError):
+class NotFound(ApiError, status=404):
     """404: no such object, or no such kind."""
 
 
-class MethodNotAllowed(ApiError):
+class MethodNotAllowed(ApiError, status=405):
     """405: the kind does not have this verb."""
 
 
-class Conflict(ApiError):
+class Conflict(ApiError, status=409):
     """409: the object changed since it was read, or another manager owns the field."""
 
 
@@ -98,59 +111,28 @@ class AlreadyExists(ApiError):
     """409 on create: the name is taken."""
 
 
-class Gone(ApiError):
+class Gone(ApiError, status=410, reasons=("Gone", "Expired")):
     """410: the revision asked for was compacted; list again."""
 
 
-class TooLarge(ApiError):
+class TooLarge(ApiError, status=413, reasons=("RequestEntityTooLarge",)):
     """413: the request is larger than the server takes."""
 
 
-class UnsupportedMediaType(ApiError):
+class UnsupportedMediaType(ApiError, status=415):
     """415: the kind does not take this type of patch."""
 
 
-class Invalid(ApiError):
+class Invalid(ApiError, status=422):
     """422: the object breaks a rule; `causes` says which."""
 
 
-class TooManyRequests(ApiError):
+class TooManyRequests(ApiError, status=429):
     """429: the server wants us to slow down."""
 
 
 class ServerError(ApiError):
     """5xx: the server failed; the request may or may not have been carried out."""
-
-
-_BY_REASON: dict[str, type[ApiError]] = {
-    "BadRequest": BadRequest,
-    "Unauthorized": Unauthorized,
-    "Forbidden": Forbidden,
-    "NotFound": NotFound,
-    "MethodNotAllowed": MethodNotAllowed,
-    "Conflict": Conflict,
-    "AlreadyExists": AlreadyExists,
-    "Gone": Gone,
-    "Expired": Gone,
-    "RequestEntityTooLarge": TooLarge,
-    "UnsupportedMediaType": UnsupportedMediaType,
-    "Invalid": Invalid,
-    "TooManyRequests": TooManyRequests,
-}
-
-_BY_STATUS: dict[int, type[ApiError]] = {
-    400: BadRequest,
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    405: MethodNotAllowed,
-    409: Conflict,
-    410: Gone,
-    413: TooLarge,
-    415: UnsupportedMediaType,
-    422: Invalid,
-    429: TooManyRequests,
-}
 
 
 def response_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:

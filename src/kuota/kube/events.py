@@ -73,9 +73,7 @@ class _Story(msgspec.Struct, frozen=True, cache_hash=True):
 
     controller: str
     regarding: tuple[tuple[str, str], ...]
-    related: tuple[tuple[str, str], ...]
     reason: str
-    action: str
     type: str
 
 
@@ -120,23 +118,16 @@ class EventRecorder:
         reason: str,
         note: str,
         *,
-        action: str = "",
         warning: bool = False,
-        related: Json | None = None,
         controller: str = "",
         when: datetime | None = None,
         can_wait: bool = False,
     ) -> None:
-        """Have it said about the object, soon. Without an `action` the reason stands for it.
-
-        All are alike here, so that one that `can_wait` leaves in its turn.
-        """
+        """Have it said about the object, soon. One that `can_wait` leaves in its turn too."""
         story = _Story(
             controller=(controller or self._controller)[:_WORD_LENGTH],
             regarding=_reference(regarding),
-            related=_reference(related) if related else (),
             reason=reason[:_WORD_LENGTH],
-            action=(action or reason)[:_WORD_LENGTH],
             type="Warning" if warning else "Normal",
         )
         series = self._series.get(story)
@@ -263,14 +254,12 @@ class EventRecorder:
             "eventTime": micro_time(series.first),
             "reportingController": story.controller,
             "reportingInstance": self._instance,
-            "action": story.action,
+            "action": story.reason,
             "reason": story.reason,
             "regarding": regarding,
             "note": series.note,
             "type": story.type,
         }
-        if story.related:
-            event["related"] = dict(story.related)
         if series.count > 1:
             event["series"] = {
                 "count": series.count,

@@ -17,20 +17,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Generic, TypeVar, cast
+from typing import TypeVar, cast
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
 
-from .cache import Cache, Decode, Indexer, Observer, never_packed, number, revision_of
-from .client import Client, served
+from .cache import Cache, Decode, Indexer, never_packed, number, revision_of
+from .client import BOOKMARK, DELETED, Client, Event, served
 from .clock import Clock, SystemClock
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
 from .requests import PAGE, Selection
 from .resources import JOBS, Resource, key_of
-from .watch_lines import BOOKMARK, DELETED, Event
 
 T = TypeVar("T")
 
@@ -52,11 +51,10 @@ def trimmed(obj: Json) -> Json:
     return obj
 
 
-class Informer(Generic[T]):
+class Informer(Cache[T]):
     """The objects of one kind as of a moment ago. `run` keeps it up to date until cancelled.
 
-    `decode` makes of each object what is kept; it may change the object it is given. What `packs`
-    is true of is kept small, and decoded whenever it is asked for. `synced` is
+    `decode` makes of each object what is kept; it may change the object it is given. `synced` is
     set once the first list is in: decide nothing before. `settled` is set then too, or once it is
     sure that the server has no such kind. Observers are called in the order of changes, inside the
     task that runs the informer or reports a write, and must not block.
@@ -75,6 +73,7 @@ class Informer(Generic[T]):
         packs: Callable[[T], bool] = never_packed,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__(decode or cast(Decode[T], trimmed), indexers or {}, packs)
         self.resource = resource
         self.synced = asyncio.Event()
         self.settled = asyncio.Event()
@@ -85,7 +84,6 @@ class Informer(Generic[T]):
         self._client = client
         self._which = Selection(namespace, label_selector, field_selector)
         self._clock = clock or SystemClock()
-        self._cache: Cache[T] = Cache(decode or cast(Decode[T], trimmed), indexers or {}, packs)
         self._revision = ""
         """Every change up to here has reached the cache."""
         self._listed = False
@@ -98,35 +96,6 @@ class Informer(Generic[T]):
         self._watching: asyncio.Future[None] | None = None
         self._impatient: list[asyncio.Future[None]] = []
 
-    def __len__(self) -> int:
-        return len(self._cache)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._cache
-
-    def get(self, key: Key) -> T | None:
-        """The object, None when there is none. Not to be changed: it is everybody's."""
-        return self._cache.get(key)
-
-    def keys(self) -> Collection[Key]:
-        return self._cache.keys()
-
-    def values(self) -> Iterator[T]:
-        """Every object, in the order of their first sight."""
-        return self._cache.values()
-
-    def indexed(self, index: str, word: str) -> list[T]:
-        """The objects for which the indexer of that name gives that word."""
-        return self._cache.indexed(index, word)
-
-    def observe(self, observer: Observer[T]) -> None:
-        """Tell `observer(old, new)` of every change, first of all that is there already."""
-        self._cache.observe(observer)
-
-    def add_index(self, name: str, indexer: Indexer[T]) -> None:
-        """Maintain one more index, for a reader that shares this informer with others."""
-        self._cache.add_index(name, indexer)
-
     def wrote(self, answer: Json) -> None:
         """Take in the answer to a write, as if the watch had delivered it already.
 
@@ -136,13 +105,9 @@ class Informer(Generic[T]):
         if answer.get("kind") == "Status":
             return
         # Where the cache has no such object, the watch either has not come to it or saw its end.
-        known = self._cache.revision(key_of(answer)) or self._revision
+        known = self.revision(key_of(answer)) or self._revision
         if number(revision_of(answer)) > number(known):
-            self._cache.put(answer)
-
-    def pack(self, obj: Json) -> None:
-        """Keep one of the objects, all of which are plain JSON, packed until it changes."""
-        self._cache.pack(key_of(obj), obj)
+            self.put(answer)
 
     async def run(self) -> None:
         """List and watch for ever. Only cancelling ends it."""
@@ -217,9 +182,9 @@ class Informer(Generic[T]):
 
     def _take(self, event: Event) -> None:
         if event.type == DELETED:
-            self._cache.deleted(event.object)
+            self.deleted(event.object)
         elif event.type != BOOKMARK:
-            self._cache.put(event.object)
+            self.put(event.object)
         self._revision = event.revision or self._revision
 
     async def _relist(self) -> None:
@@ -233,14 +198,14 @@ class Informer(Generic[T]):
             ) as pages:
                 async for page in pages:
                     revision = revision or page.revision
-                    seen.update(self._cache.put(each) for each in page.items)
+                    seen.update(self.put(each) for each in page.items)
         except Gone:
             # Compaction overtook the paging. In one piece it cannot.
             self._paged = False
             raise
         self._paged = True
         # What was created after the list is not missing from it.
-        self._cache.keep_only(seen, revision)
+        self.keep_only(seen, revision)
         self._revision = revision
         self._listed = True
         self.lacking = False

@@ -16,6 +16,8 @@ import socket
 import uuid
 from collections.abc import Callable
 
+import msgspec
+
 from kuota.api import managed_fields
 from kuota.api.base import Json, Key
 
@@ -27,17 +29,16 @@ from .resources import LEASES
 _log = logging.getLogger(__name__)
 
 
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Kueue's and client-go's defaults. Each must be larger than the next."""
 
-    def __init__(
-        self, lease_s: float = 15, renew_deadline_s: float = 10, retry_s: float = 2
-    ) -> None:
-        if not lease_s > renew_deadline_s > retry_s > 0:
+    lease_s: float = 15
+    renew_deadline_s: float = 10
+    retry_s: float = 2
+
+    def __post_init__(self) -> None:
+        if not self.lease_s > self.renew_deadline_s > self.retry_s > 0:
             raise ValueError("need lease duration > renew deadline > retry period > 0")
-        self.lease_s = lease_s
-        self.renew_deadline_s = renew_deadline_s
-        self.retry_s = retry_s
 
 
 def unique_identity() -> str:
@@ -166,9 +167,6 @@ class Election:
     async def _taken(self) -> bool:
         if self.holder != self._identity or self._lease is None:
             await self._look()
-        if self._lease is None:
-            self._note(await self._client.create(LEASES, self._made()))
-            return True
         if self.holder not in ("", self._identity) and not self._expired():
             return False
         await self._write(holder=self._identity, duration_s=self._timing.lease_s)
@@ -191,9 +189,9 @@ class Election:
         return self._clock.monotonic() >= self._seen_at + float(duration_s)
 
     async def _write(self, *, holder: str, duration_s: float) -> None:
-        """Put our word into the lease as last seen; raises Conflict when that is out of date."""
-        before = self._lease or self._made()
-        spec = _spec(before)
+        """Put our word into the lease as last seen, or make one; raises Conflict or AlreadyExists
+        when that is out of date."""
+        spec = _spec(self._lease)
         now = micro_time(self._clock.now())
         changed = spec | {
             "holderIdentity": holder,
@@ -203,22 +201,14 @@ class Election:
         if spec.get("holderIdentity") != holder and holder:
             changed["acquireTime"] = now
             changed["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
-        self._note(await self._client.replace(LEASES, before | {"spec": changed}))
-
-    def _made(self) -> Json:
-        now = micro_time(self._clock.now())
-        return {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"namespace": self._key.namespace, "name": self._key.name},
-            "spec": {
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": math.ceil(self._timing.lease_s),
-                "acquireTime": now,
-                "renewTime": now,
-                "leaseTransitions": 0,
-            },
-        }
+        if self._lease is not None:
+            answer = await self._client.replace(LEASES, self._lease | {"spec": changed})
+        else:
+            meta = {"namespace": self._key.namespace, "name": self._key.name}
+            made = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": meta}
+            changed["leaseTransitions"] = 0
+            answer = await self._client.create(LEASES, made | {"spec": changed})
+        self._note(answer)
 
 
 def _spec(lease: Json | None) -> Json:
@@ -252,15 +242,10 @@ async def _renewed_spec(client: Client, key: Key, manager: str) -> Json:
         lease = await client.get(LEASES, key)
     except NotFound:
         return {}
-    spec: Json = lease.get("spec") or {}
-    renewed = manager in _renewers(lease)
-    return spec if renewed and spec.get("holderIdentity") else {}
-
-
-def _renewers(lease: Json) -> set[str]:
     entries = managed_fields.readable(lease["metadata"].get("managedFields"))
-    return {
-        owner.manager
+    renewed = any(
+        owner.manager == manager and "f:renewTime" in entry.fields.get("f:spec", {})
         for owner, entry in entries.items()
-        if "f:renewTime" in entry.fields.get("f:spec", {})
-    }
+    )
+    spec = _spec(lease)
+    return spec if renewed and spec.get("holderIdentity") else {}

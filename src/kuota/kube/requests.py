@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from enum import StrEnum
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -23,7 +23,6 @@ WATCH_TIMEOUT_S = 290
 PAGE = 500
 _GRACE_S = 30.0
 _JSON = {"accept": "application/json"}
-_JSON_BODY = {"accept": "application/json", "content-type": "application/json"}
 
 
 PatchBody = Json | list[Json]
@@ -149,13 +148,7 @@ def creation(
         path = item_path(resource, Key(namespace, metadata.get("name") or ""), subresource)
     else:
         path = collection_path(resource, _own_namespace(resource, namespace))
-    return HttpRequest(
-        method="POST",
-        path=path,
-        query=_write_query(options),
-        headers=_JSON_BODY,
-        body=_encoded(obj),
-    )
+    return _write("POST", path, obj, options)
 
 
 def replacement(resource: Resource, obj: Json, options: WriteOptions) -> HttpRequest:
@@ -170,14 +163,7 @@ def replacement(resource: Resource, obj: Json, options: WriteOptions) -> HttpReq
             f"replacing {metadata.get('name')!r} needs the resourceVersion it was read at"
         )
     key = Key(metadata.get("namespace") or "", metadata["name"])
-    return HttpRequest(
-        method="PUT",
-        path=item_path(resource, key),
-        query=_write_query(options),
-        headers=_JSON_BODY,
-        body=_encoded(obj),
-        idempotent=True,
-    )
+    return _write("PUT", item_path(resource, key), obj, options, idempotent=True)
 
 
 def patching(
@@ -191,15 +177,10 @@ def patching(
     """A patch. Apply needs a manager; an apply's body is sent as JSON, which is YAML too."""
     if kind is Patch.APPLY and not options.get("manager"):
         raise ValueError("an apply patch needs the name of its field manager")
-    return HttpRequest(
-        method="PATCH",
-        path=item_path(resource, key, subresource),
-        query=_write_query(options),
-        headers={"accept": "application/json", "content-type": kind.value},
-        body=_encoded(body),
-        # A JSON patch may append to a list, and would do so twice.
-        idempotent=kind is not Patch.JSON,
-    )
+    path = item_path(resource, key, subresource)
+    # A JSON patch may append to a list, and would do so twice.
+    idempotent = kind is not Patch.JSON
+    return _write("PATCH", path, body, options, media_type=kind.value, idempotent=idempotent)
 
 
 def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> HttpRequest:
@@ -213,13 +194,7 @@ def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> 
         body["gracePeriodSeconds"] = grace_s
     if options.get("dry_run"):
         body["dryRun"] = ["All"]
-    return HttpRequest(
-        method="DELETE",
-        path=item_path(resource, key),
-        headers=_JSON_BODY,
-        body=_encoded(body),
-        idempotent=True,
-    )
+    return _write("DELETE", item_path(resource, key), body, {}, idempotent=True)
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,21 +256,33 @@ def _segment(name: str) -> str:
     return name
 
 
-def _write_query(options: WriteOptions) -> dict[str, str]:
-    return _stated(
+def _write(
+    method: str,
+    path: str,
+    body: PatchBody,
+    options: WriteOptions,
+    *,
+    media_type: str = "application/json",
+    idempotent: bool = False,
+) -> HttpRequest:
+    query = _stated(
         fieldManager=options.get("manager", ""),
         force="true" if options.get("force") else "",
         dryRun="All" if options.get("dry_run") else "",
         fieldValidation=options.get("validation", ""),
     )
+    return HttpRequest(
+        method=method,
+        path=path,
+        query=query,
+        headers=_JSON | {"content-type": media_type},
+        body=msgspec.json.encode(body),
+        idempotent=idempotent,
+    )
 
 
 def _stated(**words: str) -> dict[str, str]:
     return {name: word for name, word in words.items() if word}
-
-
-def _encoded(value: Any) -> bytes:
-    return msgspec.json.encode(value)
 
 
 class Transport(Protocol):
