@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kuota.cli.main import main
-from kuota.server.token_file import TokenFile
+from kuota.server.tokens import TokenFile
 from kuota.up import kubeconfig
 from kuota.up.place import Place
 

@@ -15,7 +15,7 @@ from cryptography import x509
 
 from kuota.pki.certificate import chain, self_signed
 from kuota.pki.serving import Pair, trusted_until, unexpired
-from kuota.server.certificate import LOOPBACK
+from kuota.server.http import LOOPBACK
 from kuota.webhook.certificates import LIFETIME, Settings
 
 FILES = Path(__file__).parent / "made_by_0_1_0"

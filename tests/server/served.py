@@ -21,8 +21,7 @@ from hang import HANG_S
 from kuota.api.base import Json
 from kuota.server.admission import Hook
 from kuota.server.api import ApiServer
-from kuota.server.certificate import server_context
-from kuota.server.http import HttpServer
+from kuota.server.http import HttpServer, server_context
 from kuota.server.pods import LogOptions, LogSource
 from kuota.server.requests import ADMINS, Request, Response, User
 from kuota.server.store import Store

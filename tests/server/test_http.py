@@ -18,8 +18,7 @@ import pytest
 from kuota.loopback import InsecureAddress
 from kuota.pki.certificate import self_signed
 from kuota.server.api import LARGEST_BODY, ApiServer
-from kuota.server.certificate import LOOPBACK, server_context
-from kuota.server.http import HttpServer
+from kuota.server.http import LOOPBACK, HttpServer, server_context
 from kuota.server.store import Store
 from kuota.server.tokens import Tokens
 from server.served import ADMIN, ANN

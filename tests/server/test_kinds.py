@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from kuota.api.base import Json
+from kuota.server.builtin_columns import restarts, word
 from kuota.server.builtin_kinds import builtin_kinds
 from kuota.server.columns import by_path, human
 from kuota.server.crd import kind_of
 from kuota.server.job_faults import cron_job_faults, job_spec_faults
 from kuota.server.jsonpath import PathError, first, values
 from kuota.server.kinds import preference
-from kuota.server.pod_columns import restarts, word
 from kuota.server.pod_faults import spec_faults
 from server.full_objects import DEFINITION
 from server.served import NOW

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from kuota.server.merge_keys import MergeKeys, merge_keys
-from kuota.server.strategic import PatchError, strategic_merge
+from kuota.server.strategic import MergeKeys, PatchError, merge_keys, strategic_merge
 
 RECORDED = Path(__file__).with_name("recorded_strategic.json")
 POD = merge_keys("v1", "Pod") or MergeKeys()

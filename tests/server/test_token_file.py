@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from kuota.server.requests import ADMINS
-from kuota.server.token_file import TokenFile
-from kuota.server.tokens import OWNER, TokenError, Tokens, admin_token
+from kuota.server.tokens import OWNER, TokenError, TokenFile, Tokens, admin_token
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def command(file: Path, place: Place) -> None:
     backup. Tokens, logs and the files of pods are not in it. Exit status 1 if nothing was written.
     """
     from kuota.server.store_copies import back_up
-    from kuota.server.store_errors import StoreError
+    from kuota.server.store_schema import StoreError
 
     try:
         back_up(str(place.store), str(file))
@@ -49,7 +49,7 @@ def restore(file: Path, place: Place) -> None:
     from datetime import UTC, datetime
 
     from kuota.server import store_copies
-    from kuota.server.store_errors import StoreError
+    from kuota.server.store_schema import StoreError
 
     running = place.running()
     if running is not None:

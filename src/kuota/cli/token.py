@@ -11,7 +11,7 @@ import click
 from .connect import place_option
 
 if TYPE_CHECKING:
-    from kuota.server.token_file import TokenFile
+    from kuota.server.tokens import TokenFile
     from kuota.up.place import Place
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -112,8 +112,7 @@ def revoke(user: str, id_: str, place: Place) -> None:
 
 def _tokens(place: Place) -> TokenFile:
     """The token file, which is made if this comes before the first start."""
-    from kuota.server.token_file import TokenFile
-    from kuota.server.tokens import TokenError, admin_token
+    from kuota.server.tokens import TokenError, TokenFile, admin_token
 
     try:
         place.prepare()

@@ -208,7 +208,7 @@ def _serve(place: Place, wishes: Wishes) -> None:
 
     from kuota import loop
     from kuota.runner.nodes import NodesError
-    from kuota.server.store_errors import StoreError
+    from kuota.server.store_schema import StoreError
     from kuota.server.tokens import TokenError
     from kuota.up.installation import Installation
 

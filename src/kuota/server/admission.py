@@ -20,11 +20,10 @@ from kuota.api.structure import Cleaning
 
 from . import kind_rules
 from .columns import mapped
-from .kinds import Kind
+from .kinds import Kind, served_form, stored_form
 from .metadata import NAMELESS, born, content, succeeding
 from .requests import Target, User
 from .status import Refused, bad_request, conflict, invalid
-from .versions import served_form, stored_form
 
 _OF_STATUS = ("apiVersion", "kind", "metadata", "status")
 

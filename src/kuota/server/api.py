@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Protocol
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
@@ -22,7 +23,6 @@ from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
 from .columns import dig
 from .documents import Documents
-from .extension import Extension, serves
 from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import Namespaces
@@ -35,6 +35,23 @@ from .status import Refused, forbidden, not_allowed, too_large
 from .store import Store, StoreError
 from .verbs import Verbs
 from .watching import Watching
+
+
+class Extension(Protocol):
+    """Serves every path under its `prefix`, such as `/apis/GROUP`."""
+
+    prefix: str
+
+    def access(self, request: Request) -> Access:
+        """What the request wants to do, for the same roles to decide as everywhere."""
+
+    def answer(self, request: Request) -> Response:
+        """The answer to someone who may ask. Raises Refused."""
+
+
+def serves(extension: Extension, path: str) -> bool:
+    return path == extension.prefix or path.startswith(f"{extension.prefix}/")
+
 
 LOG = logging.getLogger(__name__)
 LARGEST_BODY = 3 * 1024 * 1024

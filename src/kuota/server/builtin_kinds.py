@@ -10,10 +10,9 @@ from kuota.api.base import Json
 from kuota.api.descriptions import OBJECT
 from kuota.api.schema import structural_schema
 
-from .builtin_columns import COLUMNS
+from .builtin_columns import COLUMNS, POD_COLUMNS
 from .columns import AGE, NAME, kueue_columns
 from .kinds import Kind, Kinds, Version
-from .pod_columns import POD_COLUMNS
 from .shapes import reference, resolved
 
 CRD_GROUP = "apiextensions.k8s.io"

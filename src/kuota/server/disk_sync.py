@@ -11,8 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from .store_errors import StoreError
-from .store_schema import sync_directory
+from .store_schema import StoreError, sync_directory
 
 
 class DiskSync:

@@ -8,8 +8,7 @@ from kuota.api.base import Json
 
 from . import discovery
 from .kinds import Kinds
-from .openapi import OpenApi
-from .openapi_v2 import empty_document
+from .openapi import OpenApi, empty_document
 from .requests import JSON, TEXT, Request, Response, answered
 from .status import no_such_path, not_allowed
 

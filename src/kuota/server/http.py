@@ -16,6 +16,7 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,8 +29,7 @@ from kuota.loopback import InsecureAddress, is_loopback
 from .api import LARGEST_BODY, ApiServer
 from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
 from .status import too_large, unauthorized
-from .token_file import TokenFile
-from .tokens import EVERYBODY, Tokens
+from .tokens import EVERYBODY, TokenFile, Tokens
 
 _PEER = struct.Struct("3i")
 
@@ -205,3 +205,28 @@ def _request(
         asyncio.get_running_loop(),
         client_max_size=LARGEST_BODY,
     )
+
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def server_context(directory: str | os.PathLike[str], now: datetime) -> ssl.SSLContext:
+    """The context of a server whose certificate lies in the directory, which is made if absent.
+
+    The files are `server.crt`, which clients trust, and `server.key`, for its owner's eyes only.
+    """
+    place = Path(directory)
+    certificate, key = place / "server.crt", place / "server.key"
+    if not certificate.exists() or not key.exists():
+        from kuota.pki.certificate import self_signed
+
+        place.mkdir(parents=True, exist_ok=True)
+        made = self_signed(LOOPBACK, now)
+        key.unlink(missing_ok=True)
+        descriptor = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(made.key)
+        certificate.write_bytes(made.certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context

@@ -11,7 +11,7 @@ from kuota.api.base import Json
 from kuota.api.faults import FieldError
 
 from .columns import dig, listed, mapped
-from .job_defaults import CONTROLLER_UID
+from .native_defaults import CONTROLLER_UID
 from .pod_faults import forbidden, required, template_faults, unsupported, wrong
 
 _RESTART = ("OnFailure", "Never")

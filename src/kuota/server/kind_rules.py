@@ -15,11 +15,18 @@ from kuota.api.structure import filled, value_faults
 
 from .columns import dig, mapped
 from .crd import crd_faults, fill_crd
-from .job_defaults import fill_cron_job, fill_job, fill_job_spec, generate_job
 from .job_faults import cron_job_faults, job_faults, job_update_faults
 from .kinds import Kind, Version
 from .metadata import metadata_faults, metadata_update_faults
-from .pod_defaults import fill_pod, fill_spec, generate_pod
+from .native_defaults import (
+    fill_cron_job,
+    fill_job,
+    fill_job_spec,
+    fill_pod,
+    fill_spec,
+    generate_job,
+    generate_pod,
+)
 from .pod_faults import pod_update_faults, spec_faults, wrong
 
 

@@ -9,12 +9,11 @@ from kuota.api.base import Json
 
 from .admission import Write
 from .apply import ApplyConflict, ApplyError, applied, tracked
-from .kinds import Kind, Version
+from .kinds import Kind, Version, served_form, stored_form
 from .metadata import timestamp
 from .ownership_schema import Schema, builtin_schema, custom_schema
 from .requests import Target
 from .status import Refused, bad_request
-from .versions import served_form, stored_form
 
 _STATUS: Json = {"f:status": {".": {}}}
 _ALL_BUT_STATUS: Json = {

@@ -11,12 +11,12 @@ import msgspec
 
 from kuota.api.base import Json, Key
 
+from .kinds import same_form, served_form
 from .requests import Request, Response, Target, answered
-from .selection import Wanted, wanted
+from .selectors import Selection, requested
 from .status import Refused, bad_request, expired
 from .store import Gone, Store, key_of
 from .tables import Form, form_of, metadata_only, table
-from .versions import same_form, served_form
 
 _PAGE = 500
 
@@ -63,7 +63,7 @@ class Reading:
 
     def many(self, target: Target, request: Request) -> Response:
         """One page, or everything when no limit is given."""
-        only = wanted(target, request)
+        only = requested(target, request)
         page = _continued(request)
         limit = request.number("limit") or None
         if limit is not None and limit < 0:
@@ -79,7 +79,7 @@ class Reading:
         return self._listed(target, found, metadata, request)
 
     def _found(
-        self, target: Target, only: Wanted, page: Page | None, limit: int | None
+        self, target: Target, only: Selection, page: Page | None, limit: int | None
     ) -> tuple[list[bytes], int, Page | None]:
         """Bodies that are wanted, the revision they are of, and where the next page begins."""
         revision = self._store.revision if page is None else page.revision
@@ -98,24 +98,24 @@ class Reading:
         target: Target,
         after: Key | None,
         revision: int,
-        only: Wanted,
+        only: Selection,
         limit: int | None,
     ) -> Iterator[tuple[bytes, Key]]:
         """What the selection wants, read from the store in strides when there is a limit."""
         resource, namespace = target.kind.stored_as, target.namespace or None
         if only.key is not None:
             one = self._store.get(resource, only.key)
-            if one is not None and only.wants(one):
+            if one is not None and only.matches(one):
                 yield msgspec.json.encode(one), only.key
             return
-        stride = None if limit is None else max(limit + 1, _PAGE if only.narrow else 0)
+        stride = None if limit is None else max(limit + 1, 0 if only.everything else _PAGE)
         while True:
             listing = self._store.list(resource, namespace, after=after, limit=stride, at=revision)
             for body in listing.bodies:
-                if only.narrow or limit is not None:
+                if not only.everything or limit is not None:
                     obj = msgspec.json.decode(body)
                     after = key_of(obj)
-                    if not only.wants(obj):
+                    if not only.matches(obj):
                         continue
                     yield body, after
                 else:

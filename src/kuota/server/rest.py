@@ -20,8 +20,7 @@ from .admission import Admission, Write, identify
 from .bodies import read_json, read_yaml
 from .columns import dig
 from .deletion import DeleteOptions
-from .kinds import Kind, Kinds
-from .merge_keys import merge_keys
+from .kinds import Kind, Kinds, served_form
 from .ownership import applied_to, owned
 from .patch import json_patch
 from .requests import Target
@@ -35,8 +34,7 @@ from .status import (
     unsupported_media,
 )
 from .store import AlreadyExists, Conflict, NotFound, Store
-from .strategic import PatchError, strategic_merge
-from .versions import served_form
+from .strategic import PatchError, merge_keys, strategic_merge
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.match import SelectorError
 from kuota.api.selector import Requirements, parse_selector, selects
 
-__all__ = ["FieldRequirement", "Selection", "SelectorError", "field_requirements", "selection"]
+from .columns import dig
+from .requests import Request, Target
+from .status import bad_request
 
 _TERM = re.compile(r"(?:[^\\,]|\\.)+|,|\\", re.S)
 _PARTS = re.compile(
@@ -33,6 +35,32 @@ _ALIASES = {
 }
 
 
+_ALWAYS = ("metadata.name", "metadata.namespace")
+_OF_REFERENCE = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
+_OF_POD_SPEC = ("hostNetwork", "nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
+# The paths that fields may be selected by, beyond those of every kind.
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "events": (
+        *(f"involvedObject.{field}" for field in _OF_REFERENCE),
+        *("reason", "reportingComponent", "source", "type"),
+    ),
+    "events.events.k8s.io": (
+        *(f"regarding.{field}" for field in _OF_REFERENCE),
+        *("reason", "reportingController", "type"),
+    ),
+    "jobs.batch": ("status.successful",),
+    "namespaces": ("status.phase",),
+    "nodes": ("spec.unschedulable",),
+    "pods": (
+        *(f"spec.{field}" for field in _OF_POD_SPEC),
+        *("status.nominatedNodeName", "status.phase", "status.podIP"),
+    ),
+    "secrets": ("type",),
+}
+# Where the stored object keeps a field under another name.
+_STORED = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
+
+
 class FieldRequirement(msgspec.Struct, frozen=True, gc=False):
     """One scalar field that has, or has not, this value."""
 
@@ -45,11 +73,26 @@ class FieldRequirement(msgspec.Struct, frozen=True, gc=False):
         return (_text(obj, path) == self.value) is self.equal
 
 
-class Selection(msgspec.Struct, frozen=True, gc=False):
-    """What a request selects by labels and by fields; all of it must hold."""
+class _Labels(msgspec.Struct, gc=False):
+    labels: dict[str, str] | None = None
+
+
+class _Labelled(msgspec.Struct, gc=False):
+    metadata: _Labels
+
+
+_DECODER = msgspec.json.Decoder(_Labelled)
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What a request selects by labels and by fields; all of it must hold.
+
+    `key` is set if that is one object at most.
+    """
 
     labels: Requirements = ()
     fields: tuple[FieldRequirement, ...] = ()
+    key: Key | None = None
 
     @property
     def everything(self) -> bool:
@@ -59,21 +102,47 @@ class Selection(msgspec.Struct, frozen=True, gc=False):
     @property
     def name(self) -> str | None:
         """The one name that an object must have, None if any will do."""
-        return self._required("metadata.name")
-
-    @property
-    def namespace(self) -> str | None:
-        """The one namespace that an object must be in, None if any will do."""
-        return self._required("metadata.namespace")
-
-    def _required(self, path: str) -> str | None:
-        return next((f.value for f in self.fields if f.equal and f.path == path), None)
+        names = (each.value for each in self.fields if each.equal and each.path == "metadata.name")
+        return next(names, None)
 
     def matches(self, obj: Json) -> bool:
-        """Whether the object is selected."""
+        """Whether the stored object is selected."""
         if not all(each.holds(obj) for each in self.fields):
             return False
         return not self.labels or selects(self.labels, (obj.get("metadata") or {}).get("labels"))
+
+    def matches_body(self, body: bytes) -> bool:
+        """Whether the object in these bytes is selected. Decodes no more than it needs."""
+        if self.everything:
+            return True
+        if self.fields:
+            return self.matches(msgspec.json.decode(body))
+        return selects(self.labels, _DECODER.decode(body).metadata.labels)
+
+
+def requested(target: Target, request: Request) -> Selection:
+    """What the request selects. Raises Refused for selectors that cannot be read."""
+    known = (*_ALWAYS, *_FIELDS.get(target.kind.resource, ()))
+    known += tuple(path.lstrip(".") for path in target.version.selectable)
+    try:
+        found = selection(
+            request.query.get("labelSelector", ""), request.query.get("fieldSelector", ""), known
+        )
+    except SelectorError as error:
+        raise bad_request(str(error)) from None
+    fields = tuple(_stored(each) for each in found.fields)
+    if target.name:
+        fields += (FieldRequirement("metadata.name", target.name),)
+    found = Selection(found.labels, fields)
+    if found.name is None or (target.kind.namespaced and not target.namespace):
+        return found
+    return Selection(found.labels, fields, Key(target.namespace, found.name))
+
+
+def _stored(fact: FieldRequirement) -> FieldRequirement:
+    head, dot, rest = fact.path.partition(".")
+    path = _STORED.get(head, head) + dot + rest
+    return FieldRequirement(path, fact.value, fact.equal)
 
 
 def selection(
@@ -90,18 +159,12 @@ def field_requirements(
     text: str, supported: Collection[str] | None = None
 ) -> tuple[FieldRequirement, ...]:
     """Every requirement of a field selector; empty text requires nothing. Raises SelectorError."""
-    found = []
-    for term in _terms(text):
-        requirement = _requirement(term, text)
-        if supported is not None and requirement.path not in supported:
-            raise SelectorError(f"field label not supported: {requirement.path}")
-        found.append(requirement)
-    return tuple(found)
-
-
-def _terms(text: str) -> list[str]:
-    """The parts between commas. Empty ones are passed over, as Kubernetes does."""
-    return [part for part in _TERM.findall(text) if part != ","]
+    # Empty terms are ignored, as Kubernetes does.
+    found = tuple(_requirement(term, text) for term in _TERM.findall(text) if term != ",")
+    for each in found:
+        if supported is not None and each.path not in supported:
+            raise SelectorError(f"field label not supported: {each.path}")
+    return found
 
 
 def _requirement(term: str, text: str) -> FieldRequirement:
@@ -124,8 +187,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _text(obj: Any, path: str) -> str:
     """The scalar at the path as text; "" where there is none."""
-    for name in path.split("."):
-        obj = obj.get(name) if isinstance(obj, dict) else None
+    obj = dig(obj, *path.split("."))
     if isinstance(obj, bool):
         return "true" if obj else "false"
     return str(obj) if isinstance(obj, str | int | float) else ""

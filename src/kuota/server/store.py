@@ -26,16 +26,18 @@ from . import store_schema as schema
 from . import store_sql as sql
 from .changes import Change, Feed, Watch, decoded
 from .disk_sync import DiskSync
-from .store_errors import (
+from .store_schema import (
+    MEMORY,
     AlreadyExists,
     Conflict,
+    Durability,
     Gone,
     InUse,
     NotFound,
     StoreError,
     TooNew,
+    copy_store,
 )
-from .store_schema import MEMORY, Durability, copy_store
 
 __all__ = [
     "AlreadyExists",

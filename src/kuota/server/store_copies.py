@@ -12,11 +12,12 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from .store_errors import StoreError, TooNew
 from .store_schema import (
     APPLICATION_ID,
     RESTORE_GAP,
     STEPS,
+    StoreError,
+    TooNew,
     copy_store,
     locked,
     reading,

@@ -16,7 +16,34 @@ from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from .store_errors import InUse, StoreError, TooNew
+
+class StoreError(Exception):
+    """The store could not do what was asked, and changed nothing."""
+
+
+class NotFound(StoreError):
+    """No such object."""
+
+
+class AlreadyExists(StoreError):
+    """An object of that name is there already."""
+
+
+class Conflict(StoreError):
+    """The object is not at the revision that the caller expected."""
+
+
+class Gone(StoreError):
+    """The log does not reach from that revision to now: list afresh and watch from there."""
+
+
+class TooNew(StoreError):
+    """A later version of Kuota wrote this file."""
+
+
+class InUse(StoreError):
+    """Another process has this file open for writing."""
+
 
 MEMORY = ":memory:"
 APPLICATION_ID = 0x4B756F74  # "Kuot", in the file's header

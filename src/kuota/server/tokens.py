@@ -8,12 +8,18 @@ is also in the group `system:authenticated`.
 from __future__ import annotations
 
 import csv
+import fcntl
 import hashlib
 import hmac
+import io
+import logging
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from .requests import ADMINS, User
 
@@ -76,3 +82,125 @@ def _entry(row: list[str], at: int) -> tuple[str, User]:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+_ID_LENGTH = 8
+_log = logging.getLogger(__name__)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Somebody with a token. `id` tells tokens apart, and tells nobody the token."""
+
+    id: str
+    user: str
+    uid: str
+    groups: tuple[str, ...]
+
+
+class TokenFile:
+    """One token file, which must be there, and is for its owner's eyes only."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._stamp = self._stamped()
+        self._tokens = Tokens.load(self._path)
+
+    def user(self, token: str) -> User | None:
+        """Whose token that is by now, None when nobody's."""
+        self._follow()
+        return self._tokens.user(token)
+
+    def holders(self) -> list[Holder]:
+        """Everybody in the file, in its order."""
+        rows = map(_row, self._path.read_text(encoding="utf-8").splitlines())
+        return [_holder(row) for row in rows if row is not None]
+
+    def give(self, user: str, groups: Sequence[str] = (), uid: str = "") -> str:
+        """A new token for somebody; raises TokenError for names that cannot be."""
+        _check(user, groups, uid)
+        token = secrets.token_urlsafe(32)
+        with self._changing() as lines:
+            lines.append(_line(token, user, uid, groups))
+        return token
+
+    def revoke(self, user: str = "", id: str = "") -> list[Holder]:
+        """Take the tokens of a user away, or the one with that id; those that were there."""
+        gone: list[Holder] = []
+        with self._changing() as lines:
+            for line in list(lines):
+                row = _row(line)
+                holder = _holder(row) if row is not None else None
+                if holder is not None and (holder.id == id if id else holder.user == user):
+                    gone.append(holder)
+                    lines.remove(line)
+        return gone
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[str]]:
+        """The lines of the file, to be changed: then it is replaced whole, one writer at a time."""
+        with open(self._path.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = self._path.read_text(encoding="utf-8").splitlines()
+            lines = list(before)
+            yield lines
+            if lines != before:
+                self._replace("".join(f"{line}\n" for line in lines))
+
+    def _replace(self, text: str) -> None:
+        temporary = self._path.with_suffix(".new")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+
+    def _follow(self) -> None:
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return
+        # Noted first: a file that cannot be read is not read again before it changes.
+        self._stamp = stamp
+        try:
+            self._tokens = Tokens.load(self._path)
+        except (OSError, ValueError, csv.Error) as error:
+            _log.error("%s cannot be read, so nothing changes: %s", self._path, error)
+
+    def _stamped(self) -> tuple[int, int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0, 0
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _row(line: str) -> list[str] | None:
+    """The fields of a line, None when it names nobody."""
+    if not line.strip() or line.startswith("#"):
+        return None
+    return [field.strip() for field in next(csv.reader([line]))]
+
+
+def _holder(row: list[str]) -> Holder:
+    token, user, uid, groups = (*row, "", "", "")[:4]
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    return Holder(digest[:_ID_LENGTH], user, uid, tuple(filter(None, groups.split(","))))
+
+
+def _line(token: str, user: str, uid: str, groups: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([token, user, uid, ",".join(groups)])
+    return text.getvalue()
+
+
+def _check(user: str, groups: Sequence[str], uid: str) -> None:
+    for name in (user, *groups):
+        if not name or name != name.strip() or not name.isprintable() or "," in name:
+            raise TokenError(f"{name!r} cannot be a name: no commas, and no spaces around it")
+    if user.startswith("system:"):
+        raise TokenError(f"{user}: names that begin with system: are for parts of the system")
+    for name in groups:
+        if name.startswith("system:") and name != ADMINS:
+            raise TokenError(f"{name}: groups that begin with system: are given by the server")
+    if uid and not (uid.isascii() and uid.isdigit()):
+        raise TokenError(f"{uid!r} is not the number of a user")

@@ -13,18 +13,16 @@ from kuota.api.managed_fields import manager_name
 
 from . import deletion, pods, scale
 from .admission import Write
-from .auth import Roles
+from .auth import Roles, reviewed
 from .bodies import duplicates, media_type, read_object
-from .kinds import Kinds
+from .kinds import Kinds, served_form
 from .pods import LogSource
 from .reading import Reading
 from .requests import TEXT, Request, Response, Target, answered
 from .rest import APPLY_PATCH, Outcome, Rest, patched_json
-from .reviews import reviewed
-from .selection import wanted
+from .selectors import requested
 from .status import Refused, bad_request, no_such_path, not_allowed, success
 from .store import Store
-from .versions import served_form
 from .watching import Watching
 
 _OF_ONE = ("update", "patch")
@@ -115,10 +113,10 @@ class Verbs:
 
     def _delete_all(self, target: Target, request: Request) -> Response:
         options, write = deletion.delete_options(request), self._write(request)
-        only = wanted(target, request)
+        only = requested(target, request)
         found = self._store.list(target.kind.stored_as, target.namespace or None)
         for body in found.bodies:
-            if only.wants_body(body):
+            if only.matches_body(body):
                 metadata = msgspec.json.decode(body)["metadata"]
                 place, name = metadata.get("namespace", ""), metadata["name"]
                 one = Target(target.kind, target.version, place, name)

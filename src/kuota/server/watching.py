@@ -13,13 +13,13 @@ import msgspec
 from kuota.api.base import Json
 
 from .changes import Change, Watch
+from .kinds import same_form
 from .reading import Reading
 from .requests import Request, Response, Target
-from .selection import Wanted, wanted
+from .selectors import Selection, requested
 from .status import Refused, expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only
-from .versions import same_form
 
 BOOKMARK_S = 60.0
 _SHORTEST = timedelta(minutes=30)
@@ -36,7 +36,7 @@ class Watching:
 
     def stream(self, target: Target, request: Request) -> Response:
         """The answer to a watch. What cannot be watched from is told within the stream."""
-        only = wanted(target, request)
+        only = requested(target, request)
         initial = _initial(request)
         since = request.number("resourceVersion") or 0
         listed = initial or since == 0
@@ -53,13 +53,13 @@ class Watching:
         body = self._lines(lines, changes, present, start, initial, request, seconds)
         return Response(200, body, warnings=_warned(target))
 
-    def _present(self, target: Target, only: Wanted) -> list[bytes]:
+    def _present(self, target: Target, only: Selection) -> list[bytes]:
         resource = target.kind.stored_as
         if only.key is not None:
             found = self._store.get(resource, only.key)
-            return [msgspec.json.encode(found)] if found is not None and only.wants(found) else []
+            return [msgspec.json.encode(found)] if found is not None and only.matches(found) else []
         bodies = self._store.list(resource, target.namespace or None).bodies
-        return [body for body in bodies if only.wants_body(body)]
+        return [body for body in bodies if only.matches_body(body)]
 
     async def _lines(
         self,
@@ -109,7 +109,7 @@ async def _batch(changes: Watch, patience_s: float) -> list[Change] | None:
 class _Lines:
     """Writes the lines of one watch."""
 
-    def __init__(self, reading: Reading, target: Target, request: Request, only: Wanted) -> None:
+    def __init__(self, reading: Reading, target: Target, request: Request, only: Selection) -> None:
         self._reading = reading
         self._target = target
         self._request = request
@@ -124,12 +124,12 @@ class _Lines:
         What a change takes out of the selection is DELETED to this watch, and what it brings in is
         ADDED.
         """
-        if not self._only.narrow:
+        if self._only.everything:
             return self.event(change.type, change.body)
-        is_in = self._only.wants_body(change.body)
+        is_in = self._only.matches_body(change.body)
         if change.type != "MODIFIED":
             return self.event(change.type, change.body) if is_in else b""
-        was_in = change.replaced is not None and self._only.wants_body(change.replaced)
+        was_in = change.replaced is not None and self._only.matches_body(change.replaced)
         if not is_in and not was_in:
             return b""
         type_ = "DELETED" if not is_in else "MODIFIED" if was_in else "ADDED"

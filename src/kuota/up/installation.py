@@ -39,16 +39,14 @@ from kuota.runner.settings import RunnerSettings
 from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.auth import Access
-from kuota.server.certificate import server_context
 from kuota.server.compaction import keep_compacted
 from kuota.server.expiry import keep_expiring
-from kuota.server.http import HttpServer
+from kuota.server.http import HttpServer, server_context
 from kuota.server.pods import LogOptions
 from kuota.server.requests import Request, Response
 from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
-from kuota.server.token_file import TokenFile
-from kuota.server.tokens import admin_token
+from kuota.server.tokens import TokenFile, admin_token
 from kuota.visibility.api import PREFIX, VisibilityApi, asked
 from kuota.visibility.documents import SUBRESOURCE
 from kuota.visibility.pending import GROUP
@@ -59,7 +57,7 @@ from .place import Place, Running
 
 
 class VisibilityExtension:
-    """A `kuota.server.extension.Extension`."""
+    """A `kuota.server.api.Extension`."""
 
     prefix = PREFIX
 
