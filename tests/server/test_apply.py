@@ -11,7 +11,8 @@ import pytest
 
 from kuota.api import fieldsets
 from kuota.api.managed_fields import manager_name
-from kuota.server.apply import ApplyConflict, ApplyError
+from kuota.server.apply import ApplyConflict
+from kuota.server.fieldwalk import ApplyError
 from kuota.server.ownership_schema import Schema, custom_schema
 from server.applying import LATER, NOW, Json, apply, config_map, owned, schema, track
 
@@ -274,7 +275,7 @@ class _Renamed:
 
 
 def test_owners_in_another_version_keep_and_lose_fields_in_their_own_terms() -> None:
-    both: Json = {"schema": CUSTOM, "versions": _Renamed()}
+    both: Json = {"schema": CUSTOM, "versions": _Renamed().view}
     v1 = apply(None, _custom(cohort="c", order=["a"]), "old", **both)
     live, _ = _Renamed().view(v1, "x/v2") or ({}, CUSTOM)
     same = live | {"spec": {"cohortName": "c"}, "metadata": {"name": "x"}}
@@ -293,7 +294,7 @@ def test_owners_in_a_version_that_is_gone_are_forgotten() -> None:
     live = apply(None, _custom(order=["a"]), schema=CUSTOM)
     live["metadata"]["managedFields"][0]["apiVersion"] = "x/v0"
 
-    after = apply(live, _custom(order=["b"]), "b", schema=CUSTOM, versions=_Renamed())
+    after = apply(live, _custom(order=["b"]), "b", schema=CUSTOM, versions=_Renamed().view)
 
     assert {"b Apply": {"f:spec": {"f:order": {}}}} == owned(after)
 

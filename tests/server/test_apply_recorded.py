@@ -68,10 +68,7 @@ class _History:
         self.live = expected | {"metadata": expected["metadata"] | {"managedFields": managed}}
 
     def compare_conflict(self, step: Json, conflict: ApplyConflict) -> None:
-        causes = [
-            {"reason": each.reason, "message": each.message, "field": each.field}
-            for each in conflict.causes
-        ]
+        causes = conflict.causes
         assert step["causes"] == sorted(causes, key=lambda each: (each["message"], each["field"]))
         if len({each["message"] for each in causes}) == 1:
             assert sorted(step["message"].splitlines()) == sorted(str(conflict).splitlines())

@@ -19,8 +19,8 @@ from kuota.server.store import (
     Store,
     StoreError,
     TooNew,
-    copy_store,
 )
+from kuota.server.store_copies import back_up, copy_store
 from kuota.server.store_schema import RESTORE_GAP, STEPS, connected
 from server.objects import JOBS, PODS, at, filled, key, thing
 
@@ -148,7 +148,7 @@ def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> No
 
 def test_a_backup_has_what_was_there_when_it_was_made(path: str, tmp_path: Path) -> None:
     store, copy = filled(path), tmp_path / "copy.db"
-    store.backup(copy)
+    back_up(path, str(copy))
     store.create(PODS, thing("later"))
     assert [copy] == sorted(tmp_path.glob("copy*"))
     restored = Store.open(copy)
@@ -160,7 +160,7 @@ def test_a_backup_has_what_was_there_when_it_was_made(path: str, tmp_path: Path)
 
 def test_whoever_watched_the_original_lists_afresh_after_a_restore(path: str) -> None:
     store, copy = filled(path), f"{path}.copy"
-    store.backup(copy)
+    back_up(path, copy)
     store.close()
     restored = Store.open(copy)
     assert 3 + RESTORE_GAP == restored.revision
@@ -184,11 +184,11 @@ def test_a_store_in_use_or_at_rest_can_be_copied_from_outside(path: str, tmp_pat
 
 def test_a_backup_takes_the_place_of_an_older_one_but_never_of_the_store(path: str) -> None:
     store = filled(path)
-    store.backup(f"{path}.copy")
+    back_up(path, f"{path}.copy")
     store.create(PODS, thing("d"))
-    store.backup(f"{path}.copy")
+    back_up(path, f"{path}.copy")
     with pytest.raises(StoreError, match="is the store itself"):
-        store.backup(path)
+        back_up(path, path)
     store.close()
     restored = Store.open(f"{path}.copy")
     assert 4 == len(restored.list(PODS).items)

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from kuota.api.base import Key
-from kuota.server.store import Durability, Store, copy_store
+from kuota.server.store import Durability, Store
+from kuota.server.store_copies import copy_store
 
 ROUNDS = 8
 WRITE_S = 0.004

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from kuota.server.strategic import MergeKeys, PatchError, merge_keys, strategic_merge
+from kuota.server.strategic import PatchError, strategic_merge
+from kuota.server.wire import message, message_of
 
 RECORDED = Path(__file__).with_name("recorded_strategic.json")
-POD = merge_keys("v1", "Pod") or MergeKeys()
+POD = message("Pod")
 
 
 def _pod(**spec: Any) -> dict[str, Any]:
@@ -62,20 +63,20 @@ def test_lists_of_a_pod_merge_by_the_keys_of_kubernetes(path: str, key: str | No
     for name in above:
         keys = keys.below(name)
 
-    assert key == keys.key(last)
+    assert key == keys.merge_key(last)
 
 
 def test_pod_specs_inside_jobs_merge_like_those_of_pods() -> None:
-    keys = merge_keys("batch/v1", "CronJob") or MergeKeys()
+    keys = message("CronJob")
     for name in ("spec", "jobTemplate", "spec", "template", "spec"):
         keys = keys.below(name)
 
-    assert "name" == keys.key("containers")
-    assert "mountPath" == keys.below("containers").key("volumeMounts")
+    assert "name" == keys.merge_key("containers")
+    assert "mountPath" == keys.below("containers").merge_key("volumeMounts")
 
 
 def test_custom_kinds_have_no_merge_keys() -> None:
-    assert merge_keys("kueue.x-k8s.io/v1beta2", "ClusterQueue") is None
+    assert message_of("kueue.x-k8s.io/v1beta2", "ClusterQueue") is None
 
 
 def test_kubectl_set_image_changes_one_container() -> None:

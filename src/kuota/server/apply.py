@@ -10,7 +10,8 @@ comes before defaulting, tracking after it.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -30,8 +31,6 @@ from .fieldwalk import (
     pruned,
 )
 from .ownership_schema import Schema
-
-__all__ = ["ApplyConflict", "ApplyError", "Cause", "Versions", "applied", "tracked"]
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -56,41 +55,39 @@ _UNOWNED = fieldsets.from_wire(
 )
 
 
-class Versions(Protocol):
-    """Knows a kind in all its versions, for owners that wrote in another one."""
+Versions = Callable[[Json, str], tuple[Json, Schema] | None]
+"""An object in another version of its kind, with the schema of that version.
 
-    def view(self, obj: Json, api_version: str) -> tuple[Json, Schema] | None:
-        """The object in that version with its schema; None if it is no longer served."""
-        ...
-
-
-class Cause(msgspec.Struct, frozen=True, gc=False):
-    """One field in conflict, as a Status lists it under details.causes."""
-
-    message: str
-    field: str
-    reason: str = "FieldManagerConflict"
+None if the version is no longer served.
+"""
 
 
 class ApplyConflict(Exception):
-    """Others own fields that the configuration would change."""
+    """Others own fields that the configuration would change.
+
+    `causes` are those fields, as a Status lists them under details.causes.
+    """
 
     def __init__(self, conflicts: dict[Owner, FieldSet]) -> None:
         self.conflicts = conflicts
-        self.causes = tuple(
-            Cause(f"conflict with {owner}", fieldsets.written(path))
+        self.causes: list[Json] = [
+            {
+                "reason": "FieldManagerConflict",
+                "message": f"conflict with {owner}",
+                "field": fieldsets.written(path),
+            }
             for owner, fields in sorted(conflicts.items())
             for path in fieldsets.paths(fields)
-        )
+        ]
         super().__init__(_summary(self.causes))
 
 
-def _summary(causes: tuple[Cause, ...]) -> str:
+def _summary(causes: list[Json]) -> str:
     if len(causes) == 1:
-        return f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
+        return f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     lines: dict[str, list[str]] = {}
     for cause in causes:
-        lines.setdefault(cause.message, []).append(f"- {cause.field}")
+        lines.setdefault(cause["message"], []).append(f"- {cause['field']}")
     parts = [
         f"conflicts{who.removeprefix('conflict')}:\n" + "\n".join(fields)
         for who, fields in lines.items()
@@ -189,7 +186,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
     def view(self, obj: Json, version: str) -> tuple[Json, Schema] | None:
         if version == self.version == obj.get("apiVersion", version):
             return obj, self.schema
-        return None if self.versions is None else self.versions.view(obj, version)
+        return None if self.versions is None else self.versions(obj, version)
 
     def compared(self, old: Json, new: Json, version: str) -> Comparison | None:
         """What changed, in the terms of that version; None if it is not served any more."""

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import partial
 
 from kuota.api.base import Json
 
 from .admission import Write
-from .apply import ApplyConflict, ApplyError, applied, tracked
+from .apply import ApplyConflict, applied, tracked
+from .fieldwalk import ApplyError
 from .kinds import Kind, Version, served_form, stored_form
 from .metadata import timestamp
 from .ownership_schema import Schema, builtin_schema, custom_schema
@@ -27,27 +28,17 @@ _ALL_BUT_STATUS: Json = {
 }
 
 
-class _Versions:
-    """The kind in its other versions, for owners that wrote in one of them."""
-
-    def __init__(self, kind: Kind) -> None:
-        self._kind = kind
-
-    def view(self, obj: Json, api_version: str) -> tuple[Json, Schema] | None:
-        version = self._kind.version(api_version.rpartition("/")[2])
-        if version is None or self._kind.api_version(version.name) != api_version:
-            return None
-        stored = stored_form(self._kind, obj)
-        return served_form(self._kind, stored, version.name), schema_of(self._kind, version)
+def _view(kind: Kind, obj: Json, api_version: str) -> tuple[Json, Schema] | None:
+    """See `kuota.server.apply.Versions`."""
+    version = kind.version(api_version.rpartition("/")[2])
+    if version is None or kind.api_version(version.name) != api_version:
+        return None
+    return served_form(kind, stored_form(kind, obj), version.name), _schema(kind, version)
 
 
-def schema_of(kind: Kind, version: Version) -> Schema:
-    return _builtin(kind.api_version(version.name), kind.kind) or custom_schema(version.schema)
-
-
-@lru_cache(256)
-def _builtin(api_version: str, kind: str) -> Schema | None:
-    return builtin_schema(api_version, kind)
+def _schema(kind: Kind, version: Version) -> Schema:
+    known = builtin_schema(kind.api_version(version.name), kind.kind)
+    return known or custom_schema(version.schema)
 
 
 def owned(target: Target, old: Json | None, new: Json, write: Write, subresource: str = "") -> Json:
@@ -62,10 +53,10 @@ def owned(target: Target, old: Json | None, new: Json, write: Write, subresource
         served_form(kind, new, version.name),
         manager=write.manager,
         now=timestamp(write.now),
-        schema=schema_of(kind, version),
+        schema=_schema(kind, version),
         subresource=target.subresource or subresource,
         reset=_reset(target),
-        versions=_Versions(kind),
+        versions=partial(_view, kind),
     )
     metadata = {key: value for key, value in new["metadata"].items() if key != "managedFields"}
     if "managedFields" in after["metadata"]:
@@ -83,17 +74,13 @@ def applied_to(target: Target, live: Json | None, config: Json, write: Write, fo
             manager=write.manager,
             force=force,
             now=timestamp(write.now),
-            schema=schema_of(kind, version),
+            schema=_schema(kind, version),
             subresource=target.subresource,
             reset=_reset(target),
-            versions=_Versions(kind),
+            versions=partial(_view, kind),
         )
     except ApplyConflict as error:
-        causes = [
-            {"reason": each.reason, "message": each.message, "field": each.field}
-            for each in error.causes
-        ]
-        raise Refused(409, "Conflict", str(error), {"causes": causes}) from None
+        raise Refused(409, "Conflict", str(error), {"causes": error.causes}) from None
     except ApplyError as error:
         raise bad_request(str(error)) from None
 

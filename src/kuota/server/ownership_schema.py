@@ -7,7 +7,8 @@ definition. Where nothing is known, objects are owned field by field and lists w
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -16,67 +17,62 @@ from kuota.api.base import Json
 from . import wire
 
 
-class Schema(Protocol):
-    """What is known of one place in a document."""
+class Structural(msgspec.Struct, frozen=True, gc=False):
+    """A place in a custom kind, by its OpenAPI schema. `is_object`: it has object metadata.
+
+    A place with an empty schema is one of which nothing is known.
+    """
+
+    schema: Json
+    is_object: bool = False
 
     @property
     def atomic(self) -> bool:
         """Whether an object here is owned whole."""
-        ...
+        return self.schema.get("x-kubernetes-map-type") == "atomic"
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
         """The keys that tell items apart, () for a set of values, None for a list owned whole."""
-        ...
+        match self.schema.get("x-kubernetes-list-type"):
+            case "map":
+                return tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
+            case "set":
+                return ()
+        return None
 
     def declares(self, name: str) -> bool:
         """Whether the name is a field of the type, rather than a key of a map."""
-        ...
+        if self.is_object and name in ("apiVersion", "kind", "metadata"):
+            return True
+        return name in self.schema.get("properties", ())
 
     def starts_with(self, name: str) -> bool:
         """Whether objects here always have that field, if only an empty one."""
-        ...
+        return False
 
     def field(self, name: str) -> Schema:
         """The value under that name."""
-        ...
+        if self.is_object and name == "metadata":
+            return Builtin("ObjectMeta")
+        below = self.schema.get("properties", {}).get(name)
+        return _structural(self.schema.get("additionalProperties") if below is None else below)
 
     def item(self) -> Schema:
         """Any item of the list."""
-        ...
+        return _structural(self.schema.get("items"))
 
     def default(self, key: str) -> Any:
         """What a missing key of a list item means; None if it has to be given."""
-        ...
-
-
-class Unknown(msgspec.Struct, frozen=True, gc=False):
-    """A place of which nothing is known."""
-
-    atomic: bool = False
-    list_keys: tuple[str, ...] | None = None
-
-    def declares(self, name: str) -> bool:
-        return False
-
-    def starts_with(self, name: str) -> bool:
-        return False
-
-    def field(self, name: str) -> Schema:
-        return UNKNOWN
-
-    def item(self) -> Schema:
-        return UNKNOWN
-
-    def default(self, key: str) -> Any:
-        return None
-
-
-UNKNOWN = Unknown()
+        items = self.schema.get("items", {})
+        return items.get("properties", {}).get(key, {}).get("default")
 
 
 class Builtin(msgspec.Struct, frozen=True, gc=False):
-    """A place in a built-in kind: `type` is its message, or that of the items or values."""
+    """A place in a built-in kind: `type` is its message, or that of the items or values.
+
+    See `Structural` for what the methods answer.
+    """
 
     type: str
     many: str = ""
@@ -109,59 +105,25 @@ class Builtin(msgspec.Struct, frozen=True, gc=False):
         return None if found is None else found.default
 
 
-class Structural(msgspec.Struct, frozen=True, gc=False):
-    """A place in a custom kind, by its OpenAPI schema. `is_object`: it has object metadata."""
-
-    schema: Json
-    is_object: bool = False
-
-    @property
-    def atomic(self) -> bool:
-        return self.schema.get("x-kubernetes-map-type") == "atomic"
-
-    @property
-    def list_keys(self) -> tuple[str, ...] | None:
-        match self.schema.get("x-kubernetes-list-type"):
-            case "map":
-                return tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
-            case "set":
-                return ()
-        return None
-
-    def declares(self, name: str) -> bool:
-        if self.is_object and name in ("apiVersion", "kind", "metadata"):
-            return True
-        return name in self.schema.get("properties", ())
-
-    def starts_with(self, name: str) -> bool:
-        return False
-
-    def field(self, name: str) -> Schema:
-        if self.is_object and name == "metadata":
-            return Builtin("ObjectMeta")
-        below = self.schema.get("properties", {}).get(name)
-        return _structural(self.schema.get("additionalProperties") if below is None else below)
-
-    def item(self) -> Schema:
-        return _structural(self.schema.get("items"))
-
-    def default(self, key: str) -> Any:
-        items = self.schema.get("items", {})
-        return items.get("properties", {}).get(key, {}).get("default")
-
-
 def _structural(schema: Any) -> Schema:
     if not isinstance(schema, dict) or not schema:
         return UNKNOWN
     return Structural(schema, bool(schema.get("x-kubernetes-embedded-resource")))
 
 
+Schema = Builtin | Structural
+"""What is known of one place in a document. Both answer the same questions."""
+
+UNKNOWN = Structural({})
+
+
+@lru_cache(256)
 def builtin_schema(api_version: str, kind: str) -> Schema | None:
     """That of a built-in kind, None for any other."""
     message = wire.message_of(api_version, kind)
     return None if message is None else Builtin(message.name)
 
 
-def custom_schema(schema: Json | None) -> Schema:
+def custom_schema(schema: Json) -> Schema:
     """That of a custom kind, from the `openAPIV3Schema` of one version of its definition."""
-    return Structural(schema or {}, is_object=True)
+    return Structural(schema, is_object=True)

@@ -15,7 +15,7 @@ from kuota.api.base import Json, Key
 from kuota.api.merge_patch import merged
 from kuota.api.structure import Cleaning
 
-from . import deletion
+from . import deletion, wire
 from .admission import Admission, Write, identify
 from .bodies import read_json, read_yaml
 from .columns import dig
@@ -34,7 +34,7 @@ from .status import (
     unsupported_media,
 )
 from .store import AlreadyExists, Conflict, NotFound, Store
-from .strategic import PatchError, merge_keys, strategic_merge
+from .strategic import PatchError, strategic_merge
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -224,9 +224,10 @@ def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
         if media == JSON_PATCH:
             return json_patch(current, read_json(body))
         if media == STRATEGIC_PATCH and kind.strategic:
-            keys = merge_keys(str(current["apiVersion"]), kind.kind)
-            patch = _object(body)
-            return merged(current, patch) if keys is None else strategic_merge(current, patch, keys)
+            found, patch = wire.message_of(str(current["apiVersion"]), kind.kind), _object(body)
+            return (
+                merged(current, patch) if found is None else strategic_merge(current, patch, found)
+            )
     except PatchError as error:
         raise Refused(422, "Invalid", f"the patch cannot be applied: {error}") from None
     known = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.strategic else []), APPLY_PATCH]

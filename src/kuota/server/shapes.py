@@ -3,7 +3,7 @@
 
 `shapes.json` has one table for each type (written by scripts/shapes.py): field names, a "!" after
 a required one, and types: a scalar, another type, "[]" before the type of a list's items, "{}"
-before that of a map's values. What that source does not tell is added here: which maps hold
+before that of a map's values. What that source does not tell comes from `wire`: which maps hold
 quantities, which lists are merged by which key, which fields may be a number or a name.
 """
 
@@ -16,6 +16,8 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.structure import Compiler
+
+from . import wire
 
 PREFIX = "io.k8s."
 _REF = "#/components/schemas/"
@@ -31,76 +33,9 @@ _SCALARS: dict[str, Json] = {
     "port": {"type": "string", "format": "int-or-string"},
 }
 
-_QUANTITIES = {
-    "ContainerStatus": ("allocatedResources",),
-    "EmptyDirVolumeSource": ("sizeLimit",),
-    "LimitRangeItem": ("default", "defaultRequest", "max", "maxLimitRequestRatio", "min"),
-    "NodeStatus": ("allocatable", "capacity"),
-    "Overhead": ("podFixed",),
-    "PodSpec": ("overhead",),
-    "PodStatus": ("allocatedResources",),
-    "ResourceFieldSelector": ("divisor",),
-    "ResourceQuotaSpec": ("hard",),
-    "ResourceQuotaStatus": ("hard", "used"),
-    "ResourceRequirements": ("limits", "requests"),
-    "VolumeResourceRequirements": ("limits", "requests"),
-}
-_PORTS = {"HTTPGetAction": "port", "TCPSocketAction": "port", "ServicePort": "targetPort"}
-
-
-class Merge(msgspec.Struct, frozen=True):
-    """How a list is merged: by the `keys` of its items, or as a set when there are none.
-
-    `patch` is the one key that strategic merge patches go by, `retain` says that an item lists the
-    fields it keeps, `applied` that server-side apply merges too.
-    """
-
-    keys: tuple[str, ...] = ()
-    patch: str = ""
-    retain: bool = False
-    applied: bool = True
-
-
-def _by(key: str, *more: str, retain: bool = False, applied: bool = True) -> Merge:
-    return Merge((key, *more), key, retain, applied)
-
-
-_CONTAINER = {
-    "env": _by("name"),
-    "ports": _by("containerPort", "protocol"),
-    "volumeDevices": _by("devicePath"),
-    "volumeMounts": _by("mountPath"),
-}
-LISTS: dict[str, dict[str, Merge]] = {
-    "Container": _CONTAINER,
-    "EphemeralContainer": _CONTAINER,
-    "CustomResourceDefinitionStatus": {"conditions": Merge(("type",))},
-    "JobStatus": {"conditions": _by("type", applied=False)},
-    "NamespaceStatus": {"conditions": _by("type")},
-    "NodeSpec": {"podCIDRs": Merge()},
-    "NodeStatus": {"addresses": _by("type"), "conditions": _by("type")},
-    "ObjectMeta": {"finalizers": Merge(), "ownerReferences": _by("uid")},
-    "PodSpec": {
-        "containers": _by("name"),
-        "ephemeralContainers": _by("name"),
-        "hostAliases": _by("ip"),
-        "imagePullSecrets": _by("name"),
-        "initContainers": _by("name"),
-        "resourceClaims": _by("name", retain=True),
-        "schedulingGates": _by("name"),
-        "topologySpreadConstraints": _by("topologyKey", "whenUnsatisfiable"),
-        "volumes": _by("name", retain=True),
-    },
-    "PodStatus": {
-        "conditions": _by("type"),
-        "podIPs": _by("ip"),
-        "resourceClaimStatuses": _by("name", retain=True),
-    },
-    "ResourceRequirements": {"claims": Merge(("name",))},
-    "ServiceAccount": {"secrets": _by("name")},
-    "ServiceSpec": {"ports": _by("port", "protocol")},
-    "ServiceStatus": {"conditions": _by("type")},
-}
+# Not in `wire`: nobody sends definitions as protobuf.
+_BY_TYPE: Json = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+_UNWIRED: dict[tuple[str, str], Json] = {("CustomResourceDefinitionStatus", "conditions"): _BY_TYPE}
 
 
 @cache
@@ -140,11 +75,14 @@ def _object(name: str, fields: dict[str, str]) -> Json:
 
 
 def _field(owner: str, field: str, type_: str) -> Json:
-    if field in _QUANTITIES.get(owner, ()):
+    found = wire.message(owner).by_name.get(field) if wire.is_message(owner) else None
+    if found is None:
+        return _schema(type_) | _UNWIRED.get((owner, field), {})
+    if found.type == "Quantity":
         type_ = type_.replace("string", "quantity")
-    if _PORTS.get(owner) == field:
+    if found.type == "IntOrString":
         type_ = "port"
-    return _schema(type_) | _words(LISTS.get(owner, {}).get(field))
+    return _schema(type_) | _merging(found)
 
 
 def _schema(type_: str) -> Json:
@@ -155,15 +93,15 @@ def _schema(type_: str) -> Json:
     return _SCALARS[type_] if type_ in _SCALARS else {"allOf": [reference(type_)]}
 
 
-def _words(merge: Merge | None) -> Json:
-    if merge is None:
-        return {}
+def _merging(field: wire.Field) -> Json:
+    """How patches and server-side apply merge the list, as OpenAPI says it."""
     words: Json = {}
-    if merge.patch or not merge.keys:
-        words["x-kubernetes-patch-strategy"] = "merge,retainKeys" if merge.retain else "merge"
-    if merge.patch:
-        words["x-kubernetes-patch-merge-key"] = merge.patch
-    if merge.applied:
-        words["x-kubernetes-list-type"] = "map" if merge.keys else "set"
-        words |= {"x-kubernetes-list-map-keys": list(merge.keys)} if merge.keys else {}
+    if field.merge_key is not None:
+        words["x-kubernetes-patch-strategy"] = "merge,retainKeys" if field.retain_keys else "merge"
+    if field.merge_key:
+        words["x-kubernetes-patch-merge-key"] = field.merge_key
+    if field.list_keys is not None:
+        words["x-kubernetes-list-type"] = "map" if field.list_keys else "set"
+    if field.list_keys:
+        words["x-kubernetes-list-map-keys"] = list(field.list_keys)
     return words

@@ -25,18 +25,17 @@ from kuota.api.base import Json, Key
 from . import store_schema as schema
 from . import store_sql as sql
 from .changes import Change, Feed, Watch, decoded
-from .disk_sync import DiskSync
 from .store_schema import (
     MEMORY,
     AlreadyExists,
     Conflict,
+    DiskSync,
     Durability,
     Gone,
     InUse,
     NotFound,
     StoreError,
     TooNew,
-    copy_store,
 )
 
 __all__ = [
@@ -52,7 +51,6 @@ __all__ = [
     "StoreError",
     "TooNew",
     "Watch",
-    "copy_store",
     "key_of",
 ]
 
@@ -283,19 +281,6 @@ class Store:
             self._transact((sql.COMPACT, (until,)), (sql.TRIM, (until,)))
             self._compacted = until
         return until
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a file that `Store.open` takes: see `copy_store`.
-
-        Blocks for as long as that takes. Another thread or process can use `copy_store` instead.
-        """
-        target = os.fspath(path)
-        if os.path.realpath(target) == os.path.realpath(self.path):
-            raise StoreError(f"{target} is the store itself; back it up to another file")
-        try:
-            schema.copy_connection(self._db, target)
-        except sqlite3.Error as error:
-            raise StoreError(f"cannot back up to {target}: {error}") from error
 
     def _row(self, resource: str, key: Key) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._db.execute(

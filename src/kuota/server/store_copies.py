@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from .store_schema import (
     APPLICATION_ID,
     RESTORE_GAP,
-    STEPS,
     StoreError,
-    TooNew,
-    copy_store,
     locked,
-    reading,
     sync_directory,
+    version,
 )
 
 _REVISION = (
@@ -73,19 +71,62 @@ def restore(source: str, target: str, stamp: str) -> str | None:
         os.close(lock)
 
 
+def copy_store(source: str, target: str) -> None:
+    """Copy a store, also one that another process is writing to, as it was at one instant.
+
+    The copy appears whole or not at all, replacing what was there. It has no log, and its revisions
+    go on far above the original's: opened in the original's place, it makes whoever watched that
+    one list afresh.
+    """
+    try:
+        with (
+            closing(reading(source)) as origin,
+            _appearing(target) as path,
+            closing(sqlite3.connect(path, isolation_level=None)) as copy,
+        ):
+            origin.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")
+            copy.execute("BEGIN IMMEDIATE")
+            copy.execute(
+                f"UPDATE state SET value = ? + ({_REVISION}) WHERE name = 'compacted'",
+                (RESTORE_GAP,),
+            )
+            copy.execute("DELETE FROM log")
+            copy.execute("COMMIT")
+            copy.execute("VACUUM")
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot copy {source} to {target}: {error}") from error
+
+
+def reading(path: str) -> sqlite3.Connection:
+    """A connection that writes nothing to the store; also to one that another process has open."""
+    return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+
+
+@contextmanager
+def _appearing(target: str) -> Iterator[str]:
+    """A path to write to, whose file then takes the place of `target` in one step."""
+    partial = f"{target}.partial"
+    Path(partial).unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        yield partial
+        os.fsync(descriptor)
+        os.replace(partial, target)
+        sync_directory(target)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def check_readable(path: str) -> None:
     """Raises StoreError if this is no sound store, TooNew if a later Kuota wrote it."""
     try:
         with closing(reading(path)) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application != APPLICATION_ID:
+            if not version(connection, path):
                 raise StoreError(f"{path} is no store of Kuota's")
-            if version > len(STEPS):
-                raise TooNew(
-                    f"{path} has store version {version}, written by a later Kuota; this one reads "
-                    f"up to {len(STEPS)}. Use the later Kuota"
-                )
             (fault,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if fault != "ok":
                 raise StoreError(f"{path} is damaged: {fault}")

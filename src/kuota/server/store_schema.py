@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store's file: its tables, how it is opened, brought up to date, and copied while in use.
+"""The store's file: its tables, how it is opened, brought up to date and synced, and its errors.
 
 `objects` holds what is, `log` what happened. The log's revision is the resourceVersion; it grows by
 one with each change and is never used again. `state.compacted` is the last revision that the log
@@ -8,11 +8,11 @@ has forgotten, so the current revision survives even an empty log.
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -110,27 +110,31 @@ def connected(
 
 
 def _prepare(connection: sqlite3.Connection, path: str, steps: Sequence[str]) -> None:
-    version = _version(connection, path)
-    if version > len(steps):
-        raise TooNew(
-            f"{path} has store version {version}, written by a later Kuota; this one reads up to "
-            f"{len(steps)}. Use the later Kuota, or restore a backup made by this one"
-        )
+    present = version(connection, path, len(steps))
     connection.execute("PRAGMA journal_mode = WAL")
-    for number in range(version, len(steps)):
+    for number in range(present, len(steps)):
         connection.executescript(
             f"BEGIN IMMEDIATE; {steps[number]}; PRAGMA application_id = {APPLICATION_ID};"
             f"PRAGMA user_version = {number + 1}; COMMIT"
         )
 
 
-def _version(connection: sqlite3.Connection, path: str) -> int:
+def version(connection: sqlite3.Connection, path: str, latest: int = len(STEPS)) -> int:
+    """The version of the store, 0 for an empty file.
+
+    Raises TooNew for one above `latest`, StoreError if this is another program's file.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (tables or application):
         raise StoreError(f"{path} is an SQLite file, but no store of Kuota's")
-    return int(version)
+    if found > latest:
+        raise TooNew(
+            f"{path} has store version {found}, written by a later Kuota; this one reads up to "
+            f"{latest}. Use the later Kuota, or restore a backup made by this one"
+        )
+    return int(found)
 
 
 def locked(path: str) -> int:
@@ -145,59 +149,6 @@ def locked(path: str) -> int:
     return descriptor
 
 
-def copy_store(source: str, target: str) -> None:
-    """Copy a store, also one that another process is writing to, as it was at one instant.
-
-    The copy appears whole or not at all, replacing what was there. It has no log, and its revisions
-    go on far above the original's: opened in the original's place, it makes whoever watched that
-    one list afresh.
-    """
-    try:
-        with closing(reading(source)) as origin:
-            copy_connection(origin, target)
-    except sqlite3.Error as error:
-        raise StoreError(f"cannot copy {source} to {target}: {error}") from error
-
-
-def reading(path: str) -> sqlite3.Connection:
-    """A connection that writes nothing to the store; also to one that another process has open."""
-    return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
-
-
-def copy_connection(origin: sqlite3.Connection, target: str) -> None:
-    """As `copy_store`, from an open connection."""
-    with _appearing(target) as path, closing(sqlite3.connect(path, isolation_level=None)) as copy:
-        origin.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE")
-        copy.execute("BEGIN IMMEDIATE")
-        copy.execute(
-            "UPDATE state SET value = ? + max(value, (SELECT ifnull(max(revision), 0) FROM log)) "
-            "WHERE name = 'compacted'",
-            (RESTORE_GAP,),
-        )
-        copy.execute("DELETE FROM log")
-        copy.execute("COMMIT")
-        copy.execute("VACUUM")
-
-
-@contextmanager
-def _appearing(target: str) -> Iterator[str]:
-    """A path to write to, whose file then takes the place of `target` in one step."""
-    partial = f"{target}.partial"
-    Path(partial).unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        yield partial
-        os.fsync(descriptor)
-        os.replace(partial, target)
-        sync_directory(target)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)
-
-
 def sync_directory(path: str) -> None:
     """Put on disk that the file of this path exists."""
     descriptor = os.open(Path(path).resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -205,3 +156,56 @@ def sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class DiskSync:
+    """Syncs the write-ahead log of the SQLite file at `path`. `revision` is the latest written.
+
+    A disk syncs a few hundred times a second, however much it is given. Writers therefore write
+    first and then wait together: those that arrive during a sync share the next one. The sync runs
+    in a thread.
+    """
+
+    def __init__(self, path: str, revision: Callable[[], int]) -> None:
+        self._log = f"{path}-wal"
+        self._revision = revision
+        self._reached = 0
+        self._running: asyncio.Task[None] | None = None
+        self._fault = ""
+
+    async def synced(self) -> None:
+        """Return when all that was written before this call is on disk.
+
+        Raises StoreError if the disk fails, and then always: what a failed sync was to write may
+        be lost although a later one succeeds.
+        """
+        wanted = self._revision()
+        while self._reached < wanted:
+            if self._fault:
+                raise StoreError(self._fault)
+            if self._running is None:
+                self._running = asyncio.create_task(self._sync())
+            await asyncio.shield(self._running)
+
+    async def _sync(self) -> None:
+        written = self._revision()
+        try:
+            await asyncio.to_thread(_sync_log, self._log, self._reached == 0)
+            self._reached = written
+        except Exception as error:
+            self._fault = f"{self._log} could not be put on disk: {error}"
+        finally:
+            self._running = None
+
+
+def _sync_log(path: str, first: bool) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:  # the store was closed meanwhile, which leaves all of it on disk
+        return
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    if first:
+        sync_directory(path)

@@ -12,45 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
-
 from kuota.api.base import Json
 
-from . import wire
-
-
-class MergeKeys(msgspec.Struct, frozen=True, gc=False):
-    """How the fields of one object merge. `message` is its type in `kuota.server.wire`, or ""."""
-
-    message: str = ""
-
-    def key(self, field: str) -> str | None:
-        """The key by which items of that list are matched.
-
-        "" matches items by their value; None means that a patch replaces the list.
-        """
-        found = self._field(field)
-        return None if found is None else found.merge_key
-
-    def below(self, field: str) -> MergeKeys:
-        """The same for the object in that field, or for the items of the list in it."""
-        found = self._field(field)
-        return MergeKeys(found.type) if found and found.is_message else _UNKNOWN
-
-    def _field(self, field: str) -> wire.Field | None:
-        if not self.message:
-            return None
-        return wire.message(self.message).by_name.get(field)
-
-
-_UNKNOWN = MergeKeys()
-
-
-def merge_keys(api_version: str, kind: str) -> MergeKeys | None:
-    """Those of a built-in kind. None for other kinds, which take no strategic patches."""
-    message = wire.message_of(api_version, kind)
-    return None if message is None else MergeKeys(message.name)
-
+from .wire import Message
 
 _PATCH, _RETAIN = "$patch", "$retainKeys"
 _ORDER, _DELETE = "$setElementOrder/", "$deleteFromPrimitiveList/"
@@ -66,12 +30,12 @@ class PatchError(ValueError):
         self.path = path
 
 
-def strategic_merge(doc: Json, patch: Json, keys: MergeKeys) -> Json:
-    """The document after the patch. Neither argument is changed."""
-    return _merged(doc, patch, keys, "")
+def strategic_merge(doc: Json, patch: Json, type_: Message) -> Json:
+    """The document, of that type, after the patch. Neither argument is changed."""
+    return _merged(doc, patch, type_, "")
 
 
-def _merged(doc: Json, patch: Json, keys: MergeKeys, path: str) -> Json:
+def _merged(doc: Json, patch: Json, type_: Message, path: str) -> Json:
     match patch.get(_PATCH, "merge"):
         case "replace":
             return {key: value for key, value in patch.items() if key != _PATCH}
@@ -86,19 +50,19 @@ def _merged(doc: Json, patch: Json, keys: MergeKeys, path: str) -> Json:
         if name in patch and patch[name] is None:
             out.pop(name, None)
         elif isinstance(out.get(name), list) and _is_list(patch, name):
-            out[name] = _merged_list(out[name], patch, name, keys, where)
+            out[name] = _merged_list(out[name], patch, name, type_, where)
         elif name in patch:
-            out[name] = _merged_value(out.get(name), patch[name], keys.below(name), where)
+            out[name] = _merged_value(out.get(name), patch[name], type_.below(name), where)
             if out[name] is None:
                 del out[name]
     return out
 
 
-def _merged_value(old: Any, new: Any, keys: MergeKeys, path: str) -> Any:
+def _merged_value(old: Any, new: Any, type_: Message, path: str) -> Any:
     if not isinstance(new, dict):
         return _clean(new)
     if isinstance(old, dict):
-        return _merged(old, new, keys, path)
+        return _merged(old, new, type_, path)
     return None if new.get(_PATCH) == "delete" else _clean(new)
 
 
@@ -141,8 +105,8 @@ def _clean(value: Any) -> Any:
     return value
 
 
-def _merged_list(doc: list[Any], patch: Json, name: str, keys: MergeKeys, path: str) -> list[Any]:
-    key, items = keys.key(name), _list(patch.get(name, []), path)
+def _merged_list(doc: list[Any], patch: Json, name: str, type_: Message, path: str) -> list[Any]:
+    key, items = type_.merge_key(name), _list(patch.get(name, []), path)
     order, doomed = patch.get(_ORDER + name), _list(patch.get(_DELETE + name, []), path)
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in items):
         merged = [_clean(item) for item in items if _PATCH not in item]
@@ -155,14 +119,14 @@ def _merged_list(doc: list[Any], patch: Json, name: str, keys: MergeKeys, path: 
         merged = _ordered(both, doc, _order(items, order, _itself, path), _itself)
     else:
         key_of = _by(key, path)
-        both = _merged_items(doc, items, keys.below(name), key_of, path)
+        both = _merged_items(doc, items, type_.below(name), key_of, path)
         plain = [item for item in items if item.get(_PATCH) != "delete"]
         merged = _ordered(both, doc, _order(plain, order, key_of, path), key_of)
     return [item for item in merged if item not in doomed]
 
 
 def _merged_items(
-    doc: list[Any], items: list[Any], keys: MergeKeys, key_of: Key, path: str
+    doc: list[Any], items: list[Any], type_: Message, key_of: Key, path: str
 ) -> list[Any]:
     out = list(doc)
     for item in items:
@@ -174,7 +138,7 @@ def _merged_items(
             case "merge" if at is None:
                 out.append(_clean(item))
             case "merge" if at is not None:
-                out[at] = _merged(out[at], item, keys, f"{path}[{key}]")
+                out[at] = _merged(out[at], item, type_, f"{path}[{key}]")
             case other:
                 raise PatchError(path, f"{other!r} is no $patch for an item of a list")
     return out

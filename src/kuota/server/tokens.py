@@ -2,7 +2,8 @@
 """Bearer tokens and who holds them, from a file in the form of Kubernetes' token file.
 
 Each line is `token,user,uid,"group1,group2"`; uid and groups may be left out. Everyone with a token
-is also in the group `system:authenticated`.
+is also in the group `system:authenticated`. A server with a `TokenFile` follows the file: at every
+request it checks whether the file has changed, and keeps what it knew if it cannot be read.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from .requests import ADMINS, User
 EVERYBODY = "system:authenticated"
 OWNER = "admin"
 """Whoever runs the server."""
+_ID_LENGTH = 8
+_log = logging.getLogger(__name__)
 
 
 class TokenError(ValueError):
@@ -40,9 +43,12 @@ class Tokens:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokens:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
-        return cls([_entry(row, at) for at, row in enumerate(rows, start=1)])
+        users = []
+        for at, (token, name, uid, groups) in enumerate(_rows(path), start=1):
+            if not token or not name:
+                raise TokenError(f"entry {at} of the token file needs a token and a user")
+            users.append((token, User(name, (*_split(groups), EVERYBODY), uid)))
+        return cls(users)
 
     def user(self, token: str) -> User | None:
         """Whose token that is, None when nobody's. Takes as long whoever it is."""
@@ -64,28 +70,14 @@ def admin_token(path: str | os.PathLike[str]) -> str:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(line)
-    with open(place, encoding="utf-8", newline="") as file:
-        for row in csv.reader(file):
-            if len(row) > 1 and row[1].strip() == OWNER:
-                return row[0].strip()
+    for token, user, *_ in _rows(place):
+        if user == OWNER:
+            return token
     raise TokenError(f"{place}: no token of {OWNER}; add a line `TOKEN,{OWNER},,{ADMINS}`")
-
-
-def _entry(row: list[str], at: int) -> tuple[str, User]:
-    fields = [field.strip() for field in row] + ["", "", ""]
-    token, name, uid, groups = fields[0], fields[1], fields[2], fields[3]
-    if not token or not name:
-        raise TokenError(f"entry {at} of the token file needs a token and a user")
-    named = tuple(group.strip() for group in groups.split(",") if group.strip())
-    return token, User(name, (*named, EVERYBODY), uid)
 
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
-
-
-_ID_LENGTH = 8
-_log = logging.getLogger(__name__)
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -112,8 +104,7 @@ class TokenFile:
 
     def holders(self) -> list[Holder]:
         """Everybody in the file, in its order."""
-        rows = map(_row, self._path.read_text(encoding="utf-8").splitlines())
-        return [_holder(row) for row in rows if row is not None]
+        return [_holder(row) for row in _rows(self._path)]
 
     def give(self, user: str, groups: Sequence[str] = (), uid: str = "") -> str:
         """A new token for somebody; raises TokenError for names that cannot be."""
@@ -174,17 +165,27 @@ class TokenFile:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
+def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
+    """The entries of the file: see `_row`."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return [row for line in lines if (row := _row(line)) is not None]
+
+
 def _row(line: str) -> list[str] | None:
-    """The fields of a line, None when it names nobody."""
+    """Token, user, uid and groups of a line; None if it names nobody."""
     if not line.strip() or line.startswith("#"):
         return None
-    return [field.strip() for field in next(csv.reader([line]))]
+    fields = [field.strip() for field in next(csv.reader([line]))]
+    return [*fields, "", "", ""][:4]
+
+
+def _split(groups: str) -> tuple[str, ...]:
+    return tuple(group.strip() for group in groups.split(",") if group.strip())
 
 
 def _holder(row: list[str]) -> Holder:
-    token, user, uid, groups = (*row, "", "", "")[:4]
-    digest = hashlib.sha256(token.encode()).hexdigest()
-    return Holder(digest[:_ID_LENGTH], user, uid, tuple(filter(None, groups.split(","))))
+    token, user, uid, groups = row
+    return Holder(_digest(token).hex()[:_ID_LENGTH], user, uid, _split(groups))
 
 
 def _line(token: str, user: str, uid: str, groups: Sequence[str]) -> str:

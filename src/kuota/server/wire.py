@@ -63,6 +63,26 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     by_name: dict[str, Field]
     by_number: dict[int, Field]
 
+    def merge_key(self, field: str) -> str | None:
+        """The key by which a strategic merge patch matches the items of that list.
+
+        "" matches items by their value; None means that a patch replaces the list.
+        """
+        found = self.by_name.get(field)
+        return None if found is None else found.merge_key
+
+    def below(self, field: str) -> Message:
+        """The type of the object in that field, or of the items of the list in it.
+
+        UNKNOWN if that is no message. It merges as objects do and replaces lists whole.
+        """
+        found = self.by_name.get(field)
+        return message(found.type) if found is not None and found.is_message else UNKNOWN
+
+
+UNKNOWN = Message("", False, {}, {})
+"""A type of which nothing is known."""
+
 
 def message_of(api_version: str, kind: str) -> Message | None:
     """The type of a built-in kind; None for every other kind."""
