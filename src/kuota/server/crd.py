@@ -12,13 +12,13 @@ from typing import Any
 
 from kuota.api import names
 from kuota.api.base import Json
-from kuota.api.faults import FieldError
+from kuota.api.faults import FieldError, invalid, required
 
 from . import jsonpath
 from .builtin_kinds import with_metadata
 from .columns import Column, by_path, dig, listed, mapped, with_name
 from .kinds import Kind, Scale, Version, preference
-from .pod_faults import required, unsupported, wrong
+from .pod_faults import missing, unsupported
 
 _ANYTHING: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _NESTED = ("anyOf", "oneOf", "allOf")
@@ -60,14 +60,14 @@ def crd_faults(crd: Json) -> Iterator[FieldError]:
         ("spec.names.kind", known.get("kind")),
     ):
         if not value:
-            yield required(path)
+            yield missing(path)
     wanted = f"{known.get('plural')}.{spec.get('group')}"
     if dig(crd, "metadata", "name") != wanted:
         message = f'must be spec.names.plural+"."+spec.group: {wanted}'
-        yield wrong("metadata.name", dig(crd, "metadata", "name"), message)
+        yield invalid("metadata.name", dig(crd, "metadata", "name"), message)
     if spec.get("group"):
         for each in names.dns_subdomain(str(spec["group"])):
-            yield wrong("spec.group", spec["group"], each)
+            yield invalid("spec.group", spec["group"], each)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         yield unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))
     yield from _version_faults(listed(spec.get("versions")))
@@ -79,11 +79,11 @@ def _version_faults(versions: list[Any]) -> Iterator[FieldError]:
         return
     if sum(1 for each in versions if dig(each, "storage")) != 1:
         message = "must have exactly one version marked as storage version"
-        yield wrong("spec.versions", None, message)
+        yield invalid("spec.versions", None, message)
     for at, version in enumerate(versions):
         path = f"spec.versions[{at}]"
         for each in names.dns_label(str(dig(version, "name") or "")):
-            yield wrong(f"{path}.name", dig(version, "name"), each)
+            yield invalid(f"{path}.name", dig(version, "name"), each)
         schema = dig(version, "schema", "openAPIV3Schema")
         if schema is None:
             yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
@@ -99,7 +99,7 @@ def _path_faults(version: Json, path: str) -> Iterator[FieldError]:
     scale = dig(version, "subresources", "scale")
     for field in ("specReplicasPath", "statusReplicasPath") if scale is not None else ():
         if not dig(scale, field):
-            yield required(f"{path}.subresources.scale.{field}")
+            yield missing(f"{path}.subresources.scale.{field}")
         else:
             yield from _unreadable(dig(scale, field), f"{path}.subresources.scale.{field}")
 
@@ -108,24 +108,25 @@ def _unreadable(text: Any, path: str) -> Iterator[FieldError]:
     try:
         jsonpath.steps(str(text or ""))
     except jsonpath.PathError as error:
-        yield wrong(path, text, str(error))
+        yield invalid(path, text, str(error))
 
 
 def _schema_faults(schema: Any, path: str) -> Iterator[FieldError]:
     """Where a schema is not one. Everything that reads schemas relies on this check."""
     if not isinstance(schema, dict):
-        yield wrong(path, schema, "must be an object")
+        yield invalid(path, schema, "must be an object")
         return
     if "$ref" in schema:
-        yield wrong(f"{path}.$ref", schema["$ref"], "is not allowed in a structural schema")
+        yield invalid(f"{path}.$ref", schema["$ref"], "is not allowed in a structural schema")
     if "type" in schema and schema["type"] not in _TYPES:
         yield unsupported(f"{path}.type", schema["type"], _TYPES)
-    for word, (fits, wanted) in _WORDS.items():
-        if schema.get(word) is not None and not fits(schema[word]):
-            yield wrong(f"{path}.{word}", schema[word], f"must be {wanted}")
+    for wanted, fits, words in _WORDS:
+        for word in words.split():
+            if schema.get(word) is not None and not fits(schema[word]):
+                yield invalid(f"{path}.{word}", schema[word], f"must be {wanted}")
     properties = schema.get("properties", {})
     if not isinstance(properties, dict):
-        yield wrong(f"{path}.properties", properties, "must be an object")
+        yield invalid(f"{path}.properties", properties, "must be an object")
         return
     for name, each in properties.items():
         yield from _schema_faults(each, f"{path}.properties[{name}]")
@@ -142,50 +143,38 @@ def _inner_faults(schema: Json, path: str) -> Iterator[FieldError]:
         yield from _schema_faults(schema["not"], f"{path}.not")
     for word in _NESTED:
         if word in schema and not isinstance(schema[word], list):
-            yield wrong(f"{path}.{word}", schema[word], "must be a list")
+            yield invalid(f"{path}.{word}", schema[word], "must be a list")
             continue
         for at, each in enumerate(listed(schema.get(word))):
             yield from _schema_faults(each, f"{path}.{word}[{at}]")
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-_WORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "description": (_text, "a string"),
-    "enum": (lambda value: isinstance(value, list), "a list"),
-    "format": (_text, "a string"),
-    "maxItems": (_number, "a number"),
-    "maxLength": (_number, "a number"),
-    "maxProperties": (_number, "a number"),
-    "maximum": (_number, "a number"),
-    "minItems": (_number, "a number"),
-    "minLength": (_number, "a number"),
-    "minProperties": (_number, "a number"),
-    "minimum": (_number, "a number"),
-    "multipleOf": (_number, "a number"),
-    "nullable": (_flag, "true or false"),
-    "pattern": (_text, "a string"),
-    "required": (_texts, "a list of strings"),
-    "x-kubernetes-embedded-resource": (_flag, "true or false"),
-    "x-kubernetes-int-or-string": (_flag, "true or false"),
-    "x-kubernetes-list-map-keys": (_texts, "a list of strings"),
-    "x-kubernetes-list-type": (_text, "a string"),
-    "x-kubernetes-preserve-unknown-fields": (_flag, "true or false"),
-}
+# The words of a schema whose values are checked, by what they must be.
+_WORDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (
+        "a string",
+        lambda value: isinstance(value, str),
+        "description format pattern x-kubernetes-list-type",
+    ),
+    ("a list", lambda value: isinstance(value, list), "enum"),
+    (
+        "a number",
+        lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+        "maxItems maxLength maxProperties maximum minItems minLength minProperties minimum "
+        "multipleOf",
+    ),
+    (
+        "true or false",
+        lambda value: isinstance(value, bool),
+        "nullable x-kubernetes-embedded-resource x-kubernetes-int-or-string "
+        "x-kubernetes-preserve-unknown-fields",
+    ),
+    (
+        "a list of strings",
+        lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+        "required x-kubernetes-list-map-keys",
+    ),
+)
 
 
 def kind_of(crd: Json) -> Kind:

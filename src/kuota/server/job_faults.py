@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
 from kuota.api.base import Json
-from kuota.api.faults import FieldError
+from kuota.api.faults import FieldError, forbidden, invalid, required
 
 from .columns import dig, listed, mapped
 from .native_defaults import CONTROLLER_UID
-from .pod_faults import forbidden, required, template_faults, unsupported, wrong
+from .pod_faults import missing, template_faults, unsupported
 
 _RESTART = ("OnFailure", "Never")
 _NOT_NEGATIVE = (
@@ -58,18 +58,18 @@ def job_faults(job: Json) -> Iterator[FieldError]:
     labels = dig(spec, "template", "metadata", "labels")
     wanted = mapped(dig(spec, "selector", "matchLabels"))
     if not dig(spec, "selector"):
-        yield required("spec.selector")
+        yield missing("spec.selector")
     elif any(mapped(labels).get(key) != value for key, value in wanted.items()):
         message = "`selector` does not match template `labels`"
-        yield wrong("spec.template.metadata.labels", labels, message)
+        yield invalid("spec.template.metadata.labels", labels, message)
     elif not spec.get("manualSelector") and wanted.get(CONTROLLER_UID) != job["metadata"]["uid"]:
-        yield wrong("spec.selector", wanted, "`selector` not auto-generated")
+        yield invalid("spec.selector", wanted, "`selector` not auto-generated")
 
 
 def job_spec_faults(spec: Json, path: str) -> Iterator[FieldError]:
     for field in _NOT_NEGATIVE:
         if (spec.get(field) or 0) < 0:
-            yield wrong(f"{path}.{field}", spec[field], "must be 0 or more")
+            yield invalid(f"{path}.{field}", spec[field], "must be 0 or more")
     for field, known in _CHOICES.items():
         if field in spec and spec[field] not in known:
             yield unsupported(f"{path}.{field}", spec[field], known)
@@ -85,7 +85,7 @@ def _indexed_faults(spec: Json, path: str) -> Iterator[FieldError]:
         return
     for field in ("backoffLimitPerIndex", "successPolicy"):
         if spec.get(field) is not None:
-            yield wrong(f"{path}.{field}", spec[field], "requires indexed completion mode")
+            yield invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
 
 
 def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
@@ -93,7 +93,7 @@ def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
     restart = dig(spec, "template", "spec", "restartPolicy")
     if policy is not None and restart != "Never":
         message = "only supports restartPolicy Never when podFailurePolicy is specified"
-        yield wrong(f"{path}.template.spec.restartPolicy", restart, message)
+        yield invalid(f"{path}.template.spec.restartPolicy", restart, message)
     if policy is not None and spec.get("podReplacementPolicy") == "TerminatingOrFailed":
         yield unsupported(f"{path}.podReplacementPolicy", "TerminatingOrFailed", ("Failed",))
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
@@ -106,7 +106,7 @@ def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
             )
         if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
             message = "needs either onExitCodes or onPodConditions"
-            yield wrong(f"{path}.podFailurePolicy.rules[{at}]", rule, message)
+            yield invalid(f"{path}.podFailurePolicy.rules[{at}]", rule, message)
 
 
 def job_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
@@ -114,12 +114,12 @@ def job_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
     before, after = mapped(old.get("spec")), mapped(new.get("spec"))
     for field in _FIXED:
         if before.get(field) != after.get(field):
-            yield wrong(f"spec.{field}", after.get(field), "field is immutable")
+            yield invalid(f"spec.{field}", after.get(field), "field is immutable")
     if before.get("completions") != after.get("completions") and not _elastic(before, after):
-        yield wrong("spec.completions", after.get("completions"), "field is immutable")
+        yield invalid("spec.completions", after.get("completions"), "field is immutable")
     free = before.get("suspend") is True and dig(old, "status", "startTime") is None
     if _template(before, free) != _template(after, free):
-        yield wrong("spec.template", None, "field is immutable")
+        yield invalid("spec.template", None, "field is immutable")
 
 
 def _elastic(before: Json, after: Json) -> bool:
@@ -158,12 +158,12 @@ def cron_job_faults(cron_job: Json) -> Iterator[FieldError]:
     spec = mapped(cron_job.get("spec"))
     schedule = str(spec.get("schedule") or "")
     if not schedule:
-        yield required("spec.schedule")
+        yield missing("spec.schedule")
     elif reason := _schedule_fault(schedule):
-        yield wrong("spec.schedule", schedule, reason)
+        yield invalid("spec.schedule", schedule, reason)
     zone = spec.get("timeZone")
     if zone is not None and not _is_zone(str(zone)):
-        yield wrong("spec.timeZone", zone, "is no time zone; write for example Europe/Berlin")
+        yield invalid("spec.timeZone", zone, "is no time zone; write for example Europe/Berlin")
     policies = ("Allow", "Forbid", "Replace")
     if spec.get("concurrencyPolicy") not in policies:
         yield unsupported("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)

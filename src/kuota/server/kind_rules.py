@@ -3,31 +3,22 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Iterator
 
 from kuota.api import crds, rules
 from kuota.api.base import Json
 from kuota.api.defaults import defaulted, schema_defaulted
-from kuota.api.faults import FieldError
+from kuota.api.faults import FieldError, invalid
 from kuota.api.gates import Gates
 from kuota.api.structure import filled, value_faults
 
 from .columns import dig, mapped
-from .crd import crd_faults, fill_crd
+from .crd import crd_faults
 from .job_faults import cron_job_faults, job_faults, job_update_faults
 from .kinds import Kind, Version
 from .metadata import metadata_faults, metadata_update_faults
-from .native_defaults import (
-    fill_cron_job,
-    fill_job,
-    fill_job_spec,
-    fill_pod,
-    fill_spec,
-    generate_job,
-    generate_pod,
-)
-from .pod_faults import pod_update_faults, spec_faults, wrong
+from .native_defaults import FILL, GENERATE, REFILL
+from .pod_faults import pod_update_faults, spec_faults
 
 
 def is_custom(kind: Kind) -> bool:
@@ -41,7 +32,7 @@ def filled_new(kind: Kind, version: Version, obj: Json, gates: Gates) -> Json:
         return defaulted(obj, gates)
     if is_custom(kind):
         return mapped(filled(obj, version.structure))
-    fill = _FILL.get(kind.resource)
+    fill = FILL.get(kind.resource)
     if fill is not None:
         fill(obj)
     return obj
@@ -51,7 +42,7 @@ def generate(kind: Kind, obj: Json) -> None:
     """Add to a new object what the server makes up, and nobody is said to have written."""
     if kind.resource in _WITH_STATUS:
         obj["status"] = {}
-    make = _GENERATE.get(kind.resource)
+    make = GENERATE.get(kind.resource)
     if make is not None:
         make(obj)
 
@@ -65,7 +56,7 @@ def filled_changed(kind: Kind, version: Version, obj: Json, subresource: str) ->
         return schema_defaulted(obj)
     if is_custom(kind):
         return mapped(filled(obj, version.structure))
-    fill = None if subresource else _REFILL.get(kind.resource)
+    fill = None if subresource else REFILL.get(kind.resource)
     if fill is not None:
         fill(obj)
     return obj
@@ -95,60 +86,6 @@ def faults(
     return found
 
 
-def _fill_namespace(namespace: Json) -> None:
-    metadata = namespace["metadata"]
-    metadata["labels"] = mapped(metadata.get("labels")) | {
-        "kubernetes.io/metadata.name": metadata.get("name", "")
-    }
-
-
-def _generate_namespace(namespace: Json) -> None:
-    namespace["spec"] = {"finalizers": ["kubernetes"]}
-    namespace["status"] = {"phase": "Active"}
-
-
-def _fill_secret(secret: Json) -> None:
-    secret.setdefault("type", "Opaque")
-    plain = secret.pop("stringData", None)
-    for name, value in mapped(plain).items():
-        coded = base64.b64encode(str(value).encode(errors="surrogatepass")).decode()
-        secret.setdefault("data", {})[name] = coded
-
-
-def _fill_priority_class(priority_class: Json) -> None:
-    priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    priority_class.setdefault("value", 0)
-
-
-def _fill_limit_range(limit_range: Json) -> None:
-    """A container's limit is by default its maximum, and its request its limit or its minimum."""
-    for item in mapped(limit_range.get("spec")).get("limits") or ():
-        if item.get("type") != "Container":
-            continue
-        limits = mapped(item.get("max")) | mapped(item.get("default"))
-        requests = mapped(item.get("min")) | limits | mapped(item.get("defaultRequest"))
-        for field, amounts in (("default", limits), ("defaultRequest", requests)):
-            if amounts:
-                item[field] = amounts
-
-
-def _fill_service(service: Json) -> None:
-    spec = service.setdefault("spec", {})
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    for port in spec.get("ports") or ():
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
-
-
-def _refill_pod(pod: Json) -> None:
-    fill_spec(pod.setdefault("spec", {}))
-
-
-def _refill_job(job: Json) -> None:
-    fill_job_spec(job.setdefault("spec", {}))
-
-
 def _pod_faults(pod: Json) -> Iterator[FieldError]:
     yield from spec_faults(mapped(pod.get("spec")))
 
@@ -156,45 +93,18 @@ def _pod_faults(pod: Json) -> Iterator[FieldError]:
 def _priority_class_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
     for field in ("value", "preemptionPolicy"):
         if new.get(field) != old.get(field):
-            yield wrong(field, new.get(field), "field is immutable")
+            yield invalid(field, new.get(field), "field is immutable")
 
 
 def _immutable_faults(new: Json, old: Json) -> Iterator[FieldError]:
     if dig(old, "immutable") is True:
         for field in ("data", "binaryData"):
             if new.get(field) != old.get(field):
-                yield wrong(field, None, "field is immutable when `immutable` is set")
+                yield invalid(field, None, "field is immutable when `immutable` is set")
 
 
-_FILL: dict[str, Callable[[Json], None]] = {
-    "customresourcedefinitions.apiextensions.k8s.io": fill_crd,
-    "cronjobs.batch": fill_cron_job,
-    "jobs.batch": fill_job,
-    "limitranges": _fill_limit_range,
-    "namespaces": _fill_namespace,
-    "pods": fill_pod,
-    "priorityclasses.scheduling.k8s.io": _fill_priority_class,
-    "secrets": _fill_secret,
-    "services": _fill_service,
-}
 # Clients read it before any controller has written it, as they may of a real server's objects.
 _WITH_STATUS = frozenset({"jobs.batch", "cronjobs.batch", "nodes", "resourcequotas"})
-_GENERATE: dict[str, Callable[[Json], None]] = {
-    "jobs.batch": generate_job,
-    "namespaces": _generate_namespace,
-    "pods": generate_pod,
-}
-_REFILL: dict[str, Callable[[Json], None]] = {
-    "customresourcedefinitions.apiextensions.k8s.io": fill_crd,
-    "cronjobs.batch": fill_cron_job,
-    "jobs.batch": _refill_job,
-    "limitranges": _fill_limit_range,
-    "namespaces": _fill_namespace,
-    "pods": _refill_pod,
-    "priorityclasses.scheduling.k8s.io": _fill_priority_class,
-    "secrets": _fill_secret,
-    "services": _fill_service,
-}
 _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": crd_faults,
     "cronjobs.batch": cron_job_faults,

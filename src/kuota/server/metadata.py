@@ -11,7 +11,7 @@ from typing import Any
 
 from kuota.api import names
 from kuota.api.base import Json
-from kuota.api.faults import ErrorType, FieldError
+from kuota.api.faults import FieldError, forbidden, invalid, required
 from kuota.api.rules.metadata import annotation_faults, label_faults, name_faults
 
 from .columns import listed, mapped
@@ -33,9 +33,7 @@ _KEPT = (
 _ENVELOPE = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
-NAMELESS = FieldError(
-    path="metadata.name", type=ErrorType.REQUIRED, message="name or generateName is required"
-)
+NAMELESS = required("metadata.name", "name or generateName is required")
 
 
 def timestamp(now: datetime) -> str:
@@ -103,17 +101,14 @@ def metadata_faults(obj: Json, kind: Kind, old: Json | None = None) -> Iterator[
 def _finalizer_faults(finalizers: Any, path: str) -> Iterator[FieldError]:
     for at, finalizer in enumerate(listed(finalizers)):
         for complaint in names.qualified_name(str(finalizer)):
-            yield _wrong(f"{path}[{at}]", finalizer, complaint)
+            yield invalid(f"{path}[{at}]", finalizer, complaint)
 
 
 def _owner_faults(owners: Any, path: str) -> Iterator[FieldError]:
     for at, owner in enumerate(listed(owners)):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                message = "must not be empty"
-                yield FieldError(
-                    path=f"{path}[{at}].{field}", type=ErrorType.REQUIRED, message=message
-                )
+                yield required(f"{path}[{at}].{field}", "must not be empty")
 
 
 _CHECKS: dict[str, Callable[[Any, str], Iterator[FieldError]]] = {
@@ -136,8 +131,4 @@ def metadata_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
     ]
     if added:
         message = "no new finalizers can be added if the object is being deleted"
-        yield FieldError(path="metadata.finalizers", type=ErrorType.FORBIDDEN, message=message)
-
-
-def _wrong(path: str, value: Any, message: str) -> FieldError:
-    return FieldError(path=path, type=ErrorType.INVALID, message=message, value=value)
+        yield forbidden("metadata.finalizers", message)

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of Kubernetes' own kinds: what an object gets where its manifest does not say."""
+"""Defaults of Kubernetes' own kinds: what an object gets where its manifest does not say.
+
+The functions in the tables at the end change the object that they are given.
+"""
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Callable
 from typing import Any
 
 from kuota.api import quantity
 from kuota.api.base import Json
 
 from .columns import dig, listed, mapped
+from .crd import fill_crd
 
 _POD: Json = {
     "restartPolicy": "Always",
@@ -29,29 +35,51 @@ _PROBE: Json = {
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_JOB: Json = {
+    "parallelism": 1,
+    "completionMode": "NonIndexed",
+    "suspend": False,
+    "manualSelector": False,
+}
+_CRON_JOB: Json = {
+    "concurrencyPolicy": "Allow",
+    "suspend": False,
+    "successfulJobsHistoryLimit": 3,
+    "failedJobsHistoryLimit": 1,
+}
+CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
+JOB_NAME = "batch.kubernetes.io/job-name"
+_MANY = 2**31 - 1
 
 
-def fill_pod(pod: Json) -> None:
-    """Fill in what a pod's manifest does not say. The object is changed."""
-    spec = pod.setdefault("spec", {})
-    fill_spec(spec)
+def _default(obj: Json, values: Json) -> None:
+    for name, value in values.items():
+        obj.setdefault(name, value)
+
+
+def _fill_new_pod(pod: Json) -> None:
+    _fill_pod(pod)
+    spec = pod["spec"]
     spec.setdefault("enableServiceLinks", True)
     for container in _containers(spec):
         _fill_requests(container)
 
 
-def generate_pod(pod: Json) -> None:
+def _fill_pod(pod: Json) -> None:
+    _fill_spec(pod.setdefault("spec", {}))
+
+
+def _generate_pod(pod: Json) -> None:
     """Give a pod that is about to be created its account, and the status it begins with."""
     spec = pod["spec"]
     spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    pod["status"] = {"phase": "Pending", "qosClass": quality(spec)}
+    pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
 
 
-def fill_spec(spec: Json) -> None:
+def _fill_spec(spec: Json) -> None:
     """Fill in the spec of a pod, or of a template for pods."""
-    for name, value in _POD.items():
-        spec.setdefault(name, value)
+    _default(spec, _POD)
     spec.setdefault("securityContext", {})
     for container in _containers(spec):
         _fill_container(container)
@@ -64,8 +92,7 @@ def _containers(spec: Json) -> list[Json]:
 
 
 def _fill_container(container: Json) -> None:
-    for name, value in _CONTAINER.items():
-        container.setdefault(name, value)
+    _default(container, _CONTAINER)
     container.setdefault("resources", {})
     image = str(container.get("image") or "")
     if image:
@@ -90,11 +117,9 @@ def _moving(image: str) -> bool:
 
 
 def _fill_probe(probe: Json) -> None:
-    for name, value in _PROBE.items():
-        probe.setdefault(name, value)
+    _default(probe, _PROBE)
     if "httpGet" in probe:
-        probe["httpGet"].setdefault("path", "/")
-        probe["httpGet"].setdefault("scheme", "HTTP")
+        _default(probe["httpGet"], {"path": "/", "scheme": "HTTP"})
 
 
 def _fill_volume(volume: Json) -> None:
@@ -115,10 +140,11 @@ def _fill_requests(container: Json) -> None:
         resources["requests"] = {**limits, **mapped(resources.get("requests"))}
 
 
-def quality(spec: Json) -> str:
+def _quality(spec: Json) -> str:
     """The quality-of-service class: guaranteed where every limit is set and equals the request."""
     containers = listed(spec.get("initContainers")) + listed(spec.get("containers"))
-    asks = [_cpu_and_memory(each) for each in containers]
+    resources = [mapped(each.get("resources")) for each in containers]
+    asks = [(_amounts(each.get("requests")), _amounts(each.get("limits"))) for each in resources]
     if not any(requests or limits for requests, limits in asks):
         return "BestEffort"
     if all(len(limits) == 2 and requests == limits for requests, limits in asks):
@@ -126,32 +152,14 @@ def quality(spec: Json) -> str:
     return "Burstable"
 
 
-def _cpu_and_memory(container: Json) -> tuple[Json, Json]:
-    resources = mapped(container.get("resources"))
-    requests, limits = _amounts(resources.get("requests")), _amounts(resources.get("limits"))
-    return requests, limits
-
-
 def _amounts(values: Any) -> Json:
-    amounts = {}
-    for name in ("cpu", "memory"):
-        written = mapped(values).get(name)
-        if written is not None and (nano := quantity.parse(written)) > 0:
-            amounts[name] = nano
-    return amounts
+    """What is asked for of CPU and memory, in nano-units; without zeros."""
+    found = {name: mapped(values).get(name) for name in ("cpu", "memory")}
+    amounts = {name: quantity.parse(each) for name, each in found.items() if each is not None}
+    return {name: nano for name, nano in amounts.items() if nano > 0}
 
 
-CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-JOB_NAME = "batch.kubernetes.io/job-name"
-_MANY = 2**31 - 1
-
-
-def fill_job(job: Json) -> None:
-    """Fill in what a Job's manifest does not say. The object is changed."""
-    fill_job_spec(job.setdefault("spec", {}))
-
-
-def generate_job(job: Json) -> None:
+def _generate_job(job: Json) -> None:
     """Give a Job that is about to be created, and has its uid, the labels that find its pods."""
     if not job["spec"].get("manualSelector"):
         _select(job)
@@ -160,20 +168,18 @@ def generate_job(job: Json) -> None:
         job["metadata"]["labels"] = dict(labels)
 
 
-def fill_job_spec(spec: Json) -> None:
+def _fill_job(job: Json) -> None:
+    spec = job.setdefault("spec", {})
     if spec.get("parallelism") is None and spec.get("completions") is None:
         spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
+    _default(spec, _JOB)
     spec.setdefault("backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else _MANY)
-    spec.setdefault("completionMode", "NonIndexed")
-    spec.setdefault("suspend", False)
-    spec.setdefault("manualSelector", False)
     with_policy = "podFailurePolicy" in spec
     spec.setdefault("podReplacementPolicy", "Failed" if with_policy else "TerminatingOrFailed")
     for rule in listed(dig(spec, "podFailurePolicy", "rules")):
         for pattern in listed(rule.get("onPodConditions")):
             pattern.setdefault("status", "True")
-    fill_spec(spec.setdefault("template", {}).setdefault("spec", {}))
+    _fill_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
 
 def _select(job: Json) -> None:
@@ -185,14 +191,77 @@ def _select(job: Json) -> None:
     job["spec"].setdefault("selector", {}).setdefault("matchLabels", {})[CONTROLLER_UID] = uid
 
 
-def fill_cron_job(cron_job: Json) -> None:
+def _fill_cron_job(cron_job: Json) -> None:
     """Fill in a CronJob. Its Jobs are filled in when they are made, but for their pods."""
     spec = cron_job.setdefault("spec", {})
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
+    _default(spec, _CRON_JOB)
     template = dig(spec, "jobTemplate", "spec", "template")
     if template is not None:
         template.setdefault("metadata", {})
-        fill_spec(template.setdefault("spec", {}))
+        _fill_spec(template.setdefault("spec", {}))
+
+
+def _fill_namespace(namespace: Json) -> None:
+    metadata = namespace["metadata"]
+    metadata["labels"] = mapped(metadata.get("labels")) | {
+        "kubernetes.io/metadata.name": metadata.get("name", "")
+    }
+
+
+def _generate_namespace(namespace: Json) -> None:
+    namespace["spec"] = {"finalizers": ["kubernetes"]}
+    namespace["status"] = {"phase": "Active"}
+
+
+def _fill_secret(secret: Json) -> None:
+    secret.setdefault("type", "Opaque")
+    plain = secret.pop("stringData", None)
+    for name, value in mapped(plain).items():
+        coded = base64.b64encode(str(value).encode(errors="surrogatepass")).decode()
+        secret.setdefault("data", {})[name] = coded
+
+
+def _fill_priority_class(priority_class: Json) -> None:
+    _default(priority_class, {"preemptionPolicy": "PreemptLowerPriority", "value": 0})
+
+
+def _fill_limit_range(limit_range: Json) -> None:
+    """A container's limit is by default its maximum, and its request its limit or its minimum."""
+    for item in mapped(limit_range.get("spec")).get("limits") or ():
+        if item.get("type") != "Container":
+            continue
+        limits = mapped(item.get("max")) | mapped(item.get("default"))
+        requests = mapped(item.get("min")) | limits | mapped(item.get("defaultRequest"))
+        for field, amounts in (("default", limits), ("defaultRequest", requests)):
+            if amounts:
+                item[field] = amounts
+
+
+def _fill_service(service: Json) -> None:
+    spec = service.setdefault("spec", {})
+    _default(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+
+
+REFILL: dict[str, Callable[[Json], None]] = {
+    "customresourcedefinitions.apiextensions.k8s.io": fill_crd,
+    "cronjobs.batch": _fill_cron_job,
+    "jobs.batch": _fill_job,
+    "limitranges": _fill_limit_range,
+    "namespaces": _fill_namespace,
+    "pods": _fill_pod,
+    "priorityclasses.scheduling.k8s.io": _fill_priority_class,
+    "secrets": _fill_secret,
+    "services": _fill_service,
+}
+"""Fills in what a manifest does not say, at every write. By resource."""
+FILL = REFILL | {"pods": _fill_new_pod}
+"""The same for an object that is about to be created."""
+GENERATE: dict[str, Callable[[Json], None]] = {
+    "jobs.batch": _generate_job,
+    "namespaces": _generate_namespace,
+    "pods": _generate_pod,
+}
+"""Adds what the server makes up for a new object, which has its uid by then."""

@@ -9,7 +9,15 @@ from typing import Any
 
 from kuota.api import names, quantity
 from kuota.api.base import Json
-from kuota.api.faults import ErrorType, FieldError
+from kuota.api.faults import (
+    ErrorType,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+)
 from kuota.api.rules.metadata import annotation_faults, label_faults
 
 from .columns import dig, listed, mapped
@@ -32,22 +40,14 @@ _FREE = ("activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerations"
 _FREE_WHILE_GATED = ("schedulingGates", "nodeSelector", "affinity")
 
 
-def required(path: str, message: str = "must be set") -> FieldError:
-    return FieldError(path=path, type=ErrorType.REQUIRED, message=message)
+def missing(path: str) -> FieldError:
+    return required(path, "must be set")
 
 
 def unsupported(path: str, value: Any, known: tuple[str, ...]) -> FieldError:
     words = ", ".join(f'"{each}"' for each in known if each)
     message = f"supported values: {words}"
     return FieldError(path=path, type=ErrorType.NOT_SUPPORTED, message=message, value=value)
-
-
-def wrong(path: str, value: Any, message: str) -> FieldError:
-    return FieldError(path=path, type=ErrorType.INVALID, message=message, value=value)
-
-
-def forbidden(path: str, message: str) -> FieldError:
-    return FieldError(path=path, type=ErrorType.FORBIDDEN, message=message)
 
 
 def template_faults(template: Json, path: str, restart: tuple[str, ...]) -> Iterator[FieldError]:
@@ -61,7 +61,7 @@ def spec_faults(
     spec: Json, path: str = "spec", restart: tuple[str, ...] = _RESTART
 ) -> Iterator[FieldError]:
     if not listed(spec.get("containers")):
-        yield required(f"{path}.containers")
+        yield missing(f"{path}.containers")
     if spec.get("restartPolicy") not in restart:
         yield unsupported(f"{path}.restartPolicy", spec.get("restartPolicy"), restart)
     seen: set[str] = set()
@@ -75,28 +75,26 @@ def spec_faults(
     yield from _node_affinity_faults(spec, path)
     if (dig(spec, "terminationGracePeriodSeconds") or 0) < 0:
         value = spec["terminationGracePeriodSeconds"]
-        yield wrong(f"{path}.terminationGracePeriodSeconds", value, "must be 0 or more")
+        yield invalid(f"{path}.terminationGracePeriodSeconds", value, "must be 0 or more")
 
 
 def _container_faults(container: Json, path: str, seen: set[str]) -> Iterator[FieldError]:
     name = container.get("name") or ""
     if not name:
-        yield required(f"{path}.name")
+        yield missing(f"{path}.name")
     elif name in seen:
-        yield FieldError(
-            path=f"{path}.name", type=ErrorType.DUPLICATE, message="is taken", value=name
-        )
+        yield duplicate(f"{path}.name", name, "is taken")
     else:
-        yield from (wrong(f"{path}.name", name, each) for each in names.dns_label(name))
+        yield from (invalid(f"{path}.name", name, each) for each in names.dns_label(name))
     seen.add(name)
     if not container.get("image"):
-        yield required(f"{path}.image")
+        yield missing(f"{path}.image")
     for at, variable in enumerate(listed(container.get("env"))):
         if not variable.get("name"):
-            yield required(f"{path}.env[{at}].name")
+            yield missing(f"{path}.env[{at}].name")
         field = dig(variable, "valueFrom", "fieldRef", "fieldPath")
         if field is not None and not _FIELD.fullmatch(str(field)):
-            yield wrong(f"{path}.env[{at}].valueFrom.fieldRef.fieldPath", field, _NO_FIELD)
+            yield invalid(f"{path}.env[{at}].valueFrom.fieldRef.fieldPath", field, _NO_FIELD)
     yield from _resource_faults(mapped(container.get("resources")), f"{path}.resources")
 
 
@@ -105,12 +103,12 @@ def _resource_faults(resources: Json, path: str) -> Iterator[FieldError]:
     for field, amounts in (("requests", requests), ("limits", limits)):
         for name, value in amounts.items():
             if quantity.parse(value) < 0:
-                yield wrong(f"{path}.{field}[{name}]", value, "must be 0 or more")
+                yield invalid(f"{path}.{field}[{name}]", value, "must be 0 or more")
     for name, value in requests.items():
         limit = limits.get(name)
         if limit is not None and quantity.parse(value) > quantity.parse(limit):
             message = f"must be less than or equal to the limit of {name}, {limit}"
-            yield wrong(f"{path}.requests[{name}]", value, message)
+            yield invalid(f"{path}.requests[{name}]", value, message)
         elif limit is None and "/" in name and "kubernetes.io/" not in name:
             yield required(f"{path}.limits[{name}]", f"a limit must be set for {name}")
 
@@ -119,18 +117,14 @@ def _volume_faults(spec: Json, path: str) -> Iterator[FieldError]:
     known = set()
     for at, volume in enumerate(listed(spec.get("volumes"))):
         if not volume.get("name"):
-            yield required(f"{path}.volumes[{at}].name")
+            yield missing(f"{path}.volumes[{at}].name")
         known.add(volume.get("name"))
     for field in ("initContainers", "containers"):
         for at, container in enumerate(listed(spec.get(field))):
             for where, mount in enumerate(listed(container.get("volumeMounts"))):
                 if mount.get("name") not in known:
-                    yield FieldError(
-                        path=f"{path}.{field}[{at}].volumeMounts[{where}].name",
-                        type=ErrorType.NOT_FOUND,
-                        message="no volume of that name",
-                        value=mount.get("name"),
-                    )
+                    place = f"{path}.{field}[{at}].volumeMounts[{where}].name"
+                    yield not_found(place, mount.get("name"), "no volume of that name")
 
 
 def _node_affinity_faults(spec: Json, path: str) -> Iterator[FieldError]:
@@ -161,7 +155,7 @@ def _toleration_faults(toleration: Json, path: str) -> Iterator[FieldError]:
     if effect not in _EFFECTS:
         yield unsupported(f"{path}.effect", effect, _EFFECTS)
     if not toleration.get("key") and operator != "Exists":
-        yield wrong(f"{path}.operator", operator, "must be Exists when there is no key")
+        yield invalid(f"{path}.operator", operator, "must be Exists when there is no key")
 
 
 def pod_update_faults(new: Json, old: Json) -> Iterator[FieldError]:

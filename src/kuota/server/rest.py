@@ -225,9 +225,9 @@ def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
             return json_patch(current, read_json(body))
         if media == STRATEGIC_PATCH and kind.strategic:
             found, patch = wire.message_of(str(current["apiVersion"]), kind.kind), _object(body)
-            return (
-                merged(current, patch) if found is None else strategic_merge(current, patch, found)
-            )
+            if found is not None:
+                return strategic_merge(current, patch, found)
+            return merged(current, patch)
     except PatchError as error:
         raise Refused(422, "Invalid", f"the patch cannot be applied: {error}") from None
     known = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.strategic else []), APPLY_PATCH]
