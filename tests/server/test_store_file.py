@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kuota.server.compaction import SLICE, keep_compacted
+from kuota.server.expiry import CHANGES_SLICE, keep_compacted
 from kuota.server.store import (
     Durability,
     Gone,
@@ -69,7 +69,7 @@ def test_a_compaction_can_go_in_small_steps() -> None:
     async def story() -> None:
         watch = store.watch(PODS, since=3)
         loop = asyncio.create_task(keep_compacted(store, keep=3, every_s=0.0))
-        while store.compacted < 2 * SLICE:
+        while store.compacted < 2 * CHANGES_SLICE:
             await asyncio.sleep(0)
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
@@ -77,12 +77,12 @@ def test_a_compaction_can_go_in_small_steps() -> None:
             await anext(watch)
 
     store = Store.open(":memory:")
-    for number in range(2 * SLICE + 3):
+    for number in range(2 * CHANGES_SLICE + 3):
         store.create(PODS, thing(f"a{number}"))
     assert 1 == store.compact(keep=3, most=1)
     assert 3 == store.compact(keep=3, most=2)
     asyncio.run(story())
-    assert 2 * SLICE == store.compact(keep=3)
+    assert 2 * CHANGES_SLICE == store.compact(keep=3)
     assert 3 == len(store.changes(store.compacted))
     store.close()
 

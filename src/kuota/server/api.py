@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
+import msgspec
+
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.failures import report, retried
@@ -31,14 +33,21 @@ from .reading import Reading
 from .requests import ADMINS, Request, Response, Target, User, refused, target
 from .rest import Rest
 from .run_as import run_as_hook
-from .status import Refused, forbidden, not_allowed, too_large
-from .store import Store, StoreError
+from .status import Refused, bad_request, forbidden, not_allowed, too_large, unauthorized
+from .store import Store, StoreError, key_of
 from .verbs import Verbs
 from .watching import Watching
 
+LOG = logging.getLogger(__name__)
+LARGEST_BODY = 3 * 1024 * 1024
+_CRDS = f"customresourcedefinitions.{CRD_GROUP}"
+
 
 class Extension(Protocol):
-    """Serves every path under its `prefix`, such as `/apis/GROUP`."""
+    """An API group that somebody else answers for, beside those that are kept in the store.
+
+    Serves every path under its `prefix`, such as `/apis/GROUP`.
+    """
 
     prefix: str
 
@@ -47,15 +56,6 @@ class Extension(Protocol):
 
     def answer(self, request: Request) -> Response:
         """The answer to someone who may ask. Raises Refused."""
-
-
-def serves(extension: Extension, path: str) -> bool:
-    return path == extension.prefix or path.startswith(f"{extension.prefix}/")
-
-
-LOG = logging.getLogger(__name__)
-LARGEST_BODY = 3 * 1024 * 1024
-_CRDS = f"customresourcedefinitions.{CRD_GROUP}"
 
 
 def _now() -> datetime:
@@ -125,7 +125,7 @@ class ApiServer:
         except Refused as error:
             return refused(error)
         except RecursionError:
-            return refused(Refused(400, "BadRequest", "the request is nested too deep"))
+            return refused(bad_request("the request is nested too deep"))
         except StoreError as error:
             LOG.error("%s %s: %s", request.method, request.path, error)
             return refused(Refused(500, "InternalError", f"the store failed: {error}"))
@@ -136,7 +136,7 @@ class ApiServer:
 
     async def _answer(self, request: Request) -> Response:
         for each in self.extensions:
-            if serves(each, request.path):
+            if f"{request.path}/".startswith(f"{each.prefix}/"):
                 self._authorize(request.user, each.access(request))
                 return each.answer(request)
         document = self._documents.answer(request)
@@ -162,20 +162,13 @@ class ApiServer:
         groups = request.headers.get("impersonate-group", "")
         named = tuple(group.strip() for group in groups.split(",") if group.strip())
         user = User(name, (*named, "system:authenticated"))
-        return Request(
-            method=request.method,
-            path=request.path,
-            query=request.query,
-            headers=request.headers,
-            body=request.body,
-            user=user,
-        )
+        return msgspec.structs.replace(request, user=user)
 
     def _authorize(self, user: User, access: Access, kind: Kind | None = None) -> None:
         if self.roles.allows(user, access):
             return
         if not known(user):
-            raise Refused(401, "Unauthorized", "Unauthorized")
+            raise unauthorized()
         why = refusal(user, access)
         if kind is None:
             raise Refused(403, "Forbidden", f"forbidden: {why}")
@@ -191,10 +184,7 @@ class ApiServer:
             if not gone and dig(obj, "metadata", "deletionTimestamp"):
                 self._namespaces.terminate(str(dig(obj, "metadata", "name")), self._rest)
         elif kind.resource == _CRDS:
-            if gone:
-                self._uninstall(obj)
-            else:
-                self._install(obj)
+            (self._uninstall if gone else self._install)(obj)
 
     def _install(self, definition: Json) -> None:
         if dig(definition, "metadata", "deletionTimestamp"):
@@ -212,8 +202,7 @@ class ApiServer:
         resource = str(dig(definition, "metadata", "name"))
         self.kinds.remove(resource)
         for obj in self.store.list(resource).items:
-            metadata = obj["metadata"]
-            self.store.delete(resource, Key(metadata.get("namespace", ""), metadata["name"]))
+            self.store.delete(resource, key_of(obj))
 
 
 def _access(found: Target, request: Request) -> Access:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what. One function decides; requests and access reviews both ask it.
+"""Who may do what, and the answers to reviews that ask. One function decides for both.
 
 Admins (group `system:masters`) may do everything. A namespace belongs to the team that its label
 `kuota.dev/team` names, and whoever is in the group of that name works in it: jobs, pods, their logs
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from kuota.api.base import Json
 
@@ -138,16 +139,12 @@ def _access(review: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
     if path:
         access = Access(verb=_text(path, "verb"), path=_text(path, "path"))
     else:
-        access = Access(
-            verb=_text(asked, "verb"),
-            group=_text(asked, "group"),
-            resource=_text(asked, "resource"),
-            subresource=_text(asked, "subresource"),
-            namespace=_text(asked, "namespace"),
-            name=_text(asked, "name"),
-        )
+        access = Access(**{field: _text(asked, field) for field in _ATTRIBUTES})
     allowed = roles.allows(user, access)
     return {"allowed": allowed} | ({} if allowed else {"reason": "no role allows it"})
+
+
+_ATTRIBUTES = ("verb", "group", "resource", "subresource", "namespace", "name")
 
 
 def _text(values: Json, name: str) -> str:
@@ -160,14 +157,8 @@ def _rules(review: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
     resources = []
     for kind in kinds:
         place = namespace if kind.namespaced else ""
-        verbs = [
-            verb
-            for verb in kind.verbs
-            if roles.allows(
-                user,
-                Access(verb=verb, group=kind.group, resource=kind.plural, namespace=place),
-            )
-        ]
+        every = Access(verb="", group=kind.group, resource=kind.plural, namespace=place)
+        verbs = [verb for verb in kind.verbs if roles.allows(user, replace(every, verb=verb))]
         if verbs:
             rule = {"verbs": verbs, "apiGroups": [kind.group], "resources": [kind.plural]}
             resources.append(rule)

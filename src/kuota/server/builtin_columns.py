@@ -24,6 +24,8 @@ from .columns import (
 )
 
 _ROLE = "node-role.kubernetes.io/"
+# The conditions that tell a Job's status; the first that holds counts.
+_OF_JOB = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
 def _at(*path: str | int, absent: Any = NONE) -> Cell:
@@ -61,18 +63,10 @@ def condition(obj: Json, type_: str) -> str:
 
 
 def _job_status(job: Json, now: datetime) -> str:
-    for type_ in ("Complete", "Failed"):
-        if condition(job, type_) == "True":
-            return type_
-    if dig(job, "metadata", "deletionTimestamp"):
+    holding = [type_ for type_ in _OF_JOB if condition(job, type_) == "True"]
+    if dig(job, "metadata", "deletionTimestamp") and not {"Complete", "Failed"} & set(holding):
         return "Terminating"
-    if condition(job, "Suspended") == "True":
-        return "Suspended"
-    if condition(job, "FailureTarget") == "True":
-        return "FailureTarget"
-    if condition(job, "SuccessCriteriaMet") == "True":
-        return "SuccessCriteriaMet"
-    return "Running"
+    return holding[0] if holding else "Running"
 
 
 def _completions(job: Json, now: datetime) -> str:
@@ -172,94 +166,6 @@ def _ports(service: Json, now: datetime) -> str:
     return ",".join(shown) or NONE
 
 
-_CREATED = Column("Created At", _at("metadata", "creationTimestamp", absent=UNKNOWN))
-
-COLUMNS: dict[str, tuple[Column, ...]] = {
-    "Namespace": (NAME, Column("Status", _at("status", "phase")), AGE),
-    "Node": (
-        NAME,
-        Column("Status", _node_status),
-        Column("Roles", _node_roles),
-        AGE,
-        Column("Version", _at("status", "nodeInfo", "kubeletVersion")),
-        Column("Internal-IP", _address("InternalIP"), wide=True),
-        Column("External-IP", _address("ExternalIP"), wide=True),
-        Column("OS-Image", _at("status", "nodeInfo", "osImage", absent=UNKNOWN), wide=True),
-        Column("Kernel-Version", _at("status", "nodeInfo", "kernelVersion"), wide=True),
-        Column(
-            "Container-Runtime", _at("status", "nodeInfo", "containerRuntimeVersion"), wide=True
-        ),
-    ),
-    "Job": (
-        NAME,
-        Column("Status", _job_status),
-        Column("Completions", _completions),
-        Column("Duration", _duration),
-        AGE,
-        Column("Containers", _containers("name", "spec"), wide=True),
-        Column("Images", _containers("image", "spec"), wide=True),
-        Column("Selector", _selector("spec", "selector", "matchLabels"), wide=True),
-    ),
-    "CronJob": (
-        NAME,
-        Column("Schedule", _at("spec", "schedule")),
-        Column("Timezone", _at("spec", "timeZone")),
-        Column("Suspend", _flag("spec", "suspend"), "boolean"),
-        Column("Active", lambda obj, now: len(listed(dig(obj, "status", "active"))), "integer"),
-        Column("Last Schedule", _since("status", "lastScheduleTime")),
-        AGE,
-        Column("Containers", _containers("name", "spec", "jobTemplate", "spec"), wide=True),
-        Column("Images", _containers("image", "spec", "jobTemplate", "spec"), wide=True),
-    ),
-    "Event": (
-        Column("Last Seen", _last_seen),
-        Column("Type", _at("type")),
-        Column("Reason", _at("reason")),
-        Column("Object", _object),
-        Column("Subobject", _at("involvedObject", "fieldPath", absent=""), wide=True),
-        Column("Source", _source, wide=True),
-        Column("Message", lambda obj, now: str(obj.get("message") or "").strip()),
-        Column("First Seen", _first_seen, wide=True),
-        Column("Count", lambda obj, now: obj.get("count") or 1, "integer", wide=True),
-        Column("Name", NAME.cell, wide=True, format="name"),
-    ),
-    "ConfigMap": (NAME, Column("Data", _size("data", "binaryData"), "integer"), AGE),
-    "Secret": (
-        NAME,
-        Column("Type", _at("type")),
-        Column("Data", _size("data"), "integer"),
-        AGE,
-    ),
-    "ServiceAccount": (NAME, AGE),
-    "Service": (
-        NAME,
-        Column("Type", _at("spec", "type", absent="ClusterIP")),
-        Column("Cluster-IP", _at("spec", "clusterIP")),
-        Column("External-IP", lambda obj, now: NONE),
-        Column("Port(s)", _ports),
-        AGE,
-        Column("Selector", _selector("spec", "selector"), wide=True),
-    ),
-    "LimitRange": (NAME, _CREATED),
-    "ResourceQuota": (
-        NAME,
-        Column("Request", _quota(False)),
-        Column("Limit", _quota(True)),
-        AGE,
-    ),
-    "PriorityClass": (
-        NAME,
-        Column("Value", _at("value", absent=0), "integer"),
-        Column("Global-Default", lambda obj, now: obj.get("globalDefault") is True, "boolean"),
-        AGE,
-        Column("PreemptionPolicy", _at("preemptionPolicy")),
-    ),
-    "Lease": (NAME, Column("Holder", _at("spec", "holderIdentity", absent="")), AGE),
-    "RuntimeClass": (NAME, Column("Handler", _at("handler")), AGE),
-    "CustomResourceDefinition": (NAME, _CREATED),
-}
-
-
 def ready(pod: Json, now: datetime) -> str:
     statuses = listed(dig(pod, "status", "containerStatuses"))
     count = sum(1 for each in statuses if dig(each, "ready") is True)
@@ -330,18 +236,100 @@ def restarts(pod: Json, now: datetime) -> str:
     return f"{count} ({age(last, now)} ago)" if count and last else str(count)
 
 
-def _field(*path: str) -> Any:
-    return lambda pod, now: dig(pod, *path) or NONE
+_CREATED = Column("Created At", _at("metadata", "creationTimestamp", absent=UNKNOWN))
 
-
-POD_COLUMNS = (
-    NAME,
-    Column("Ready", ready, description="Containers that are ready, of all"),
-    Column("Status", word, description="How the pod is, in a word"),
-    Column("Restarts", restarts, description="How often its containers were restarted"),
-    AGE,
-    Column("IP", _field("status", "podIP"), wide=True),
-    Column("Node", _field("spec", "nodeName"), wide=True),
-    Column("Nominated Node", _field("status", "nominatedNodeName"), wide=True),
-    Column("Readiness Gates", lambda pod, now: NONE, wide=True),
-)
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "Namespace": (NAME, Column("Status", _at("status", "phase")), AGE),
+    "Node": (
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        AGE,
+        Column("Version", _at("status", "nodeInfo", "kubeletVersion")),
+        Column("Internal-IP", _address("InternalIP"), wide=True),
+        Column("External-IP", _address("ExternalIP"), wide=True),
+        Column("OS-Image", _at("status", "nodeInfo", "osImage", absent=UNKNOWN), wide=True),
+        Column("Kernel-Version", _at("status", "nodeInfo", "kernelVersion"), wide=True),
+        Column(
+            "Container-Runtime", _at("status", "nodeInfo", "containerRuntimeVersion"), wide=True
+        ),
+    ),
+    "Pod": (
+        NAME,
+        Column("Ready", ready, description="Containers that are ready, of all"),
+        Column("Status", word, description="How the pod is, in a word"),
+        Column("Restarts", restarts, description="How often its containers were restarted"),
+        AGE,
+        Column("IP", _at("status", "podIP"), wide=True),
+        Column("Node", _at("spec", "nodeName"), wide=True),
+        Column("Nominated Node", _at("status", "nominatedNodeName"), wide=True),
+        Column("Readiness Gates", lambda pod, now: NONE, wide=True),
+    ),
+    "Job": (
+        NAME,
+        Column("Status", _job_status),
+        Column("Completions", _completions),
+        Column("Duration", _duration),
+        AGE,
+        Column("Containers", _containers("name", "spec"), wide=True),
+        Column("Images", _containers("image", "spec"), wide=True),
+        Column("Selector", _selector("spec", "selector", "matchLabels"), wide=True),
+    ),
+    "CronJob": (
+        NAME,
+        Column("Schedule", _at("spec", "schedule")),
+        Column("Timezone", _at("spec", "timeZone")),
+        Column("Suspend", _flag("spec", "suspend"), "boolean"),
+        Column("Active", lambda obj, now: len(listed(dig(obj, "status", "active"))), "integer"),
+        Column("Last Schedule", _since("status", "lastScheduleTime")),
+        AGE,
+        Column("Containers", _containers("name", "spec", "jobTemplate", "spec"), wide=True),
+        Column("Images", _containers("image", "spec", "jobTemplate", "spec"), wide=True),
+    ),
+    "Event": (
+        Column("Last Seen", _last_seen),
+        Column("Type", _at("type")),
+        Column("Reason", _at("reason")),
+        Column("Object", _object),
+        Column("Subobject", _at("involvedObject", "fieldPath", absent=""), wide=True),
+        Column("Source", _source, wide=True),
+        Column("Message", lambda obj, now: str(obj.get("message") or "").strip()),
+        Column("First Seen", _first_seen, wide=True),
+        Column("Count", lambda obj, now: obj.get("count") or 1, "integer", wide=True),
+        Column("Name", NAME.cell, wide=True, format="name"),
+    ),
+    "ConfigMap": (NAME, Column("Data", _size("data", "binaryData"), "integer"), AGE),
+    "Secret": (
+        NAME,
+        Column("Type", _at("type")),
+        Column("Data", _size("data"), "integer"),
+        AGE,
+    ),
+    "ServiceAccount": (NAME, AGE),
+    "Service": (
+        NAME,
+        Column("Type", _at("spec", "type", absent="ClusterIP")),
+        Column("Cluster-IP", _at("spec", "clusterIP")),
+        Column("External-IP", lambda obj, now: NONE),
+        Column("Port(s)", _ports),
+        AGE,
+        Column("Selector", _selector("spec", "selector"), wide=True),
+    ),
+    "LimitRange": (NAME, _CREATED),
+    "ResourceQuota": (
+        NAME,
+        Column("Request", _quota(False)),
+        Column("Limit", _quota(True)),
+        AGE,
+    ),
+    "PriorityClass": (
+        NAME,
+        Column("Value", _at("value", absent=0), "integer"),
+        Column("Global-Default", lambda obj, now: obj.get("globalDefault") is True, "boolean"),
+        AGE,
+        Column("PreemptionPolicy", _at("preemptionPolicy")),
+    ),
+    "Lease": (NAME, Column("Holder", _at("spec", "holderIdentity", absent="")), AGE),
+    "RuntimeClass": (NAME, Column("Handler", _at("handler")), AGE),
+    "CustomResourceDefinition": (NAME, _CREATED),
+}

@@ -10,8 +10,8 @@ from kuota.api.base import Json
 from kuota.api.descriptions import OBJECT
 from kuota.api.schema import structural_schema
 
-from .builtin_columns import COLUMNS, POD_COLUMNS
-from .columns import AGE, NAME, kueue_columns
+from .builtin_columns import COLUMNS
+from .columns import kueue_columns
 from .kinds import Kind, Kinds, Version
 from .shapes import reference, resolved
 
@@ -41,15 +41,9 @@ def _native(
     generations: bool = False,
     storage: str = "",
 ) -> Kind:
-    columns = POD_COLUMNS if kind == "Pod" else COLUMNS.get(kind, (NAME, AGE))
     shape = shape or kind
-    served = Version(
-        name="v1",
-        schema=resolved(reference(shape)),
-        shape=shape,
-        columns=columns,
-        status=status,
-    )
+    schema = resolved(reference(shape))
+    served = Version(name="v1", schema=schema, shape=shape, columns=COLUMNS[kind], status=status)
     return Kind(
         group=group,
         plural=plural,

@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
-from typing import Protocol
 
 from kuota.api.base import Json, Key
 from kuota.failures import report
@@ -40,18 +39,11 @@ TURN = 100
 """How many items are looked at before others on the event loop get their turn."""
 
 
-class Writer(Protocol):
-    """How the collector changes things: as the API server would, with all that follows."""
-
-    def delete(self, resource: str, obj: Json, policy: str) -> None:
-        """Remove the object, or mark it if something keeps it."""
-
-    def replace(self, resource: str, obj: Json) -> None:
-        """Store the object; if nothing keeps it any more, remove it."""
-
-
 class StoreWriter:
-    """Writes to the store. `written` hears of each object, and whether it went."""
+    """Changes things as the API server would, with all that follows.
+
+    `written` hears of each object, and whether it went.
+    """
 
     def __init__(
         self,
@@ -66,9 +58,11 @@ class StoreWriter:
         self._written = written
 
     def delete(self, resource: str, obj: Json, policy: str) -> None:
+        """Remove the object, or mark it if something keeps it."""
         self._put(resource, obj, self._waiting(resource, obj, policy))
 
     def replace(self, resource: str, obj: Json) -> None:
+        """Store the object; if nothing keeps it any more, remove it."""
         self._put(resource, obj, None if ended(obj) else obj)
 
     def _waiting(self, resource: str, obj: Json, policy: str) -> Json | None:
@@ -92,7 +86,7 @@ class StoreWriter:
 class Collector:
     """Looks after everything that has owners. `run` never ends by itself; `settle` is one go."""
 
-    def __init__(self, store: Store, kinds: Kinds, writer: Writer) -> None:
+    def __init__(self, store: Store, kinds: Kinds, writer: StoreWriter) -> None:
         self._store = store
         self._kinds = kinds
         self._writer = writer

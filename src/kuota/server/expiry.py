@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets Events go an hour after they were last written, a few at a time, as Kubernetes does."""
+"""Keeps the store small, a little at a time: forgets old changes, and Events after an hour.
+
+Kubernetes keeps Events for an hour after they were last written, too.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ AGE_S = 3600.0
 EVERY_S = 300.0
 SLICE = 100
 """How many Events are looked at before others on the event loop get their turn."""
+CHANGES_SLICE = 200
+"""How many entries of the log are forgotten before others on the event loop get their turn."""
 
 
 class _Write(msgspec.Struct, gc=False):
@@ -46,6 +51,19 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _DECODER = msgspec.json.Decoder(_Event)
+
+
+async def keep_compacted(store: Store, keep: int = 20_000, every_s: float = 5.0) -> Never:
+    """Every so often forget all but the newest changes, and of these the old ones. For ever.
+
+    A client that comes back after longer than that has to list afresh. It is done often, so that a
+    flood pays for itself and leaves no work for when all is quiet.
+    """
+    while True:
+        before = -1
+        while before != (before := store.compact(keep, time.time() - AGE_S, CHANGES_SLICE)):
+            await asyncio.sleep(0)
+        await asyncio.sleep(every_s)
 
 
 async def keep_expiring(store: Store, clock: Callable[[], float] = time.time) -> Never:

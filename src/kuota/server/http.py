@@ -31,6 +31,7 @@ from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
 from .status import too_large, unauthorized
 from .tokens import EVERYBODY, TokenFile, Tokens
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PEER = struct.Struct("3i")
 
 
@@ -158,16 +159,16 @@ def _headers(incoming: web.BaseRequest) -> dict[str, str]:
 
 async def _sent(incoming: web.BaseRequest, response: Response) -> web.StreamResponse:
     headers = {"Content-Type": response.content_type, "Cache-Control": "no-cache, private"}
-    if isinstance(response.body, bytes):
-        whole = web.Response(status=response.status, body=response.body, headers=headers)
-        for text in response.warnings:
-            whole.headers.add("Warning", _warning(text))
-        return whole
-    stream = web.StreamResponse(status=response.status, headers=headers)
+    answer = (
+        web.Response(status=response.status, body=response.body, headers=headers)
+        if isinstance(response.body, bytes)
+        else web.StreamResponse(status=response.status, headers=headers)
+    )
     for text in response.warnings:
-        stream.headers.add("Warning", _warning(text))
-    await _streamed(incoming, stream, response.body)
-    return stream
+        answer.headers.add("Warning", _warning(text))
+    if not isinstance(response.body, bytes):
+        await _streamed(incoming, answer, response.body)
+    return answer
 
 
 async def _streamed(
@@ -207,13 +208,13 @@ def _request(
     )
 
 
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-
-
 def server_context(directory: str | os.PathLike[str], now: datetime) -> ssl.SSLContext:
-    """The context of a server whose certificate lies in the directory, which is made if absent.
+    """The TLS context of a server whose certificate is in the directory, made if absent.
 
-    The files are `server.crt`, which clients trust, and `server.key`, for its owner's eyes only.
+    kubectl sends no token over plain HTTP, not even on loopback, so that the server of one machine
+    needs a certificate. It is self-signed and valid for loopback only; for any other address the
+    administrator has to provide one. The files are `server.crt`, which clients trust, and
+    `server.key`, for its owner's eyes only.
     """
     place = Path(directory)
     certificate, key = place / "server.crt", place / "server.key"

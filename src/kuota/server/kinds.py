@@ -47,6 +47,11 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     warning: str = ""
     selectable: tuple[str, ...] = ()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What every answer in this version comes with."""
+        return (self.warning,) if self.warning else ()
+
     @cached_property
     def structure(self) -> Node:
         """The schema, compiled."""

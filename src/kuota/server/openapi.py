@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenAPI v3: the index, and one document for each group and version.
+"""OpenAPI v3: the index, and one document for each group and version. An empty one in OpenAPI v2.
 
 kubectl reads them before it applies, creates or explains anything: from the paths it learns which
 patches and parameters a kind takes, from the schemas which fields there are and how lists merge.
@@ -15,14 +15,16 @@ import msgspec
 from kuota.api.base import Json
 
 from .kinds import Kind, Kinds, Version
-from .requests import JSON, Response
+from .requests import Response, answered
+from .shapes import REF as _REF
 from .shapes import definitions
 
 _GVK = "x-kubernetes-group-version-kind"
-_REF = "#/components/schemas/"
 _PATCHES = ("application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC = "application/strategic-merge-patch+json"
 _APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_TITLE, _VERSION = "Kuota", "v1.34.0"
 _WRITE_PARAMETERS = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string"}
 
 
@@ -86,7 +88,7 @@ def _document(kinds: list[Kind], version: str) -> Json:
             schemas |= _schemas(kind, served)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kuota", "version": "v1.34.0"},
+        "info": {"title": _TITLE, "version": _VERSION},
         "paths": paths,
         "components": {"schemas": schemas | _reached(schemas)},
     }
@@ -198,22 +200,16 @@ def _references(node: Any) -> list[str]:
     return own + [name for each in node.values() for name in _references(each)]
 
 
-PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_TITLE, _VERSION = "Kuota", "v1.34.0"
-
-
 def empty_document(accept: str) -> Response:
-    """The document in the form that is asked for."""
-    wanted = accept.replace("@", ".")
-    if PROTOBUF in wanted:
-        return Response(200, _protobuf(), PROTOBUF)
-    document = {
-        "swagger": "2.0",
-        "info": {"title": _TITLE, "version": _VERSION},
-        "paths": {},
-        "definitions": {},
-    }
-    return Response(200, msgspec.json.encode(document), JSON)
+    """The OpenAPI v2 document, in the form that is asked for. It lists nothing.
+
+    Before kubectl sends a `kind: List`, it checks the items by this document, and passes what is
+    not in it. The server then checks each item, as it checks all objects.
+    """
+    if _PROTOBUF in accept.replace("@", "."):
+        return Response(200, _protobuf(), _PROTOBUF)
+    about = {"title": _TITLE, "version": _VERSION}
+    return answered({"swagger": "2.0", "info": about, "paths": {}, "definitions": {}})
 
 
 def _protobuf() -> bytes:

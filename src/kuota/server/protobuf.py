@@ -52,8 +52,8 @@ def decoded(body: bytes) -> Json:
 
 
 def _enveloped(body: bytes) -> Json:
-    envelope = {number: value for number, _, value in _fields(body)}
-    names = {number: value.decode() for number, _, value in _fields(envelope.get(1, b""))}
+    envelope = _parts(body)
+    names = {number: value.decode() for number, value in _parts(envelope.get(1, b"")).items()}
     api_version, kind = names.get(1, ""), names.get(2, "")
     raw = envelope.get(2, b"")
     if envelope.get(4, b"") == b"application/json":
@@ -91,7 +91,7 @@ def _put(out: Json, field: wire.Field, value: Any) -> None:
 
 
 def _entry(raw: bytes, kind: str) -> tuple[str, Any]:
-    parts = {number: value for number, _, value in _fields(raw)}
+    parts = _parts(raw)
     value = parts.get(2, 0 if kind in ("i", "b") else b"")
     return parts.get(1, b"").decode(), _value(value, kind)
 
@@ -160,37 +160,31 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _time(raw: bytes) -> str | None:
-    """RFC 3339 to the second, as Kubernetes writes times; None for the zero time."""
-    if not raw:
-        return None
-    parts = {number: value for number, _, value in _fields(raw)}
-    moment = _EPOCH + timedelta(seconds=_signed(parts.get(1, 0)))
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+def _parts(raw: bytes) -> dict[int, Any]:
+    return {number: value for number, _, value in _fields(raw)}
 
 
-def _micro_time(raw: bytes) -> str | None:
-    if not raw:
-        return None
-    parts = {number: value for number, _, value in _fields(raw)}
-    micros = _signed(parts.get(2, 0)) // 1000
-    moment = _EPOCH + timedelta(seconds=_signed(parts.get(1, 0)), microseconds=micros)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _time(form: str) -> Callable[[bytes], str | None]:
+    """Reads a time into RFC 3339, as Kubernetes writes it; None for the zero time."""
 
+    def read(raw: bytes) -> str | None:
+        parts = _parts(raw)
+        seconds, micros = _signed(parts.get(1, 0)), _signed(parts.get(2, 0)) // 1000
+        moment = _EPOCH + timedelta(seconds=seconds, microseconds=micros)
+        return moment.strftime(form) if raw else None
 
-def _quantity(raw: bytes) -> str:
-    return next((value.decode() for number, _, value in _fields(raw) if number == 1), "") or "0"
+    return read
 
 
 def _int_or_string(raw: bytes) -> int | str:
-    parts = {number: value for number, _, value in _fields(raw)}
+    parts = _parts(raw)
     if parts.get(1, 0):
         return str(parts.get(3, b"").decode())
     return _signed(parts.get(2, 0))
 
 
 def _wrapped_json(raw: bytes) -> Any:
-    inner = next((value for number, _, value in _fields(raw) if number == 1), b"")
+    inner = _parts(raw).get(1, b"")
     return _json(inner) if inner else None
 
 
@@ -207,9 +201,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "b": bool,
     "d": lambda value: struct.unpack("<d", value)[0],
     "y": lambda value: base64.b64encode(value).decode(),
-    "Time": _time,
-    "MicroTime": _micro_time,
-    "Quantity": _quantity,
+    "Time": _time("%Y-%m-%dT%H:%M:%SZ"),
+    "MicroTime": _time("%Y-%m-%dT%H:%M:%S.%fZ"),
+    "Quantity": lambda value: _parts(value).get(1, b"").decode() or "0",
     "IntOrString": _int_or_string,
     "RawExtension": _wrapped_json,
     "FieldsV1": _wrapped_json,

@@ -40,7 +40,7 @@ class Reading:
         """The answer that shows one stored object."""
         form = form_of(request.headers.get("accept", ""))
         shown = self.shown(target, obj, form, request)
-        return answered(shown, warnings=_warnings(target))
+        return answered(shown, warnings=target.version.warnings)
 
     def shown(self, target: Target, obj: Json, form: Form, request: Request) -> Json:
         """A stored object in the version and form that the request wants."""
@@ -130,17 +130,17 @@ class Reading:
         form = form_of(request.headers.get("accept", ""))
         api_version, name = kind.api_version(version.name), kind.listing()
         if form is Form.WHOLE and same_form(kind, version.name):
-            return _joined(name, api_version, metadata, bodies, _warnings(target))
+            return _joined(name, api_version, metadata, bodies, target.version.warnings)
         objects = [msgspec.json.decode(body) for body in bodies]
         if form is Form.TABLE:
             shown = self.rows(target, objects, request)
-            return answered(shown | {"metadata": metadata}, warnings=_warnings(target))
+            return answered(shown | {"metadata": metadata}, warnings=target.version.warnings)
         items = [served_form(kind, each, version.name) for each in objects]
         if form is Form.METADATA:
             api_version, name = "meta.k8s.io/v1", "PartialObjectMetadataList"
             items = [metadata_only(each) for each in items]
         answer = {"kind": name, "apiVersion": api_version, "metadata": metadata, "items": items}
-        return answered(answer, warnings=_warnings(target))
+        return answered(answer, warnings=target.version.warnings)
 
     def _check_revision(self, request: Request) -> None:
         """A revision that is yet to come cannot be waited for here."""
@@ -151,10 +151,6 @@ class Reading:
 
 
 _NO_KEY = Key("", "")
-
-
-def _warnings(target: Target) -> tuple[str, ...]:
-    return (target.version.warning,) if target.version.warning else ()
 
 
 def _revision_of(obj: Json) -> Json:

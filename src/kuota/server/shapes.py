@@ -20,7 +20,7 @@ from kuota.api.structure import Compiler
 from . import wire
 
 PREFIX = "io.k8s."
-_REF = "#/components/schemas/"
+REF = "#/components/schemas/"
 
 _SCALARS: dict[str, Json] = {
     "string": {"type": "string"},
@@ -54,7 +54,7 @@ def compiler() -> Compiler:
 
 def reference(name: str) -> Json:
     """A schema that stands for the type of that name."""
-    return {"$ref": _REF + PREFIX + name}
+    return {"$ref": REF + PREFIX + name}
 
 
 def resolved(schema: Json) -> Json:
@@ -62,7 +62,7 @@ def resolved(schema: Json) -> Json:
     if (only := schema.get("allOf")) and "type" not in schema:
         schema = only[0]
     found = schema.get("$ref")
-    return definitions()[found.removeprefix(_REF)] if found is not None else schema
+    return definitions()[found.removeprefix(REF)] if found is not None else schema
 
 
 def _object(name: str, fields: dict[str, str]) -> Json:

@@ -50,15 +50,12 @@ class Refused(Exception):
         return failure_status(self.code, self.reason, self.message, self.details)
 
 
-def success(kind: Kind, name: str, uid: str) -> Json:
+SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def deleted(kind: Kind, name: str = "", uid: str = "") -> Json:
     """The Status that answers a deletion which is complete."""
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Success",
-        "details": _details(kind, name) | ({"uid": uid} if uid else {}),
-    }
+    return SUCCESS | {"details": _details(kind, name) | ({"uid": uid} if uid else {})}
 
 
 def _details(kind: Kind, name: str) -> Json:

@@ -57,7 +57,10 @@ def table(
         "metadata": {},
         "columnDefinitions": [_definition(each) for each in columns] if headed else None,
         "rows": [
-            {"cells": _cells(columns, shown, now), "object": _along(served, include)}
+            {
+                "cells": [_cell(each, shown, now) for each in columns],
+                "object": _along(served, include),
+            }
             for shown, served in rows
         ],
     }
@@ -71,10 +74,6 @@ def _definition(column: Column) -> Json:
         "description": column.description or column.name,
         "priority": 1 if column.wide else 0,
     }
-
-
-def _cells(columns: Sequence[Column], obj: Json, now: datetime) -> list[Any]:
-    return [_cell(each, obj, now) for each in columns]
 
 
 def _cell(column: Column, obj: Json, now: datetime) -> Any:

@@ -21,8 +21,8 @@ from .reading import Reading
 from .requests import TEXT, Request, Response, Target, answered
 from .rest import APPLY_PATCH, Outcome, Rest, patched_json
 from .selectors import requested
-from .status import Refused, bad_request, no_such_path, not_allowed, success
-from .store import Store
+from .status import SUCCESS, Refused, bad_request, deleted, no_such_path, not_allowed
+from .store import Store, key_of
 from .watching import Watching
 
 _OF_ONE = ("update", "patch")
@@ -86,12 +86,10 @@ class Verbs:
         return answers[verb](target, request)
 
     def _create(self, target: Target, request: Request) -> Response:
-        body, write = self._body(request)
-        return self._shown(target, self._rest.create(target, body, write), request)
+        return self._shown(target, self._rest.create(target, *self._body(request)), request)
 
     def _replace(self, target: Target, request: Request) -> Response:
-        body, write = self._body(request)
-        return self._shown(target, self._rest.replace(target, body, write), request)
+        return self._shown(target, self._rest.replace(target, *self._body(request)), request)
 
     def _patch(self, target: Target, request: Request) -> Response:
         media = media_type(request.headers)
@@ -109,7 +107,7 @@ class Verbs:
         if not outcome.gone or target.kind.resource == "pods":
             return self._shown(target, outcome, request)
         uid = str(outcome.object["metadata"].get("uid", ""))
-        return answered(success(target.kind, target.name, uid))
+        return answered(deleted(target.kind, target.name, uid))
 
     def _delete_all(self, target: Target, request: Request) -> Response:
         options, write = deletion.delete_options(request), self._write(request)
@@ -117,15 +115,14 @@ class Verbs:
         found = self._store.list(target.kind.stored_as, target.namespace or None)
         for body in found.bodies:
             if only.matches_body(body):
-                metadata = msgspec.json.decode(body)["metadata"]
-                place, name = metadata.get("namespace", ""), metadata["name"]
-                one = Target(target.kind, target.version, place, name)
+                key = key_of(msgspec.json.decode(body))
+                one = Target(target.kind, target.version, key.namespace, key.name)
                 try:
                     self._rest.delete(one, options, write)
                 except Refused as error:
                     if error.reason != "NotFound":
                         raise
-        return answered(success(target.kind, "", ""))
+        return answered(deleted(target.kind))
 
     async def _bind(self, target: Target, verb: str, request: Request) -> Response:
         if verb != "create":
@@ -135,8 +132,7 @@ class Verbs:
         wanted = pods.bound(target.kind, pod, binding, self._clock())
         if not deletion.dry_run(request):
             self._store.update(target.kind.stored_as, wanted, None)
-        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        return answered(done | {"code": 201}, 201)
+        return answered(SUCCESS | {"code": 201}, 201)
 
     async def _evict(self, target: Target, verb: str, request: Request) -> Response:
         """An eviction is a deletion: there are no disruption budgets here."""
@@ -144,12 +140,9 @@ class Verbs:
             raise not_allowed("an eviction can only be created")
         body = read_object(request.body, media_type(request.headers))
         inner = msgspec.json.encode(body.get("deleteOptions") or {})
-        options = deletion.delete_options(
-            Request(method="DELETE", path=request.path, query=request.query, body=inner)
-        )
+        options = deletion.delete_options(msgspec.structs.replace(request, headers={}, body=inner))
         self._rest.delete(target, options, self._write(request))
-        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-        return answered(done | {"code": 201}, 201)
+        return answered(SUCCESS | {"code": 201}, 201)
 
     async def _read_back(self, target: Target, verb: str, request: Request) -> Response:
         """Namespaces are finalized by the server itself: the request changes nothing."""
@@ -181,8 +174,7 @@ class Verbs:
         if verb == "update":
             wanted = read_object(request.body, media_type(request.headers))
         elif verb == "patch":
-            media = media_type(request.headers)
-            wanted = patched_json(current, target.kind, media, request.body)
+            wanted = patched_json(current, target.kind, media_type(request.headers), request.body)
         else:
             raise not_allowed(f"{verb} is not served on scale")
         plain = Target(target.kind, target.version, target.namespace, target.name)
@@ -193,10 +185,8 @@ class Verbs:
 
     def _shown(self, target: Target, outcome: Outcome, request: Request) -> Response:
         answer = self._reading.one(target, outcome.object, request)
-        status = 201 if outcome.created else 200
-        return Response(
-            status, answer.body, answer.content_type, (*answer.warnings, *outcome.warnings)
-        )
+        status, warnings = 201 if outcome.created else 200, (*answer.warnings, *outcome.warnings)
+        return msgspec.structs.replace(answer, status=status, warnings=warnings)
 
     def _body(self, request: Request) -> tuple[Json, Write]:
         media = media_type(request.headers)

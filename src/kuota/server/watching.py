@@ -51,7 +51,7 @@ class Watching:
             _SHORTEST.total_seconds() * (1 + random.random())
         )
         body = self._lines(lines, changes, present, start, initial, request, seconds)
-        return Response(200, body, warnings=_warned(target))
+        return Response(200, body, warnings=target.version.warnings)
 
     def _present(self, target: Target, only: Selection) -> list[bytes]:
         resource = target.kind.stored_as
@@ -192,7 +192,3 @@ def _forbidden(parameter: str, why: str) -> Refused:
     cause = {"reason": "FieldValueForbidden", "message": f"Forbidden: {why}", "field": parameter}
     message = f"ListOptions.meta.k8s.io is invalid: {parameter}: Forbidden: {why}"
     return Refused(422, "Invalid", message, {"kind": "ListOptions", "causes": [cause]})
-
-
-def _warned(target: Target) -> tuple[str, ...]:
-    return (target.version.warning,) if target.version.warning else ()

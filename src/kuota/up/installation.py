@@ -39,8 +39,7 @@ from kuota.runner.settings import RunnerSettings
 from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.auth import Access
-from kuota.server.compaction import keep_compacted
-from kuota.server.expiry import keep_expiring
+from kuota.server.expiry import keep_compacted, keep_expiring
 from kuota.server.http import HttpServer, server_context
 from kuota.server.pods import LogOptions
 from kuota.server.requests import Request, Response
