@@ -83,11 +83,8 @@ class Roles:
             return True
         if access.group in _REVIEWS:
             return access.verb == "create" and access.resource.startswith("selfsubject")
-        return self._in_team(user, access.namespace) and _within_team(access)
-
-    def _in_team(self, user: User, namespace: str) -> bool:
-        team = self._team_of(namespace) if namespace else ""
-        return bool(team) and team in user.groups
+        team = self._team_of(access.namespace) if access.namespace else ""
+        return bool(team) and team in user.groups and _within_team(access)
 
 
 def known(user: User) -> bool:

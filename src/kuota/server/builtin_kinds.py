@@ -11,8 +11,8 @@ from kuota.api.descriptions import OBJECT
 from kuota.api.schema import structural_schema
 
 from .builtin_columns import COLUMNS
-from .columns import kueue_columns
-from .kinds import Kind, Kinds, Version
+from .columns import AGE, NAME, kueue_columns
+from .kinds import VERBS, Kind, Kinds, Version
 from .shapes import reference, resolved
 
 CRD_GROUP = "apiextensions.k8s.io"
@@ -40,10 +40,13 @@ def _native(
     categories: tuple[str, ...] = (),
     generations: bool = False,
     storage: str = "",
+    verbs: tuple[str, ...] = VERBS,
 ) -> Kind:
     shape = shape or kind
     schema = resolved(reference(shape))
-    served = Version(name="v1", schema=schema, shape=shape, columns=COLUMNS[kind], status=status)
+    served = Version(
+        name="v1", schema=schema, shape=shape, columns=COLUMNS.get(kind, (NAME, AGE)), status=status
+    )
     return Kind(
         group=group,
         plural=plural,
@@ -58,6 +61,7 @@ def _native(
         strategic=True,
         generations=generations,
         storage=storage,
+        verbs=verbs,
     )
 
 
@@ -116,24 +120,15 @@ _OTHERS = (
 )
 
 
-def _review(plural: str, kind: str, group: str) -> Kind:
-    return Kind(
-        group=group,
-        plural=plural,
-        kind=kind,
-        singular=kind.lower(),
-        versions=(Version(name="v1", schema=resolved(reference(kind)), shape=kind),),
-        stored="v1",
-        namespaced=False,
-        verbs=("create",),
-        strategic=True,
+_REVIEWS = tuple(
+    _native(
+        f"{kind.lower()}s", kind, group=group, status=False, namespaced=False, verbs=("create",)
     )
-
-
-_REVIEWS = (
-    _review("selfsubjectreviews", "SelfSubjectReview", "authentication.k8s.io"),
-    _review("selfsubjectaccessreviews", "SelfSubjectAccessReview", "authorization.k8s.io"),
-    _review("selfsubjectrulesreviews", "SelfSubjectRulesReview", "authorization.k8s.io"),
+    for kind, group in (
+        ("SelfSubjectReview", "authentication.k8s.io"),
+        ("SelfSubjectAccessReview", "authorization.k8s.io"),
+        ("SelfSubjectRulesReview", "authorization.k8s.io"),
+    )
 )
 
 
@@ -154,16 +149,14 @@ def _kueue_kinds() -> Iterator[Kind]:
 
 
 def _kueue_version(kind: crds.Kind, version: str) -> Version:
-    warning = ""
-    if version != crds.STORED and kind.warns:
-        current = f"{crds.GROUP}/{crds.STORED} {kind.name}"
-        warning = f"{crds.GROUP}/{version} {kind.name} is deprecated; use {current}"
+    current = f"{crds.GROUP}/{crds.STORED} {kind.name}"
+    warning = f"{crds.GROUP}/{version} {kind.name} is deprecated; use {current}"
     return Version(
         name=version,
         schema=with_metadata(structural_schema(kind.name, version)),
         columns=kueue_columns(kind, version),
         status=kind.has_status,
-        warning=warning,
+        warnings=(warning,) if version != crds.STORED and kind.warns else (),
         selectable=kind.selectable,
     )
 

@@ -205,14 +205,14 @@ def kind_of(crd: Json) -> Kind:
 def _version(version: Json) -> Version:
     schema = dig(version, "schema", "openAPIV3Schema") or _ANYTHING
     scale = dig(version, "subresources", "scale")
-    warning = str(version.get("deprecationWarning") or "") if version.get("deprecated") else ""
+    warning = version.get("deprecated") and version.get("deprecationWarning")
     return Version(
         name=version["name"],
         schema=with_metadata(schema),
         columns=with_name([*_columns(version)]),
         status="status" in mapped(version.get("subresources")),
         scale=None if scale is None else _scale(scale),
-        warning=warning,
+        warnings=(str(warning),) if warning else (),
         selectable=tuple(
             str(dig(each, "jsonPath")) for each in listed(version.get("selectableFields"))
         ),

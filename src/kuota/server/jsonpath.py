@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 _STEP = re.compile(
@@ -60,31 +60,27 @@ def first(obj: Any, path: str) -> Any:
 
 def _step(match: re.Match[str]) -> Step:
     if match["where"] is not None:
-        return _filter(match["where"], match["equal"])
+        equal = match["equal"]
+        quoted = equal[:1] in ("'", '"') and equal[-1:] == equal[:1]
+        return partial(_filter, match["where"], equal[1:-1] if quoted else equal)
     if match["every"] is not None:
         return _every
     if match["index"] is not None:
-        return _at(int(match["index"]))
+        return partial(_at, int(match["index"]))
     name = match["quoted"]
     if name is None:
         name = re.sub(r"\\(.)", r"\1", match["field"])
-    return _field(name)
+    return partial(_field, name)
 
 
-def _field(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict):
-            yield value.get(name)
-
-    return step
+def _field(name: str, value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield value.get(name)
 
 
-def _at(index: int) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, list) and -len(value) <= index < len(value):
-            yield value[index]
-
-    return step
+def _at(index: int, value: Any) -> Iterator[Any]:
+    if isinstance(value, list) and -len(value) <= index < len(value):
+        yield value[index]
 
 
 def _every(value: Any) -> Iterator[Any]:
@@ -94,16 +90,11 @@ def _every(value: Any) -> Iterator[Any]:
         yield from value
 
 
-def _filter(where: str, equal: str) -> Step:
-    wanted = equal[1:-1] if equal[:1] in ("'", '"') and equal[-1:] == equal[:1] else equal
-
-    def step(value: Any) -> Iterator[Any]:
-        for each in value if isinstance(value, list) else ():
-            found = first(each, where)
-            if found is not None and _spelt(found) == wanted:
-                yield each
-
-    return step
+def _filter(where: str, wanted: str, value: Any) -> Iterator[Any]:
+    for each in value if isinstance(value, list) else ():
+        found = first(each, where)
+        if found is not None and _spelt(found) == wanted:
+            yield each
 
 
 def _spelt(value: Any) -> str:

@@ -33,7 +33,7 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One served version of a kind. `warning` is sent along with every answer in it.
+    """One served version of a kind. `warnings` are sent along with every answer in it.
 
     `shape` names the type, where it is one of Kubernetes' own.
     """
@@ -44,13 +44,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     columns: tuple[Column, ...] = (NAME, AGE)
     status: bool = False
     scale: Scale | None = None
-    warning: str = ""
+    warnings: tuple[str, ...] = ()
     selectable: tuple[str, ...] = ()
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What every answer in this version comes with."""
-        return (self.warning,) if self.warning else ()
 
     @cached_property
     def structure(self) -> Node:

@@ -102,7 +102,9 @@ def component(kind: Kind, version: str) -> str:
 
 def _schemas(kind: Kind, version: Version) -> Json:
     name = component(kind, version.name)
-    item = _described(kind, version) | {_GVK: [_gvk(kind, version.name, kind.kind)]}
+    said = version.schema.get("description") or f"{kind.kind} of {kind.api_version(version.name)}."
+    gvk = {_GVK: [_gvk(kind, version.name, kind.kind)]}
+    item = version.schema | {"description": said} | gvk
     listing = {
         "type": "object",
         "description": f"{kind.listing()} is a list of {kind.kind}.",
@@ -118,11 +120,6 @@ def _schemas(kind: Kind, version: Version) -> Json:
     if not kind.kept:
         return {name: item}
     return {name: item, f"{name}List": listing}
-
-
-def _described(kind: Kind, version: Version) -> Json:
-    known = version.schema.get("description") or f"{kind.kind} of {kind.api_version(version.name)}."
-    return version.schema | {"description": known}
 
 
 def _paths(kind: Kind, version: Version) -> Json:

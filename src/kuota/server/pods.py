@@ -144,7 +144,8 @@ def _prioritised(kind: Kind, pod: Json, store: Store) -> Json:
             why = f"no PriorityClass with name {name} was found"
             raise forbidden(kind, str(pod["metadata"].get("name", "")), why)
     else:
-        found = _global_default(store)
+        classes = store.list("priorityclasses.scheduling.k8s.io").items
+        found = next((each for each in classes if each.get("globalDefault") is True), None)
     given = {
         "priority": dig(found, "value") or 0,
         "preemptionPolicy": dig(found, "preemptionPolicy") or "PreemptLowerPriority",
@@ -152,10 +153,3 @@ def _prioritised(kind: Kind, pod: Json, store: Store) -> Json:
     if found is not None:
         given["priorityClassName"] = found["metadata"]["name"]
     return pod | {"spec": spec | given}
-
-
-def _global_default(store: Store) -> Json | None:
-    for each in store.list("priorityclasses.scheduling.k8s.io").items:
-        if each.get("globalDefault") is True:
-            return each
-    return None

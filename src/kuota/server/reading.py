@@ -42,11 +42,18 @@ class Reading:
         shown = self.shown(target, obj, form, request)
         return answered(shown, warnings=target.version.warnings)
 
-    def shown(self, target: Target, obj: Json, form: Form, request: Request) -> Json:
-        """A stored object in the version and form that the request wants."""
+    def shown(
+        self, target: Target, obj: Json, form: Form, request: Request, *, headed: bool = True
+    ) -> Json:
+        """A stored object in the version and form that the request wants.
+
+        A table comes with the definitions of its columns if it is `headed`.
+        """
         served = served_form(target.kind, obj, target.version.name)
         if form is Form.TABLE:
-            return self.rows(target, [obj], request) | {"metadata": _revision_of(obj)}
+            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            rows = self.rows(target, [obj], request, headed=headed)
+            return rows | {"metadata": metadata}
         return metadata_only(served) if form is Form.METADATA else served
 
     def rows(
@@ -75,7 +82,7 @@ class Reading:
             raise expired(f"the continue parameter is too old: {error}") from None
         metadata: Json = {"resourceVersion": str(revision)}
         if more is not None:
-            metadata["continue"] = _token(more)
+            metadata["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(more)).decode()
         return self._listed(target, found, metadata, request)
 
     def _found(
@@ -153,20 +160,12 @@ class Reading:
 _NO_KEY = Key("", "")
 
 
-def _revision_of(obj: Json) -> Json:
-    return {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-
-
 def _joined(
     kind: str, api_version: str, metadata: Json, bodies: list[bytes], warnings: tuple[str, ...]
 ) -> Response:
     """A list whose items are sent just as they are stored."""
     head = msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
     return Response(200, head[:-1] + b',"items":[' + b",".join(bodies) + b"]}", warnings=warnings)
-
-
-def _token(page: Page) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(page)).decode()
 
 
 def _continued(request: Request) -> Page | None:

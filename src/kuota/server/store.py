@@ -23,7 +23,6 @@ import msgspec
 from kuota.api.base import Json, Key
 
 from . import store_schema as schema
-from . import store_sql as sql
 from .changes import Change, Feed, Watch, decoded
 from .store_schema import (
     MEMORY,
@@ -93,8 +92,8 @@ class Store:
         self._lock = lock
         self._clock = clock
         self._feed = Feed()
-        self._compacted = self._number(sql.COMPACTED)
-        self._revision = self._latest()
+        self._compacted = self._number(schema.COMPACTED)
+        self._revision = max(self._compacted, self._number(schema.NEWEST))
         self._disk = DiskSync(path, lambda: self._revision) if disk else None
 
     @classmethod
@@ -165,7 +164,7 @@ class Store:
         if past:
             self._check_reach(revision)
         rows = self._db.execute(
-            sql.page(past, namespace is not None, after is not None),
+            schema.page(past, namespace is not None, after is not None),
             {
                 "resource": resource,
                 "namespace": namespace,
@@ -179,11 +178,11 @@ class Store:
 
     def resources(self) -> Sequence[str]:
         """The resources of which there are objects."""
-        return [name for (name,) in self._db.execute(sql.RESOURCES)]
+        return [name for (name,) in self._db.execute(schema.RESOURCES)]
 
     def objects(self) -> Iterator[tuple[str, Key, bytes]]:
         """Every object: resource, key and JSON. Nothing may be written before the end."""
-        for resource, namespace, name, body in self._db.execute(sql.EVERYTHING):
+        for resource, namespace, name, body in self._db.execute(schema.EVERYTHING):
             yield resource, Key(namespace, name), body
 
     def create(self, resource: str, obj: Json) -> Json:
@@ -245,7 +244,7 @@ class Store:
         """The log after revision `since`, in order. Raises Gone if that part is compacted."""
         self._check_reach(since)
         rows = self._db.execute(
-            sql.changes(resource is not None, namespace is not None),
+            schema.changes(resource is not None, namespace is not None),
             {
                 "since": since,
                 "resource": resource,
@@ -273,18 +272,18 @@ class Store:
         """
         until = max(self._compacted, self._revision - keep)
         if before is not None:
-            row = self._db.execute(sql.BEFORE, (until, before)).fetchone()
+            row = self._db.execute(schema.BEFORE, (until, before)).fetchone()
             until = self._revision if row is None else row[0]
         if most is not None:
             until = min(until, self._compacted + most)
         if until > self._compacted:
-            self._transact((sql.COMPACT, (until,)), (sql.TRIM, (until,)))
+            self._transact((schema.COMPACT, (until,)), (schema.TRIM, (until,)))
             self._compacted = until
         return until
 
     def _row(self, resource: str, key: Key) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._db.execute(
-            sql.ROW, (resource, key.namespace, key.name)
+            schema.ROW, (resource, key.namespace, key.name)
         ).fetchone()
         return row
 
@@ -309,11 +308,11 @@ class Store:
     def _commit(self, change: Change, prior: int | None) -> None:
         place = (change.resource, change.key.namespace, change.key.name)
         if change.type == "DELETED":
-            effect: _Statement = (sql.DROP, place)
+            effect: _Statement = (schema.DROP, place)
         else:
-            effect = (sql.PUT, (*place, change.revision, change.body))
+            effect = (schema.PUT, (*place, change.revision, change.body))
         entry = (change.revision, change.type, *place, self._clock(), prior, change.body)
-        self._transact(effect, (sql.LOG, (*entry, change.replaced)))
+        self._transact(effect, (schema.LOG, (*entry, change.replaced)))
         self._revision = change.revision
         self._feed.publish(change)
 
@@ -330,9 +329,6 @@ class Store:
             if isinstance(error, sqlite3.Error):
                 raise StoreError(f"{self.path}: nothing was written: {error}") from error
             raise
-
-    def _latest(self) -> int:
-        return max(self._compacted, self._number(sql.NEWEST))
 
     def _number(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])

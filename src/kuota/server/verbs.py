@@ -5,17 +5,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from kuota.api.base import Json
 from kuota.api.managed_fields import manager_name
 
-from . import deletion, pods, scale
+from . import deletion, jsonpath, pods
 from .admission import Write
 from .auth import Roles, reviewed
 from .bodies import duplicates, media_type, read_object
-from .kinds import Kinds, served_form
+from .columns import dig, mapped
+from .kinds import Kinds, Scale, served_form
 from .pods import LogSource
 from .reading import Reading
 from .requests import TEXT, Request, Response, Target, answered
@@ -25,6 +27,7 @@ from .status import SUCCESS, Refused, bad_request, deleted, no_such_path, not_al
 from .store import Store, key_of
 from .watching import Watching
 
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _OF_ONE = ("update", "patch")
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
@@ -168,7 +171,7 @@ class Verbs:
             raise no_such_path()
         stored = self._rest.read(target)
         whole = served_form(target.kind, stored, target.version.name)
-        current = scale.scale_of(whole, path)
+        current = _scale_of(whole, path)
         if verb == "get":
             return answered(current)
         if verb == "update":
@@ -178,10 +181,10 @@ class Verbs:
         else:
             raise not_allowed(f"{verb} is not served on scale")
         plain = Target(target.kind, target.version, target.namespace, target.name)
-        scaled = scale.scaled(whole, wanted, path)
-        outcome = self._rest.replace(plain, scaled, self._write(request), "scale")
+        new = _scaled(whole, wanted, path)
+        outcome = self._rest.replace(plain, new, self._write(request), "scale")
         shown = served_form(target.kind, outcome.object, target.version.name)
-        return answered(scale.scale_of(shown, path))
+        return answered(_scale_of(shown, path))
 
     def _shown(self, target: Target, outcome: Outcome, request: Request) -> Response:
         answer = self._reading.one(target, outcome.object, request)
@@ -227,3 +230,43 @@ async def _resumed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
     yield first
     async for piece in rest:
         yield piece
+
+
+def _scale_of(obj: Json, scale: Scale) -> Json:
+    """The Scale object that stands for `obj`."""
+    metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
+    status: Json = {"replicas": _count(obj, scale.status_replicas)}
+    selector = jsonpath.first(obj, scale.selector) if scale.selector else None
+    if isinstance(selector, str):
+        status["selector"] = selector
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": metadata,
+        "spec": {"replicas": _count(obj, scale.spec_replicas)},
+        "status": status,
+    }
+
+
+def _scaled(obj: Json, wanted: Json, scale: Scale) -> Json:
+    """The object with the number of replicas that the Scale object asks for."""
+    count = dig(wanted, "spec", "replicas")
+    count = 0 if count is None else count
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise bad_request("spec.replicas must be a whole number, 0 or more")
+    revision = dig(wanted, "metadata", "resourceVersion")
+    result = _set(obj, scale.spec_replicas.strip(".").split("."), count)
+    if revision:
+        result["metadata"] = result["metadata"] | {"resourceVersion": revision}
+    return result
+
+
+def _count(obj: Json, path: str) -> int:
+    value = jsonpath.first(obj, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _set(obj: Any, steps: list[str], value: int) -> Json:
+    below = mapped(obj)
+    inner: Any = value if len(steps) == 1 else _set(below.get(steps[0]), steps[1:], value)
+    return below | {steps[0]: inner}

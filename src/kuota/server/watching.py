@@ -138,16 +138,12 @@ class _Lines:
     def event(self, type_: str, body: bytes) -> bytes:
         if self._plain:
             return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
-        obj = msgspec.json.decode(body)
-        return _line(type_, self._shown(obj))
-
-    def _shown(self, obj: Json) -> Json:
-        if self._form is not Form.TABLE:
-            return self._reading.shown(self._target, obj, self._form, self._request)
         headed, self._headed = self._headed, False
-        revision = obj["metadata"].get("resourceVersion", "")
-        rows = self._reading.rows(self._target, [obj], self._request, headed=headed)
-        return rows | {"metadata": {"resourceVersion": revision}}
+        obj = msgspec.json.decode(body)
+        return _line(
+            type_,
+            self._reading.shown(self._target, obj, self._form, self._request, headed=headed),
+        )
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
