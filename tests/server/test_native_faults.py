@@ -59,6 +59,13 @@ def test_an_object_may_leave_its_name_to_the_server() -> None:
     assert ["metadata.name"] == [each.path for each in native_faults(job(""))]
 
 
+def test_restart_rules_may_list_an_exit_code_twice() -> None:
+    rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [3, 3]}}
+    container = {"name": "c", "image": "i", "restartPolicy": "Never", "restartPolicyRules": [rule]}
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    assert [] == native_faults(job("a", template={"spec": spec}))
+
+
 def test_what_is_nested_without_end_is_a_fault() -> None:
     obj = job("a")
     for _ in range(2000):

@@ -100,7 +100,8 @@ def _merging(field: wire.Field) -> Json:
         words["x-kubernetes-patch-strategy"] = "merge,retainKeys" if field.retain_keys else "merge"
     if field.merge_key:
         words["x-kubernetes-patch-merge-key"] = field.merge_key
-    if field.list_keys is not None:
+    # Kubernetes declares lists of exit codes as sets, but restart rules may repeat a code.
+    if field.list_keys is not None and field.type != "i":
         words["x-kubernetes-list-type"] = "map" if field.list_keys else "set"
     if field.list_keys:
         words["x-kubernetes-list-map-keys"] = list(field.list_keys)
