@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from kuota.api.backoff import Backoff, Pace
-from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass
+from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass, is_terminated
 from kuota.api.equivalence import equivalent
 from kuota.api.kueue import ResourceFlavor
-from kuota.api.pods import is_terminated
 from kuota.api.podset import (
     FlavorMissing,
     Injection,

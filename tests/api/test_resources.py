@@ -9,20 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from kuota.api.adjust import adjusted, adjusted_spec
+from kuota.api.adjust import adjusted, adjusted_spec, limit_range_faults, summarize
 from kuota.api.base import Quantity
 from kuota.api.core import LimitRange, PodSpec, RuntimeClass
-from kuota.api.limit_range import limit_range_faults, summarize
 from kuota.api.quantity import MINIMUM, NANO, UNLIMITED, canonical, sub
 from kuota.api.resources import (
+    Transformation,
+    by_input,
     multiplied,
     nanos,
     pod_amounts,
     pod_requests,
     request_faults,
     rescaled,
+    transformed,
 )
-from kuota.api.transform import Transformation, by_input, transformed
 from kuota.api.workload import Workload
 
 

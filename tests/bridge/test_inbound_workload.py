@@ -13,7 +13,7 @@ from bridge.objects import NOON, admission, at, check, condition, pod_set, reser
 from kuota.api.base import Key
 from kuota.api.core import LimitRange
 from kuota.api.gates import Gates
-from kuota.api.transform import Transformation
+from kuota.api.resources import Transformation
 from kuota.api.workload import Workload
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound

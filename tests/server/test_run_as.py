@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kuota.api.base import Json
-from kuota.api.pods import RUN_AS
+from kuota.api.core import RUN_AS
 from kuota.server.requests import ADMINS, User
 from server.served import ADMIN, MERGE, Local, job, namespace, pod
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of core, scheduling and node kinds that decisions read. Nothing else is decoded."""
+"""The parts of core, batch, scheduling and node kinds that are read. Nothing else is decoded."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from .base import Condition, Json, Object, Quantity, ResourceList, Struct
 
@@ -159,3 +161,52 @@ class PriorityClass(Object):
     global_default: bool = False
     description: str = ""
     preemption_policy: str = ""
+
+
+RUN_AS = "kuota.dev/run-as-uid"
+"""The user whose rights a pod's processes have: the server writes it, the runner obeys."""
+
+GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
+
+ENDED = ("Succeeded", "Failed")
+"""The phases of a pod that ran to its end, well or badly."""
+
+
+def is_terminated(pod: Json) -> bool:
+    """Whether the pod ran to its end, well or badly."""
+    return (pod.get("status") or {}).get("phase") in ENDED
+
+
+class JobSpec(Struct):
+    suspend: bool | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str | None = None
+    backoff_limit: int | None = None
+    managed_by: str | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class UncountedTerminatedPods(Struct):
+    """UIDs of pods that ended but are not in the counters of the status yet."""
+
+    succeeded: list[str] | None = None
+    failed: list[str] | None = None
+
+
+class JobStatus(Struct):
+    conditions: list[Condition] | None = None
+    start_time: datetime | None = None
+    completion_time: datetime | None = None
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    ready: int | None = None
+    completed_indexes: str = ""
+    failed_indexes: str | None = None
+    uncounted_terminated_pods: UncountedTerminatedPods | None = None
+
+
+class Job(Object):
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()

@@ -15,15 +15,13 @@ from typing import NamedTuple
 import msgspec
 
 from kuota.api import workload as api
-from kuota.api.adjust import adjusted
+from kuota.api.adjust import adjusted, limit_range_faults, summarize
 from kuota.api.base import Condition, Key, Struct, condition, is_true
 from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gate, Gates
-from kuota.api.limit_range import limit_range_faults, summarize
 from kuota.api.priority import effective_priority
 from kuota.api.quantity import QuantityError, units
-from kuota.api.resources import multiplied, pod_amounts, request_faults, rescaled
-from kuota.api.transform import Transformation
+from kuota.api.resources import Transformation, multiplied, pod_amounts, request_faults, rescaled
 from kuota.api.workload import Workload
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into

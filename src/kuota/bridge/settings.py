@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kuota.api.config.shapes import Configuration
 from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gates
-from kuota.api.transform import by_input
+from kuota.api.resources import by_input
 from kuota.engine.policy import AdmissionFairSharing, Policy
 
 from .inbound_workload import Intake

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.pods import is_terminated
+from kuota.api.core import is_terminated
 from kuota.kube.errors import NotFound, Unreachable
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import PODS, key_of

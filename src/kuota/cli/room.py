@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kuota.api.base import Json
-from kuota.api.pods import is_terminated
+from kuota.api.core import is_terminated
 from kuota.api.resources import nanos
 from kuota.kube.errors import ApiError
 from kuota.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, PODS, RESOURCE_FLAVORS, key_of

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.pods import RUN_AS
+from kuota.api.core import RUN_AS
 
 from .cron_schedule import Schedule, ScheduleError
 from .instants import instant, time_text

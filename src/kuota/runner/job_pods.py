@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.pods import ENDED, RUN_AS
+from kuota.api.core import ENDED, RUN_AS
 
 from .instants import instant
 

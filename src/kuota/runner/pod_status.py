@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.pods import ENDED
+from kuota.api.core import ENDED
 
 from .instants import time_text
 from .pod_steps import SIDECAR, History, Run, init_failed, initialized, restarts

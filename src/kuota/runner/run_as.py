@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.pods import RUN_AS
+from kuota.api.core import RUN_AS
 
 from .container_env import LaunchError
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.pods import is_terminated
+from kuota.api.core import is_terminated
 
 from .bodies import media_type, read_object
 from .collection import FOREGROUND, ORPHAN

@@ -9,7 +9,7 @@ may write it themselves.
 from __future__ import annotations
 
 from kuota.api.base import Json
-from kuota.api.pods import RUN_AS
+from kuota.api.core import RUN_AS
 
 from .admission import Review
 from .columns import dig, mapped

@@ -16,11 +16,10 @@ import msgspec
 
 from kuota.api import kueue
 from kuota.api.base import Json, Key, Object, condition
-from kuota.api.batch import Job
 from kuota.api.config.duration import Duration
 from kuota.api.config.shapes import Configuration
 from kuota.api.convert import convert
-from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
+from kuota.api.core import Job, LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.defaults import defaulted
 from kuota.api.faults import ErrorType, FieldError, Invalid, invalid
 from kuota.api.gates import Gate, Gates

@@ -18,7 +18,7 @@ from kuota.api.defaults import schema_defaulted, webhook_defaulted
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
 from kuota.api.rules import webhook_faults, webhook_warnings
-from kuota.api.rules.older import as_written
+from kuota.api.rules.validation import as_written
 
 from .review import CREATE, UNTOUCHED, UPDATE, Request, Unreadable, Verdict, changed, judged
 from .targets import Target

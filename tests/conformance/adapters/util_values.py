@@ -10,10 +10,10 @@ from msgspec import convert, to_builtins
 
 from conformance.case import Json, Run, same
 from conformance.registry import suite
+from kuota.api.adjust import limit_range_faults, summarize
 from kuota.api.backoff import Backoff, Pace
 from kuota.api.core import LimitRange, LimitRangeItem, PodSpec, PodTemplateSpec, Taint, Toleration
 from kuota.api.faults import FieldError
-from kuota.api.limit_range import limit_range_faults, summarize
 from kuota.api.match import has_taint_key, same_toleration
 from kuota.api.quantity import as_float
 from kuota.api.workload import PodSet, Workload, WorkloadSpec

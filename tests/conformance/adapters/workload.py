@@ -8,7 +8,7 @@ from msgspec import convert
 from conformance import world
 from conformance.case import Json, Run, same, seconds
 from conformance.registry import suite
-from kuota.api.transform import Transformation
+from kuota.api.resources import Transformation
 from kuota.api.workload import Workload
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload

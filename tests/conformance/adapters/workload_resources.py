@@ -7,9 +7,8 @@ from msgspec import convert, to_builtins
 
 from conformance.case import Run, same
 from conformance.registry import suite
-from kuota.api.adjust import adjusted
+from kuota.api.adjust import adjusted, limit_range_faults, summarize
 from kuota.api.core import LimitRange, RuntimeClass
-from kuota.api.limit_range import limit_range_faults, summarize
 from kuota.api.resources import request_faults
 from kuota.api.workload import Workload
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..base import LabelSelector, LabelSelectorRequirement, Quantity
 from ..gates import Gate, Gates
 from ..quantity import QuantityError, canonical, format_of, parse
-from ..transform import RETAIN, Transformation
+from ..resources import RETAIN, Transformation
 from .duration import MINUTE, SECOND, Duration
 from .frameworks import BATCH_JOB
 from .shapes import (

@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the text of a configuration file to a Configuration with every default filled in."""
+"""From the text of a configuration file to a Configuration with every default filled in.
+
+Decoding is strict: as in Kubernetes, null is the same as absent, a whole number may be written 5.0,
+and a field that the shape does not have is a fault. msgspec alone would stop at the first fault.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, TypeVar, cast
+
+import msgspec
+
 from ..base import Json
-from ..faults import ErrorType, FieldError, Invalid
+from ..faults import FieldError, Invalid, invalid
 from ..gates import Gates, resolved
 from ..manifest_yaml import load_all
-from ..strict import Text, decoded
+from ..schema.walk import schema_of
+from ..structure import Cleaning, Compiler, Node, value_faults
 from .defaults import NAMESPACE, defaulted
 from .duration import Duration
 from .rules import faults
 from .shapes import KIND, V1BETA2, Configuration
 from .v1beta1 import V1BETA1, V1beta1Configuration, upgraded
 
-_TEXTS: dict[type, Text] = {Duration: Duration.parse}
+T = TypeVar("T")
 
 
 def load(text: str, namespace: str = NAMESPACE) -> Configuration:
@@ -25,19 +35,18 @@ def load(text: str, namespace: str = NAMESPACE) -> Configuration:
     """
     found = load_all(text)
     if len(found) != 1:
-        raise Invalid([_fault("", f"holds {len(found)} objects, wanted one {KIND}")])
+        raise Invalid([invalid("", None, f"holds {len(found)} objects, wanted one {KIND}")])
     value = found[0]
-    wrong = _type_faults(value)
-    if wrong:
+    if wrong := _type_faults(value):
         raise Invalid(wrong)
     if value["apiVersion"] == V1BETA1:
-        return upgraded(decoded(value, V1beta1Configuration, _TEXTS), namespace)
+        return upgraded(_decoded(value, V1beta1Configuration), namespace)
     return defaulted(from_json(value), namespace)
 
 
 def from_json(value: Json) -> Configuration:
     """The v1beta2 configuration as written, nothing filled in; raises Invalid with every fault."""
-    return decoded(value, Configuration, _TEXTS)
+    return _decoded(value, Configuration)
 
 
 def checked(
@@ -50,8 +59,8 @@ def checked(
     cfg = load(text, namespace)
     try:
         gates, wrong = resolved(feature_gates, cfg.feature_gates), list[FieldError]()
-    except Invalid as invalid:
-        gates, wrong = Gates(), list(invalid.errors)
+    except Invalid as refused:
+        gates, wrong = Gates(), list(refused.errors)
     wrong += faults(cfg, gates)
     if wrong:
         raise Invalid(wrong)
@@ -60,13 +69,25 @@ def checked(
 
 def _type_faults(value: Json) -> list[FieldError]:
     wrong = []
-    if value.get("apiVersion") not in (V1BETA2, V1BETA1):
-        given = value.get("apiVersion")
-        wrong.append(_fault("apiVersion", f"{given!r} is not {V1BETA2} or {V1BETA1}"))
-    if value.get("kind") != KIND:
-        wrong.append(_fault("kind", f"{value.get('kind')!r} is not {KIND}"))
+    for field, known in (("apiVersion", (V1BETA2, V1BETA1)), ("kind", (KIND,))):
+        given = value.get(field)
+        if given not in known:
+            wrong.append(invalid(field, None, f"{given!r} is not {' or '.join(known)}"))
     return wrong
 
 
-def _fault(path: str, message: str) -> FieldError:
-    return FieldError(path=path, type=ErrorType.INVALID, message=message)
+def _decoded(value: Json, shape: type[T]) -> T:
+    """The value as `shape`; raises Invalid with every fault."""
+    known = _compiled(cast(Any, shape))
+    cleaning = Cleaning()
+    clean = cleaning.clean(value, known)
+    errors = [each.fault("it has no effect") for each in cleaning.unknown]
+    errors += value_faults(clean, known)
+    if errors:
+        raise Invalid(errors)
+    return msgspec.convert(clean, shape, dec_hook=lambda _, text: Duration.parse(text))
+
+
+@cache
+def _compiled(shape: type) -> Node:
+    return Compiler(formats={"duration": Duration.parse}).node(schema_of(shape))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from .. import names
 from ..faults import FieldError, duplicate, invalid, not_supported, quoted, required, too_many
 from ..gates import Gate, Gates
+from ..resources import REPLACE, RETAIN
 from ..rules.report import nano
-from ..transform import REPLACE, RETAIN
 from .shapes import DeviceClassMapping, DeviceClassSource, DeviceSource, Resources
 from .syntax import (
     at_most_one,

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from ..base import LabelSelector, Struct
-from ..transform import Transformation
+from ..resources import Transformation
 from .duration import Duration
 
 GROUP = "config.kueue.x-k8s.io"

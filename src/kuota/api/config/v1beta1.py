@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import fields, replace
 
 from ..base import LabelSelector, Struct
-from ..transform import Transformation
+from ..resources import Transformation
 from .defaults import (
     NAMESPACE,
     bind_address_defaulted,

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from . import checks, flavors, queues, workload
+from . import checks, queues, workload
 from .rule import FieldRule, Table
 
 __all__ = ["FieldRule", "constraints"]
@@ -26,9 +26,9 @@ _TABLES: Mapping[str, tuple[Table, Table]] = {
     "ClusterQueue": (queues.CLUSTER_QUEUE_V1BETA1, queues.CLUSTER_QUEUE),
     "Cohort": (queues.COHORT_V1BETA1, queues.COHORT),
     "LocalQueue": (queues.LOCAL_QUEUE_V1BETA1, queues.LOCAL_QUEUE),
-    "ResourceFlavor": (flavors.RESOURCE_FLAVOR, flavors.RESOURCE_FLAVOR),
-    "Topology": (flavors.TOPOLOGY, flavors.TOPOLOGY),
-    "WorkloadPriorityClass": (flavors.PRIORITY_CLASS_V1BETA1, flavors.PRIORITY_CLASS),
+    "ResourceFlavor": (queues.RESOURCE_FLAVOR, queues.RESOURCE_FLAVOR),
+    "Topology": (queues.TOPOLOGY, queues.TOPOLOGY),
+    "WorkloadPriorityClass": (queues.PRIORITY_CLASS_V1BETA1, queues.PRIORITY_CLASS),
     "AdmissionCheck": (checks.ADMISSION_CHECK_V1BETA1, checks.ADMISSION_CHECK),
     "ProvisioningRequestConfig": (
         checks.PROVISIONING_REQUEST_CONFIG_V1BETA1,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from . import checks, flavors, queues, workload
+from . import checks, queues, workload
 from .shared import OBJECT, Words
 
 __all__ = ["OBJECT", "descriptions"]
@@ -20,9 +20,9 @@ _TABLES: Mapping[str, Words] = {
     "ClusterQueue": queues.CLUSTER_QUEUE,
     "Cohort": queues.COHORT,
     "LocalQueue": queues.LOCAL_QUEUE,
-    "ResourceFlavor": flavors.RESOURCE_FLAVOR,
-    "Topology": flavors.TOPOLOGY,
-    "WorkloadPriorityClass": flavors.PRIORITY_CLASS,
+    "ResourceFlavor": queues.RESOURCE_FLAVOR,
+    "Topology": queues.TOPOLOGY,
+    "WorkloadPriorityClass": queues.PRIORITY_CLASS,
     "AdmissionCheck": checks.ADMISSION_CHECK,
     "ProvisioningRequestConfig": checks.PROVISIONING_REQUEST_CONFIG,
     "MultiKueueConfig": checks.MULTIKUEUE_CONFIG,

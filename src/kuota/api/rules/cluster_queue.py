@@ -18,8 +18,7 @@ from .quota import (
     total_faults,
     weight_faults,
 )
-from .report import child, elements, mapping, text, texts
-from .same import same
+from .report import child, elements, mapping, same, text, texts
 
 _CHECKS = "spec.admissionChecksStrategy.admissionChecks"
 _POLICY = "spec.concurrentAdmissionPolicy"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from .. import names
 from ..base import Json
+from ..core import GROUP_NAME, is_terminated
 from ..faults import FieldError, forbidden, immutable, invalid, malformed, required
 from ..gates import Gate, Gates
-from ..pods import GROUP_NAME, is_terminated
 from .job_common import common_faults, common_update_faults, prebuilt
 from .metadata import PREFIX, annotation, annotation_path, label, label_path
 from .report import child, elements, mapping, whole

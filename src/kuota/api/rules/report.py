@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads JSON that may hold anything.
+"""Reads and compares JSON that may hold anything.
 
 Rules read objects that nobody has checked yet. A node of the wrong type reads as absent here:
 reporting that its type is wrong is the task of `kuota.api.structure`.
@@ -73,3 +73,29 @@ def truth(value: str) -> bool | None:
     if value in ("1", "t", "T", "TRUE", "true", "True"):
         return True
     return False if value in ("0", "f", "F", "FALSE", "false", "False") else None
+
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_QUANTITY_MAPS = frozenset({"requests", "limits", "resourceUsage", "overhead", "capacity"})
+
+
+def same(one: Any, other: Any, *, quantities: bool = False) -> bool:
+    """`quantities` says that the values inside are quantities."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(
+            same(one.get(key), other.get(key), quantities=quantities or key in _QUANTITY_MAPS)
+            for key in {*one, *other}
+        )
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if _empty(one) or _empty(other):
+        return _empty(one) and _empty(other)
+    if quantities and nano(one) is not None:
+        return nano(one) == nano(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _empty(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_empty(each) for each in value.values())
+    return any(value is each or (type(value) is type(each) and value == each) for each in _EMPTY)

@@ -15,8 +15,7 @@ from ..convert import WORKLOAD_CLASS_SOURCE
 from ..faults import FieldError, immutable
 from ..v1beta1 import V1BETA1
 from .relations import HOSTNAME, level_names
-from .report import child, mapping, text
-from .same import same
+from .report import child, mapping, same, text
 from .workload_status import condition_true, reserved
 
 _ANEW = "create a new object under another name"

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the layers together: schema, relations, transitions, webhook, for either version."""
+"""Puts the layers together: schema, relations, transitions, webhook, for either version.
+
+The webhook rules read v1beta2. What they find in a converted object is reported with the paths and
+field names of v1beta1, as the user wrote it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+import msgspec
 
 from .. import names
 from ..base import Json
@@ -17,11 +23,52 @@ from ..schema import structure
 from ..structure import Cleaning, value_faults
 from ..v1beta1 import V1BETA1
 from .metadata import annotation_faults, label_faults, name_faults
-from .older import as_written
 from .relations import relation_faults
-from .report import child, mapping
+from .report import child, mapping, text
 from .transitions import transition_faults
 from .webhook import webhook_faults
+
+# Longer paths come before those they begin with: the first that matches is taken.
+_RENAMED = {
+    "ClusterQueue": {"spec.cohortName": "spec.cohort"},
+    "Workload": {
+        "spec.priorityClassRef.name": "spec.priorityClassName",
+        "spec.priorityClassRef.group": "spec.priorityClassSource",
+        "spec.priorityClassRef.kind": "spec.priorityClassSource",
+        "spec.priorityClassRef": "spec.priorityClassName",
+    },
+}
+_STRATEGY = "spec.admissionChecksStrategy.admissionChecks"
+
+
+def as_written(faults: Iterable[FieldError], obj: Json) -> Iterator[FieldError]:
+    """The faults of v1beta2 with paths and words of the v1beta1 object they came from."""
+    names = dict(_RENAMED.get(text(obj.get("kind")), {}))
+    if child(obj, "spec").get("admissionChecks"):
+        names[_STRATEGY] = "spec.admissionChecks"
+    for fault in faults:
+        yield msgspec.structs.replace(
+            fault,
+            path=_moved(fault.path, names),
+            message=_reworded(fault.message, names),
+            fix=_reworded(fault.fix, names),
+        )
+
+
+def _moved(path: str, names: dict[str, str]) -> str:
+    for new, old in names.items():
+        if path == new or path.startswith((f"{new}.", f"{new}[")):
+            moved = old + path[len(new) :]
+            # Checks are plain names in the older list, so the element itself is meant.
+            return moved.removesuffix(".name") if new == _STRATEGY else moved
+    return path
+
+
+def _reworded(words: str, names: dict[str, str]) -> str:
+    for new, old in names.items():
+        words = words.replace(new, old)
+    return words
+
 
 _DEFAULT_GATES = Gates()
 

@@ -1,16 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Picks the webhook rules of a kind. Kinds without a webhook in Kueue have none here either."""
+"""The webhook rules of each kind: those of Cohort and ResourceFlavor, and the choice among all.
+
+Kinds without a webhook in Kueue have no rules here either.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from .. import names
 from ..base import Json
-from ..faults import FieldError, invalid
+from ..faults import FieldError, duplicate, invalid, malformed
 from ..gates import Gates
 from .cluster_queue import cluster_queue_faults
-from .cohort import cohort_faults
-from .report import child, elements, integer, mapping
-from .resource_flavor import resource_flavor_faults
+from .metadata import label_faults, toleration_faults
+from .quota import Owner, resource_group_faults, weight_faults
+from .report import child, elements, integer, mapping, text
 from .workload import workload_faults
+
+
+def resource_flavor_faults(obj: Json) -> Iterator[FieldError]:
+    spec = child(obj, "spec")
+    yield from label_faults(spec.get("nodeLabels"), "spec.nodeLabels")
+    yield from _taint_faults(spec)
+    yield from toleration_faults(spec.get("tolerations"), "spec.tolerations")
+
+
+def _taint_faults(spec: Json) -> Iterator[FieldError]:
+    seen = set()
+    for index, each in enumerate(elements(spec.get("nodeTaints"))):
+        taint, path = mapping(each), f"spec.nodeTaints[{index}]"
+        key, value = text(taint.get("key")), text(taint.get("value"))
+        yield from malformed(f"{path}.key", key, names.qualified_name(key))
+        yield from malformed(f"{path}.value", value, names.label_value(value))
+        pair = (key, text(taint.get("effect")))
+        if pair in seen:
+            message = f"taint {key} with effect {pair[1]} is listed twice"
+            yield duplicate(path, taint, message, "a key and effect may appear once")
+        seen.add(pair)
+
+
+def cohort_faults(obj: Json) -> Iterator[FieldError]:
+    spec = child(obj, "spec")
+    owner = Owner("parentName", bool(spec.get("parentName")), lends_at_most_nominal=False)
+    yield from resource_group_faults(spec, owner)
+    yield from weight_faults(spec)
+
 
 _DEFAULT_GATES = Gates()
 _NEGATIVE = "a negative number of sub-groups means nothing, and will be refused in future"

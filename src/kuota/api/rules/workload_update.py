@@ -9,8 +9,7 @@ from ..base import Json
 from ..faults import FieldError, immutable, invalid, quoted, required
 from ..gates import Gate, Gates
 from .metadata import PREFIX, annotation, elastic, gated_by_update_faults
-from .report import child, elements, integer, mapping, text
-from .same import same
+from .report import child, elements, integer, mapping, same, text
 from .workload_status import pod_set_counts, reclaimable_counts, reserved
 
 REPLACEMENT_FOR = f"{PREFIX}workload-slice-replacement-for"

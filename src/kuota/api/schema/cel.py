@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from . import cel_workload
-from .celrule import CelRule, Rules
+from .walk import CelRule, Rules
 
 __all__ = ["CelRule", "cel_rules"]
 

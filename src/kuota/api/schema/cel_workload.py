@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..convert import WORKLOAD_CLASS_SOURCE
-from .celrule import CelRule, Rules
+from .walk import CelRule, Rules
 
 
 def _holds(who: str, condition: str) -> str:

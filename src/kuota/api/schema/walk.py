@@ -24,7 +24,15 @@ from .. import base, core
 from ..base import Json, Object
 from ..constraints import FieldRule
 from ..structure.node import QUANTITY_PATTERN
-from .celrule import Rules
+
+
+class CelRule(msgspec.Struct, frozen=True):
+    rule: str
+    message: str
+
+
+Rules = Mapping[str, tuple[CelRule, ...]]
+
 
 _KEEP = "x-kubernetes-preserve-unknown-fields"
 _TEXT: Json = {"type": "string"}

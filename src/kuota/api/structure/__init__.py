@@ -6,9 +6,8 @@ and constraint tables, Kubernetes' own kinds, and kinds that CustomResourceDefin
 """
 
 from .checking import value_faults
-from .cleaning import Cleaning
-from .filling import filled
+from .cleaning import Cleaning, filled
+from .faults import Unknown, suggestion
 from .node import Compiler, Node
-from .unknown import Unknown, suggestion
 
 __all__ = ["Cleaning", "Compiler", "Node", "Unknown", "filled", "suggestion", "value_faults"]

@@ -12,9 +12,8 @@ from typing import Any
 
 from ..base import Json
 from ..faults import FieldError, duplicate, invalid, quoted, required
+from .faults import Path, Type, spelt, type_fault
 from .node import ABSENT, Node
-from .path import Path, spelt
-from .types import Type, type_fault
 
 _COMBINED = {
     "anyOf": "must be as at least one of the schemas in anyOf says",

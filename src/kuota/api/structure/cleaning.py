@@ -2,22 +2,22 @@
 """Brings an object into the form in which it is stored: known fields only, each of its type.
 
 Cleaning drops fields that the schema does not have and fields that are null, writes quantities and
-whole numbers in their canonical form, and reports what was unknown or of the wrong type.
+whole numbers in their canonical form, and reports what was unknown or of the wrong type. Filling
+adds the defaults of the schema.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 from .. import quantity
 from ..base import Json
 from ..faults import FieldError, type_invalid
+from .faults import Path, Type, Unknown, spelt, type_fault
 from .limits import is_time
 from .node import ABSENT, Node
-from .path import Path, spelt
-from .types import Type, type_fault
-from .unknown import Unknown
 
 
 class Cleaning:
@@ -155,3 +155,37 @@ _SCALARS = {
     "date-time": _time,
     "quantity": _quantity,
 }
+
+
+def filled(value: Any, here: Node) -> Any:
+    """The value with the defaults of its schema. Parts that lack nothing are shared, not copied.
+
+    A default is filled in only where the enclosing object is present. Safe on any JSON: where
+    something has the wrong type, nothing is filled in below it.
+    """
+    if not here.fills:
+        return value
+    if isinstance(value, dict):
+        return _filled_object(value, here)
+    if isinstance(value, list) and here.items is not None:
+        new = [filled(each, here.items) for each in value]
+        return value if all(a is b for a, b in zip(new, value, strict=True)) else new
+    return value
+
+
+def _filled_object(value: Json, here: Node) -> Json:
+    changed: Json = {}
+    for name, below in here.filling:
+        old = value.get(name)
+        if old is None and below.default is not ABSENT and not (name in value and below.nullable):
+            changed[name] = filled(copy.deepcopy(below.default), below)
+        elif old is not None:
+            new = filled(old, below)
+            if new is not old:
+                changed[name] = new
+    if here.values is not None and here.values.fills:
+        for name in value.keys() - here.fields.keys():
+            new = filled(value[name], here.values)
+            if new is not value[name]:
+                changed[name] = new
+    return value | changed if changed else value

@@ -18,8 +18,7 @@ from ..base import Json
 from ..constraints.rule import DNS_LABEL, IDENTIFIER, QUALIFIED_NAME, REASON, SUBDOMAIN
 from ..faults import FieldError, invalid, not_supported, quoted, too_long, too_many
 from ..quantity import parse
-from .path import Path, spelt
-from .types import Type
+from .faults import Path, Type, spelt
 
 Check = Callable[[Any, Path], FieldError | None]
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base import Json
+from .faults import Type
 from .limits import Check, checks, parsed
-from .types import Type
 
 ABSENT: Any = object()
 QUANTITY_PATTERN = (

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says that a value is of the wrong type, and how to write it so that it is of the right one."""
+"""How a fault of a document is put into words: where it is, what was found, and what was meant."""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Any
 
-from ..faults import FieldError, quoted, type_invalid
+import msgspec
+
+from ..faults import FieldError, invalid, quoted, type_invalid
 
 
 class Type(StrEnum):
@@ -60,3 +64,51 @@ def _respelt(value: Any, wanted: Type) -> str:
     if isinstance(value, str) and wanted in _PLAIN and _PLAIN[wanted].fullmatch(value):
         return "write it without quotes"
     return ""
+
+
+Path = tuple[Any, ...]
+"""Where a value is: () for the whole, else the path of its parent and a step from there.
+
+A step is the name of a field, an index of a list, or the key of a map in a tuple of its own.
+"""
+
+
+def spelt(path: Path) -> str:
+    """ "spec.containers[0].name" of a path."""
+    return "".join(_steps(path)).removeprefix(".")
+
+
+def _steps(path: Path) -> Iterator[str]:
+    if path:
+        parent, step = path
+        yield from _steps(parent)
+        key = step[0] if isinstance(step, tuple) else step
+        yield f".{key}" if isinstance(step, str) else f"[{key}]"
+
+
+_DROPPED = "it would be dropped, and so have no effect"
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """A field that the schema does not have, and the names of those it has in that place."""
+
+    path: str
+    name: str
+    known: Collection[str]
+
+    def fault(self, why: str = _DROPPED) -> FieldError:
+        message = f"unknown field {quoted(self.name)}: {why}"
+        fix = suggestion(str(self.name), self.known) or self._siblings()
+        return invalid(self.path, self.name, message, fix)
+
+    def _siblings(self) -> str:
+        names = ", ".join(sorted(self.known))
+        parent = self.path.removesuffix(str(self.name)).removesuffix(".")
+        return f"{parent or 'the object'} has: {names}" if len(names) <= 200 else "remove it"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """ "did you mean X?" for the closest known name, "" when none is close."""
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"did you mean {by_lower[close[0]]}?" if close else ""
