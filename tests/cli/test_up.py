@@ -105,9 +105,9 @@ def test_a_node_that_cannot_be_is_refused_before_anything_starts(
 OTHER_USER = """
 import os, shutil, signal, sys, time
 import kuota.up.place
-from kuota.cli.down import command
+from kuota.cli.machine import down
 os.setuid(65534)
-command(sys.argv[1:])
+down(sys.argv[1:])
 """
 
 

@@ -17,9 +17,8 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import Gone, Known, Stored
 from kuota.engine.model import ClusterQueue, Quota
 from kuota.engine.policy import AdmissionFairSharing, Policy
-from kuota.metrics.custom import UNTRACKED
 from kuota.metrics.metrics import Metrics
-from kuota.metrics.setup import Setup
+from kuota.metrics.setup import UNTRACKED, Setup
 from metrics.shown import Shown, asked
 
 EVERYTHING = {"metrics": {"enableClusterQueueResources": True}, "fairSharing": {}}

@@ -20,8 +20,7 @@ from kuota.kube.resources import Resource, key_of
 
 from . import output as printed
 from . import room
-from .connect import FAILED, MANAGER, Choice, conduct, refusal, server_options
-from .filenames import filename_option
+from .connect import FAILED, MANAGER, Choice, conduct, filename_option, refusal, server_options
 from .kinds import absence, resource_for
 from .manifests import Manifest, load
 from .output import name_text, tidied

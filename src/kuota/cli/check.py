@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .filenames import PATH, filename_option
+from .connect import PATH, filename_option
 
 if TYPE_CHECKING:
     from .findings import Verdict

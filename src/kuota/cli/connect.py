@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which API server a command talks to, and how it ends when that goes wrong.
+"""Options that commands share, and which API server they mean.
 
 Exit status of every command that talks to a server: 0 when it did what was asked, 1 when the
 server refused or the work failed, 2 when the command was used wrongly, 3 when no server could be
-reached. Imported with every such command: nothing heavy may be imported here.
+reached. Imported with every command: nothing heavy may be imported here.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ MANAGER = "kuota"
 FAILED = 1
 UNREACHED = 3
 INTERRUPTED = 130
+PATH = click.Path(allow_dash=True)
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -65,6 +66,18 @@ def server_options(function: F) -> F:
         return function(*args, choice=choice, **options)
 
     return wrapped  # type: ignore[return-value]
+
+
+def filename_option(*, required: bool = False) -> Callable[[F], F]:
+    """Adds the option -f, which names manifests; the command gets `filenames`."""
+    return click.option(
+        *("-f", "--filename", "filenames"),
+        multiple=True,
+        required=required,
+        type=PATH,
+        metavar="FILE",
+        help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
+    )
 
 
 def place_option(function: F) -> F:

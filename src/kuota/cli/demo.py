@@ -161,7 +161,7 @@ def _stop(place: Place) -> None:
 
 
 def _conclude(seen: Sequence[Seen]) -> None:
-    from .columns import show
+    from .output import show_table
 
     click.echo()
     rows = [
@@ -175,7 +175,7 @@ def _conclude(seen: Sequence[Seen]) -> None:
         )
         for each in summary(seen)
     ]
-    show(("job", "team", "gpus", "waited", "ran", "preempted"), rows)
+    show_table(("job", "team", "gpus", "waited", "ran", "preempted"), rows)
     click.echo()
 
 

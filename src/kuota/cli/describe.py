@@ -42,12 +42,12 @@ from kuota.view.live import (
 from kuota.view.plan import State
 from kuota.view.words import several
 
-from . import columns, room
-from .absent import absent
+from . import room
 from .connect import FAILED, Choice, conduct, server_options
 from .job_follow import JOB_NAME, owners
-from .kinds import named
+from .kinds import absent, named
 from .listing import positions
+from .output import one_line, show_table
 
 if TYPE_CHECKING:
     from .session import Session
@@ -304,7 +304,7 @@ def _quotas(queue: Json) -> None:
             [f"  {each.flavor}", each.resource, each.nominal, each.used, each.borrowed or "0"]
             for each in row.quotas
         ]
-        columns.show(header, cells)
+        show_table(header, cells)
 
 
 def _section(title: str, value: object) -> None:
@@ -325,12 +325,12 @@ def _conditions(conditions: Sequence[Json], now: datetime) -> None:
             str(each.get("status")),
             str(each.get("reason") or ""),
             age(each.get("lastTransitionTime"), now),
-            columns.cell(each.get("message") or ""),
+            one_line(each.get("message") or ""),
         ]
         for each in conditions
     ]
     click.echo("Conditions:")
-    columns.show(("  TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
+    show_table(("  TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 
 
 async def _events(session: Session, obj: Json, now: datetime) -> None:
@@ -351,7 +351,7 @@ async def _events(session: Session, obj: Json, now: datetime) -> None:
         return
     click.echo("Events:")
     rows = [_event(each, now) for each in sorted(mine, key=_when)]
-    columns.show(("  SEEN", "TYPE", "REASON", "FROM", "MESSAGE"), rows)
+    show_table(("  SEEN", "TYPE", "REASON", "FROM", "MESSAGE"), rows)
 
 
 def _when(event: Json) -> str:
@@ -369,5 +369,5 @@ def _event(event: Json, now: datetime) -> list[str]:
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
         str(source),
-        columns.cell(event.get("message") or ""),
+        one_line(event.get("message") or ""),
     ]

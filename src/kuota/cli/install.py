@@ -25,7 +25,7 @@ from .apply import applied
 from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
 from .output import name_text, show
 from .progress import Progress
-from .until import until
+from .session import until
 
 if TYPE_CHECKING:
     from .session import Session

@@ -25,10 +25,10 @@ from kuota.kube.resources import (
 from kuota.view.live import age, condition, execution, gets, holds, owner, state, why
 from kuota.view.plan import State
 
-from . import columns, output
+from . import output
 from .job_follow import owners
 from .kinds import resource_of
-from .output import name_text, tidied
+from .output import name_text, show_table, tidied
 
 if TYPE_CHECKING:
     from .session import Session
@@ -86,9 +86,9 @@ def show(listed: Listed, form: str) -> None:
         more, cells = _WIDE[listed.resource]
         pairs = zip(listed.rows, listed.items, strict=True)
         rows = [[*row, *cells(each, listed.items)] for row, each in pairs]
-        columns.show((*listed.header, *more), rows)
+        show_table((*listed.header, *more), rows)
     else:
-        columns.show(listed.header, listed.rows)
+        show_table(listed.header, listed.rows)
 
 
 async def cluster_queues(session: Session, labels: str, fields: str, active: bool | None) -> Listed:

@@ -67,7 +67,7 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
     from kuota.kube.errors import BadRequest, NotFound
     from kuota.kube.resources import PODS
 
-    from .absent import absent
+    from .kinds import absent
     from .log_lines import Copying, begun, until_begun
 
     key = session.key(PODS, name)
@@ -128,8 +128,7 @@ async def _job(session: Session, kind: str, name: str) -> Json:
     from kuota.kube.resources import JOBS, WORKLOADS
     from kuota.view.live import owner
 
-    from .absent import absent
-    from .kinds import resource_of
+    from .kinds import absent, resource_of
 
     async def found(resource: Resource, name: str) -> Json:
         try:

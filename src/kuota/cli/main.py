@@ -51,9 +51,12 @@ _SYNONYMS = {
 }
 """What other programs call it."""
 _PLACES = {
+    "backup": "machine:backup",
+    "down": "machine:down",
     "list": "list_queues:command",
-    "restore": "backup:restore",
+    "restore": "machine:restore",
     "resume": "stop:resume",
+    "status": "machine:status",
 }
 """Where a command is that is not `command` of the module of its name."""
 _KUBECTL = ("delete", "edit", "get", "patch")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints objects as JSON, as YAML or by name, the same way for every command."""
+"""Prints objects as JSON, as YAML, by name or in a table, the same way for every command."""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from kuota.kube.resources import Resource
 
 FORMATS = ("json", "yaml")
+_GAP = "   "
 
 
 def show(value: Any, form: str) -> None:
@@ -27,6 +30,26 @@ def show(value: Any, form: str) -> None:
 
         words = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
         click.echo(words, nl=False)
+
+
+def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows of text under headings, aligned: one object a line."""
+    titles = [each.upper() for each in header]
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    heading = _line(titles, widths)
+    click.echo(click.style(heading, bold=True) if sys.stdout.isatty() else heading)
+    for row in rows:
+        click.echo(_line(row, widths))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+    return _GAP.join(padded).rstrip()
+
+
+def one_line(text: str) -> str:
+    """A text of the server's on one line."""
+    return " ".join(text.split())
 
 
 def name_text(resource: Resource, obj: Json) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from .filenames import PATH, filename_option
+from .connect import PATH, filename_option
 
 if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration

@@ -22,7 +22,7 @@ from kuota.runner.binding import placed
 from kuota.view.live import queue_rows
 from kuota.view.room import Shortage, concerns, rounded, shortage_words, shortages
 
-from . import columns
+from .output import show_table
 
 if TYPE_CHECKING:
     from .session import Session
@@ -75,7 +75,7 @@ async def print_node(session: Session, node: Json) -> None:
         [f"  {name}", *(rounded(each, name) for each in (all_, taken[name], all_ - taken[name]))]
         for name, all_ in sorted(offered.items())
     ]
-    columns.show(("  RESOURCE", "OFFERED", "TAKEN", "FREE"), rows)
+    show_table(("  RESOURCE", "OFFERED", "TAKEN", "FREE"), rows)
     if pods:
         names = [f"{key_of(each).namespace}/{key_of(each).name}" for each in pods]
         click.echo(f"{'Pods:':<13}{', '.join(names)}")

@@ -32,12 +32,11 @@ from kuota.kube.resources import (
 from kuota.view.live import condition
 
 from . import output
-from .absent import elsewhere
 from .connect import INTERRUPTED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow, outcome
+from .kinds import elsewhere
 from .output import name_text
-from .progress import Progress
-from .question import answer
+from .progress import Progress, answer
 from .run_job import CLASSES, Asked, job_of
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.config import Connection
-from kuota.kube.errors import Unreachable
+from kuota.kube.errors import Gone, Unreachable
 from kuota.kube.http_client import HttpTransport
 from kuota.kube.requests import HttpRequest, fetching
 from kuota.kube.resources import Resource
@@ -88,3 +88,24 @@ def _quoted(words: str) -> tuple[str, str]:
         else:
             text += character
     return text, ""
+
+
+async def until(
+    client: Client, resource: Resource, key: Key, done: Callable[[Json | None], bool]
+) -> Json | None:
+    """Return the object as soon as it satisfies `done`; None stands for no such object."""
+    where, only = key.namespace or None, f"metadata.name={key.name}"
+    while True:
+        listed = await client.list(resource, where, field_selector=only)
+        obj = listed.items[0] if listed.items else None
+        if done(obj):
+            return obj
+        changes = client.watch(resource, where, since=listed.revision, field_selector=only)
+        try:
+            async with aclosing(changes) as events:
+                async for event in events:
+                    obj = None if event.type == "DELETED" else event.object
+                    if done(obj):
+                        return obj
+        except Gone:
+            continue

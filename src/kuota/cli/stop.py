@@ -118,7 +118,7 @@ async def _set(
 ) -> bool:
     from kuota.kube.errors import ApiError, NotFound
 
-    from .absent import absent
+    from .kinds import absent
     from .output import name_text
 
     try:

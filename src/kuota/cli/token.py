@@ -84,13 +84,13 @@ def create(
 @place_option
 def list_(place: Place) -> None:
     """Show who has a token, and what they may do. Tokens themselves are not shown."""
-    from .columns import show
+    from .output import show_table
 
     rows = [
         [each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"]
         for each in _tokens(place).holders()
     ]
-    show(["id", "user", "uid", "groups"], rows)
+    show_table(["id", "user", "uid", "groups"], rows)
 
 
 @command.command("revoke")

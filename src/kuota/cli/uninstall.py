@@ -27,7 +27,7 @@ from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
 from .output import name_text
 from .progress import Progress
-from .until import until
+from .session import until
 
 if TYPE_CHECKING:
     from .session import Session

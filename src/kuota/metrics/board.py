@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gauges of one scrape, read from the engine and gone when they are told."""
+"""The gauges of one scrape, read from the engine, and the workloads that wait, by queue."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
+from kuota.api.base import Key
 from kuota.api.quantity import NANO, UNLIMITED, nano_of
+from kuota.engine.amounts import Requests
 from kuota.engine.engine import Engine
+from kuota.engine.model import Workload
+from kuota.engine.pending import Place
 
 from .catalog import METRICS
-from .custom import CustomLabels, Objects
+from .metric import WORKLOAD
 from .series import Labels
-from .setup import Setup, measured
+from .setup import CustomLabels, Objects, Setup, measured
 
 
 class Board:
@@ -53,3 +58,59 @@ def in_units(amount: int | None, resource: str) -> float:
     if amount is None or amount >= UNLIMITED:
         return float("inf")
     return nano_of(amount, resource) / NANO
+
+
+ACTIVE = "active"
+INADMISSIBLE = "inadmissible"
+
+
+class Tally:
+    """Those who wait in one queue, by status: how many, of which kinds, with which labels.
+
+    All that wait in an inactive ClusterQueue are inadmissible.
+    """
+
+    __slots__ = ("classes", "counts", "labels", "requests")
+
+    def __init__(self) -> None:
+        self.counts: dict[str, float] = {ACTIVE: 0, INADMISSIBLE: 0}
+        self.classes: dict[str, set[str | Key]] = {ACTIVE: set(), INADMISSIBLE: set()}
+        self.labels: Counter[tuple[str, Labels]] = Counter()
+        self.requests: Requests = {}
+
+    def add(self, workload: Workload, status: str, labels: Labels) -> None:
+        self.counts[status] += 1
+        self.classes[status].add(workload.class_id or workload.key)
+        if labels:
+            self.labels[status, labels] += 1
+
+    def ask(self, workload: Workload) -> None:
+        for pod_set in workload.pod_sets:
+            for resource, amount in pod_set.requests.items():
+                self.requests[resource] = self.requests.get(resource, 0) + amount
+
+
+def waiting(board: Board) -> tuple[dict[str, Tally], dict[Key, Tally]]:
+    """Those who wait by ClusterQueue, and by LocalQueue."""
+    engine = board.engine
+    by_name = {name: Tally() for name in engine.state.queues}
+    by_key: dict[Key, Tally] = {}
+    labelled = bool(board.custom.names(WORKLOAD))
+    summed = board.shows("kueue_cluster_queue_resource_pending")
+    for key, spec in engine.state.local_queues.items():
+        own = by_key[key] = Tally()
+        name = spec.cluster_queue
+        if name not in by_name or name not in engine.queues:
+            continue
+        shared, queue, active = by_name[name], engine.queues[name], engine.state.pops(name)
+        for workload in engine.queues.members(key):
+            place = queue.place(workload.key)
+            if place is None:
+                continue
+            status = ACTIVE if active and place is not Place.PARKED else INADMISSIBLE
+            labels = board.custom.values(WORKLOAD, workload.key) if labelled else ()
+            own.add(workload, status, ())
+            shared.add(workload, status, labels)
+            if summed:
+                shared.ask(workload)
+    return by_name, by_key

@@ -14,15 +14,13 @@ from prometheus_client.registry import Collector
 
 from kuota.engine.engine import Engine
 
-from .board import Board
+from .board import Board, waiting
 from .catalog import METRICS
-from .custom import CustomLabels, Objects
 from .gauges_local import read_local_queues, read_unadmitted
 from .gauges_queue import read_cluster_queues, read_cohorts
 from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
 from .series import Distribution, Labels, Series
-from .setup import Setup, measured
-from .waiting import waiting
+from .setup import CustomLabels, Objects, Setup, measured
 
 
 class Kept(Collector):

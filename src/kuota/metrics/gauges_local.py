@@ -12,11 +12,10 @@ from kuota.bridge.variants import parent_of
 from kuota.engine.model import LocalQueue
 from kuota.engine.usage import QueueUse, admitted, reserved
 
-from .board import Board, in_units
+from .board import Board, Tally, in_units
 from .catalog_local import PREFIX
 from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from .series import Labels
-from .waiting import Tally
 
 _STATES = ("True", "False", "Unknown")
 

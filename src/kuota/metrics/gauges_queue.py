@@ -15,10 +15,9 @@ from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 from kuota.engine.usage import admitted, reserved
 
-from .board import Board, in_units
+from .board import ACTIVE, Board, Tally, in_units
 from .metric import CLUSTER_QUEUE, COHORT, WORKLOAD
 from .series import Labels
-from .waiting import ACTIVE, Tally
 
 _STATUSES = ("pending", ACTIVE, "terminating")
 

@@ -19,11 +19,10 @@ from kuota.engine.engine import Engine
 
 from .catalog import METRICS
 from .changes import Changes
-from .custom import CustomLabels, NoObjects, Objects
 from .families import Families, Kept
 from .metric import LOCAL_QUEUE, owner_of
 from .series import Series
-from .setup import Setup, measured
+from .setup import CustomLabels, NoObjects, Objects, Setup, measured
 
 
 def build_labels() -> tuple[str, ...]:

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota down`, `status`, `backup` and `restore`: the control plane of this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .connect import place_option
+
+if TYPE_CHECKING:
+    from kuota.up.place import Place, Running
+    from kuota.view.room import Shortage
+
+STOP_S = 30.0
+"""How long the control plane may take to end."""
+_ANSWER_S = 5.0
+"""How long the server may take to answer before its status is told without its words."""
+
+
+@click.command("down")
+@place_option
+@click.option("--kill", is_flag=True, help="End running work too.")
+def down(place: Place, kill: bool) -> None:
+    """End the control plane of this machine.
+
+    Processes that it started go on, and the next `kuota up` takes them up again, unless --kill
+    ends them: TERM, and KILL ten seconds later.
+    """
+
+    running = place.running()
+    if running is None:
+        click.echo(f"nothing runs from {place.root}")
+    else:
+        _stop(place, running)
+    if kill:
+        if running is not None:
+            click.echo("Kuota has stopped.")
+        import asyncio
+
+        from kuota.runner.pod_runs import end_all
+
+        count = asyncio.run(end_all(str(place.root)))
+        click.echo(f"Ended {count} process{'' if count == 1 else 'es'} of running work.")
+    elif running is not None:
+        click.echo("Kuota has stopped. Running work goes on.")
+
+
+def _stop(place: Place, running: Running) -> None:
+    """Return when the process has gone, and with it its hold on the store."""
+    import signal
+    import time
+
+    try:
+        os.kill(running.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        raise click.ClickException(
+            f"pid {running.pid} is not yours to end: ask whoever runs it"
+        ) from None
+    deadline = time.monotonic() + STOP_S
+    while running.alive:
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"pid {running.pid} does not end; see {place.log}")
+        time.sleep(0.05)
+
+
+@click.command("status")
+@place_option
+@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
+def status(place: Place, output: str) -> None:
+    """Whether the control plane of this machine runs, and where. Exit status 3 if it does not."""
+    from kuota.view.room import shortage_words
+
+    from .output import show
+
+    running = place.running()
+    shortages = _shortages(place) if running is not None else None
+    facts = {
+        "running": running is not None,
+        "state": str(place.root),
+        "kubeconfig": str(place.kubeconfig),
+        "pid": running.pid if running else None,
+        "server": f"https://127.0.0.1:{running.port}" if running else None,
+        "shortages": shortages,
+    }
+    if output != "text":
+        show(facts, output)
+    elif running is None:
+        click.echo(f"nothing runs from {place.root}; start it with `kuota up`")
+    else:
+        click.echo(f"Kuota {running.version} runs (pid {running.pid}) on {facts['server']}")
+        if os.access(place.kubeconfig, os.R_OK):
+            click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+        else:
+            click.echo("  it is not yours: it knows you by your uid, and kubectl needs a token")
+        for each in shortages or ():
+            click.echo(f"  {shortage_words(each)}")
+    if running is None:
+        raise SystemExit(3)
+
+
+def _shortages(place: Place) -> list[Shortage] | None:
+    """Where its queues offer more than it has, None if it does not say."""
+    import asyncio
+
+    from kuota.kube.errors import KubeError
+
+    from . import room
+    from .connect import connection_to
+    from .session import opened
+
+    async def asked() -> list[Shortage]:
+        async with asyncio.timeout(_ANSWER_S), opened(connection_to(place)) as session:
+            return await room.found(session)
+
+    try:
+        return asyncio.run(asked())
+    except (KubeError, TimeoutError):
+        return None
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@place_option
+def backup(file: Path, place: Place) -> None:
+    """Copy all objects of this machine's control plane to FILE, for `kuota restore`.
+
+    Works while it runs, without stopping anything, and while it does not. FILE holds everything as
+    it was at one instant, Secrets too, so only you can read it; it takes the place of an earlier
+    backup. Tokens, logs and the files of pods are not in it. Exit status 1 if nothing was written.
+    """
+    from kuota.server.store_copies import back_up
+    from kuota.server.store_schema import StoreError
+
+    try:
+        back_up(str(place.store), str(file))
+    except StoreError as error:
+        raise click.ClickException(f"no backup was made: {error}") from error
+    except OSError as error:
+        raise click.ClickException(f"no backup was made: {file}: {error.strerror}") from error
+    click.echo(f"{file}: {file.stat().st_size / 1024:,.0f} KiB")
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@place_option
+def restore(file: Path, place: Place) -> None:
+    """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
+
+    Not while it runs. The objects that were there are kept in a file beside; the next `kuota up`
+    takes up what FILE holds, and ends processes whose pods it does not know. Exit status 1 if
+    nothing was changed.
+    """
+    from datetime import UTC, datetime
+
+    from kuota.server import store_copies
+    from kuota.server.store_schema import StoreError
+
+    running = place.running()
+    if running is not None:
+        raise click.ClickException(
+            f"it runs from {place.root} (pid {running.pid}): end it with `kuota down` first"
+        )
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    try:
+        place.prepare()
+        old = store_copies.restore(str(file), str(place.store), stamp)
+    except (StoreError, OSError) as error:
+        raise click.ClickException(f"nothing was restored: {error}") from error
+    click.echo(f"Restored {file} to {place.store}; `kuota up` goes on from there.")
+    if old is not None:
+        click.echo(f"  what was there: {old}")
