@@ -24,7 +24,7 @@ from kuota.bridge.settings import intake, policy
 from kuota.engine.decisions import Admit, Preempt
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Known, Stored
-from kuota.engine.rest import Rest
+from kuota.engine.quiet import Rest
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,

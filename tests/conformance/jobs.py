@@ -15,7 +15,7 @@ from kuota.api.selector import parse_selector
 from kuota.bridge.draft import Seen
 from kuota.bridge.jobs.ancestor import JOB, GroupKind, Lookup, Nesting, TooDeep
 from kuota.bridge.jobs.batch_job import Classes
-from kuota.bridge.lifecycle_match import prebuilt_name
+from kuota.bridge.lifecycle_job_workload import prebuilt_name
 from kuota.bridge.lifecycle_view import JobView, Rules, ancestor_of
 
 from .case import Json, Run

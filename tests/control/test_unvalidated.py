@@ -24,8 +24,8 @@ from kuota.engine.decisions import Admit, Decision, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact
 from kuota.engine.policy import FINAL_SHARE, AdmissionFairSharing, Policy
+from kuota.engine.quiet import Rest
 from kuota.engine.reasons import WaitReason
-from kuota.engine.rest import Rest
 from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from engine.offers import pods, workload
 from kuota.engine.model import Workload
-from kuota.engine.partial import counts_at, partial
+from kuota.engine.nominate import counts_at, partial
 
 
 def shrinkable(*sizes: tuple[int, int | None]) -> Workload:

@@ -14,8 +14,8 @@ from kuota.api.base import Key
 from kuota.engine.buckets import Pending
 from kuota.engine.model import Workload
 from kuota.engine.pending import PendingQueue, Place
+from kuota.engine.ranking import backoff_over, relevant_change
 from kuota.engine.reasons import Requeue
-from kuota.engine.retry import backoff_over, relevant_change
 
 KEYS = [Key(namespace, name) for namespace in ("x", "y") for name in ("a", "b", "c", "d")]
 AT_ONCE = {

@@ -23,13 +23,13 @@ from kuota.api.priority import effective_priority
 from kuota.api.quantity import QuantityError, units
 from kuota.api.resources import Transformation, multiplied, pod_amounts, request_faults, rescaled
 from kuota.api.workload import Workload
+from kuota.bridge.jobs.job_state import counts
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
 from .admission import owned_by_pod
 from .class_id import class_id
 from .inbound_faults import pod_set_faults
-from .reclaimable import counts
 from .variants import ALLOWED_FLAVORS, is_parent, parent_of
 
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"

@@ -12,19 +12,18 @@ from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name, suspended
 from kuota.api.rules.report import child
+from kuota.bridge.jobs.job_arrival import claimed, managed_namespace
+from kuota.bridge.jobs.job_state import limited, reclaimable_status
 from kuota.engine.reasons import EvictionReason
 
 from .admission import released_status
 from .draft import Draft, Pass, Seen
 from .effects import Delete
-from .jobs.job_scope import claimed, managed_namespace
 from .jobs.job_start import injections, started
 from .jobs.job_state import active, end, pods_ready, reclaimable
-from .lifecycle_job_workload import created, found
+from .lifecycle_job_workload import FINALIZER, JOB, Turn, created, found
 from .lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
-from .lifecycle_turn import FINALIZER, JOB, Turn
 from .lifecycle_view import JobView
-from .reclaimable import limited, reclaimable_status
 
 _RECOVERED = (WAIT_FOR_RECOVERY, "Recovered")
 _NOT_READY = "Not all pods are ready or succeeded"

@@ -1,24 +1,180 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one Workload of a job: found among those there are, kept up to date, or made."""
+"""The one Workload of a job: found among those there are, kept up to date, or made.
+
+It is the one that asks for what the job asks for. `Turn` is the pass in which that happens.
+"""
 
 from __future__ import annotations
 
-from kuota.api.base import Json
+from collections.abc import Mapping
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.api.core import PodTemplateSpec
+from kuota.api.equivalence import equivalent
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import difference
 from kuota.api.names import label_value
+from kuota.api.podset import FlavorMissing, Injection, MergeConflict, merged
 from kuota.api.priority import ClassMissing
-from kuota.api.rules.job_common import PRIORITY_CLASS, suspended
+from kuota.api.rules.job_common import MAX_EXEC_TIME, PREBUILT, PRIORITY_CLASS, STOPPING, suspended
 from kuota.api.rules.metadata import annotation, label
-from kuota.api.rules.report import child, string_map, text
+from kuota.api.rules.report import child, string_map, text, whole
 from kuota.bridge.jobs.batch_job import sanitized
 
-from .draft import Seen
-from .effects import Create
+from .draft import Draft, Pass, Seen
+from .effects import Create, Delete, Effect, Event, StatusPatch, edit
 from .inbound_workload import GATED_BY
-from .jobs.batch_job import JOB_UID, workload
+from .jobs.batch_job import JOB_UID, pod_sets, workload
+from .jobs.job_start import as_before, injections, stopping
 from .jobs.job_state import active, end
-from .lifecycle_match import controlled, matching, owned, prebuilt_name
-from .lifecycle_turn import Turn
+from .lifecycle_view import JobView
+
+JOB = "Job"
+FINALIZER = "kueue.x-k8s.io/resource-in-use"
+
+
+class Turn:
+    """One pass over a job. `seen` is its Workload once it was found."""
+
+    def __init__(self, view: JobView, now: float) -> None:
+        self.view = view
+        self.now = now
+        self.job: Json = view.job or {}
+        self.seen: Seen | None = None
+        self.again_s: float | None = None
+        self.fault = ""
+        self._effects: list[Effect] = []
+
+    @property
+    def key(self) -> Key:
+        return self.view.key
+
+    def add(self, *effects: Effect) -> None:
+        self._effects += effects
+
+    def tell(self, reason: str, note: str, *, warning: bool = False) -> None:
+        self.add(Event.about(self.key, reason, note, warning=warning, kind=JOB))
+
+    def draft(self, seen: Seen) -> Draft:
+        return Draft(seen, self.now)
+
+    def take(self, draft: Draft) -> None:
+        """Keep what was drafted about a Workload."""
+        self.add(*draft.done().effects)
+        if self.seen is not None and self.seen.key == draft.obj.key:
+            self.seen = draft.seen
+
+    def write(self, after: Json) -> None:
+        """Make the job so; its status is left alone."""
+        self.add(*edit(JOB, self.key, self.job, after))
+        self.job = after
+
+    def stop(self, seen: Seen | None, note: str) -> bool:
+        """Suspend the job and take back what its start gave it; whether all of it is taken back.
+
+        Three writes, because a Job may be set back only while suspended, without a start time and
+        without active pods. The mark of the first makes the next pass go on, should this one be
+        cut off or have to wait for the pods.
+        """
+        pod_sets = child(seen.json, "spec").get("podSets") if seen is not None else None
+        if suspended(self.job):
+            self.write(as_before(self.job, pod_sets))
+            return True
+        told = annotation(self.job, STOPPING) == "true"
+        self.write(stopping(self.job))
+        if not told:
+            self.tell("Stopped", note)
+        if child(self.job, "status").get("startTime"):
+            version = child(self.job, "metadata").get("resourceVersion", "")
+            cleared = {"startTime": None}
+            self.add(StatusPatch(key=self.key, resource_version=version, status=cleared, kind=JOB))
+        if child(self.job, "status").get("active"):
+            return False
+        self.write(as_before(self.job, pod_sets))
+        return True
+
+    def delete(self, seen: Seen) -> None:
+        """Let go of a Workload, and delete it."""
+        draft = self.draft(seen)
+        draft.drop_finalizer(FINALIZER)
+        self.add(*draft.done().effects, Delete(key=seen.key, uid=seen.obj.metadata.uid))
+        self.tell(
+            "DeletedWorkload", f"Deleted workload {seen.key}, which is not the job's any more"
+        )
+
+    def done(self) -> Pass:
+        return Pass(effects=tuple(self._effects), again_s=self.again_s, fault=self.fault)
+
+
+def prebuilt_name(job: Json, gates: Gates) -> str:
+    """The Workload that the job brings with it, "" for none."""
+    named = annotation(job, PREBUILT) or ""
+    return named if named and gates.on(Gate.WorkloadIdentifierAnnotations) else _label(job)
+
+
+def _label(job: Json) -> str:
+    return label(job, PREBUILT) or ""
+
+
+def controlled(seen: Seen, job: Json, gates: Gates) -> bool:
+    """Whether the job controls the Workload. Another of the same name does not, gate permitting."""
+    meta = child(job, "metadata")
+    for owner in seen.obj.metadata.owner_references or ():
+        if owner.controller and owner.kind == "Job" and owner.name == meta.get("name"):
+            return owner.uid == text(meta.get("uid")) or not gates.on(Gate.FinishOrphanedWorkloads)
+    return False
+
+
+def owned(seen: Seen) -> bool:
+    """Whether anybody controls the Workload."""
+    return any(owner.controller for owner in seen.obj.metadata.owner_references or ())
+
+
+def matching(seen: Seen, job: Json, flavors: Mapping[str, ResourceFlavor], gates: Gates) -> bool:
+    """Whether the Workload was made from what the job asks for.
+
+    One that holds quota is compared as it runs, with what its flavors add; if the job is at rest
+    it may also be as it was before.
+    """
+    limit = whole(label(job, MAX_EXEC_TIME) or "")
+    if seen.obj.spec.maximum_execution_time_seconds != limit:
+        return False
+    asked = sanitized(pod_sets(job, gates))
+    lenient = seen.true("Admitted")
+    if seen.reserved:
+        running = _running(seen, flavors, gates)
+        if running is not None and equivalent(asked, running, ignore_tolerations=lenient):
+            return True
+        if not suspended(job):
+            return False
+    stored = child(seen.json, "spec").get("podSets")
+    return equivalent(asked, stored, ignore_tolerations=lenient)
+
+
+def _running(seen: Seen, flavors: Mapping[str, ResourceFlavor], gates: Gates) -> list[Json] | None:
+    """The pod sets as the job runs them; None when that cannot be told."""
+    stored = child(seen.json, "spec").get("podSets") or []
+    try:
+        given = injections(seen.obj, flavors, gates)
+        named = {each.name: each for each in given}
+        return [
+            _with(each, named.get(each.get("name")) or given[at]) for at, each in enumerate(stored)
+        ]
+    except (FlavorMissing, MergeConflict, IndexError):
+        return None
+
+
+def _with(pod_set: Json, added: Injection) -> Json:
+    template = child(pod_set, "template")
+    result = merged(msgspec.convert(template, PodTemplateSpec), added)
+    tolerations = msgspec.to_builtins(result.spec.tolerations)
+    spec = child(template, "spec") | {"tolerations": tolerations}
+    changed = pod_set | {"template": template | {"spec": spec}}
+    return changed | {"count": added.count} if pod_set.get("minCount") is not None else changed
+
 
 _WORKLOAD_CLASS = "WorkloadPriorityClass"
 

@@ -28,7 +28,7 @@ from kuota.bridge.outbound import Outbound
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
-from kuota.engine.rest import Rest
+from kuota.engine.quiet import Rest
 from kuota.engine.touched import Touched
 from kuota.failures import report, tolerated
 from kuota.kube import resources as kinds

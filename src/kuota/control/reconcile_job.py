@@ -9,7 +9,7 @@ from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.jobs.ancestor import GroupKind, Nesting, TooDeep
 from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_match import prebuilt_name
+from kuota.bridge.lifecycle_job_workload import prebuilt_name
 from kuota.bridge.lifecycle_view import JobView, Rules, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import Unfinished

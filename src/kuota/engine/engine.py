@@ -23,7 +23,7 @@ from .entry import Head
 from .explain import explain
 from .explanation import Explanation
 from .facts import AdmissionFailed, EvictionFailed, Fact, Gone, Known, Stored
-from .history import History
+from .ledger import History
 from .model import (
     AdmissionCheck,
     ClusterQueue,

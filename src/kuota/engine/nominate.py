@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which heads take part in a cycle, and which flavors and victims each would have.
 
-Every head is looked at against the same snapshot; who gets the room is settled later.
+Every head is looked at against the same snapshot; who gets the room is settled later. A workload
+that does not fit as a whole and may shrink is tried with fewer pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from kuota.api.gates import Gate
 from kuota.api.match import matches
@@ -16,11 +18,45 @@ from .decisions import Wait, Why
 from .entry import Entry, Head
 from .flavors import Pinned, assign
 from .model import Namespace, Workload
-from .partial import partial
 from .policy import Policy
 from .preempt import Target, oracle, targets
 from .reasons import Requeue, WaitReason
 from .snapshot import Queue, Running, Snapshot
+
+T = TypeVar("T")
+
+
+def partial(workload: Workload, try_counts: Callable[[list[int]], T | None]) -> T | None:
+    """What the largest size that works gives; None when no size does or none may shrink.
+
+    Sizes shrink all pod sets in proportion, from the counts of the spec to the minimum. A size that
+    works is taken to mean that every smaller one does, so the search halves.
+    """
+    full = [pod_set.count for pod_set in workload.pod_sets]
+    spare = [
+        0 if pod_set.min_count is None else max(0, pod_set.count - pod_set.min_count)
+        for pod_set in workload.pod_sets
+    ]
+    steps = sum(spare)
+    if steps == 0:
+        return None
+    best: T | None = None
+    low, high = 0, steps + 1
+    while low < high:
+        step = (low + high) // 2
+        found = try_counts(counts_at(step, full, spare))
+        if found is None:
+            low = step + 1
+        else:
+            best, high = found, step
+    return best
+
+
+def counts_at(step: int, full: list[int], spare: list[int]) -> list[int]:
+    """The counts after `step` of as many steps as there are spare pods, all shrunk alike."""
+    steps = sum(spare)
+    return [count - less * step // steps for count, less in zip(full, spare, strict=True)]
+
 
 _FAILED_CHECKS = frozenset({"Retry", "Rejected"})
 

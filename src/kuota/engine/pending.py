@@ -22,9 +22,8 @@ from .entry import Head
 from .model import Instant, Workload
 from .need import Needs, Reach, Stuck
 from .policy import Policy
-from .ranking import queue_timestamp
+from .ranking import backoff_over, queue_timestamp, relevant_change
 from .reasons import Requeue, WaitReason
-from .retry import backoff_over, relevant_change
 
 LocalUse = Callable[[Key], float]
 """How much a LocalQueue has used so far."""

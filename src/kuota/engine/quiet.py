@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quota trees in which another cycle would only repeat the last one.
+"""When another cycle would only repeat an earlier one: in one quota tree, or everywhere.
 
 What a cycle decides in one tree follows from the tree alone: its quota, who runs there, the heads
 of its queues. If every head of a tree went back to where it was taken from, and nothing was
@@ -8,6 +8,8 @@ tree is quiet: its heads are not taken again until something in it changes.
 
 `State.touched` and `Queues.touched` name the ClusterQueues whose part of that state has changed.
 Whatever else a decision comes to depend on has to be noted there too.
+
+Where no tree can be quiet, `Rest` tells a driver when to stop and wait for the next fact.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from kuota.api.base import Key
 
-from .decisions import Decision, Preempt, Wait
+from .decisions import Decision, Migrate, Outcome, Preempt, Wait
 from .entry import Head
 from .model import Instant
 from .policy import Policy
@@ -94,3 +96,40 @@ def _fruitless(decision: Decision) -> bool:
 def _in_a_scan(head: Head) -> bool:
     """Whether the search for flavors went on from where an earlier one had stopped."""
     return head.bookmark is not None and head.bookmark.pending
+
+
+class Rest:
+    """Watches the cycles since the last fact.
+
+    A blocked StrictFIFO head comes again for ever, and so does a preemptor while its victims leave.
+    """
+
+    def __init__(self) -> None:
+        self._tried: set[frozenset[object]] = set()
+
+    def after(self, outcome: Outcome) -> bool:
+        """Whether nothing new is to be expected after this cycle: nobody had a turn, or the same
+        workloads waited for the same reasons, with their scans at the same place, as before.
+        """
+        if not all(_fruitless(each) or isinstance(each, Migrate) for each in outcome.decisions):
+            self._tried.clear()
+            return False
+        attempt = frozenset(_signature(each) for each in outcome.decisions)
+        if not attempt or attempt in self._tried:
+            return True
+        self._tried.add(attempt)
+        return False
+
+
+def _signature(decision: Decision) -> object:
+    """Who waits, why, and where its scan stands: equal ones lead nowhere new."""
+    key = decision.workload.key
+    if isinstance(decision, Preempt):
+        return key, tuple(victim.workload.key for victim in decision.victims)
+    if isinstance(decision, Migrate):
+        return key, decision.sibling.key
+    if not isinstance(decision, Wait):
+        return key
+    tried = decision.assignment.bookmark.tried if decision.assignment is not None else ()
+    scans = tuple(tuple(sorted(each.items(), key=str)) for each in tried)
+    return key, decision.why, scans

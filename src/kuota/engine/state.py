@@ -7,7 +7,8 @@ may fare better for it, so that the caller can wake them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
+from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,7 +17,6 @@ from kuota.api.match import matches
 
 from .activity import Obstacle, flavor_names, local_obstacles, obstacles
 from .amounts import Amounts
-from .index import Index
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -30,6 +30,42 @@ from .model import (
 )
 from .snapshot import Queue, Running
 from .tree import Node, Tree, charge, release
+
+G = TypeVar("G")
+M = TypeVar("M")
+
+
+class Index(Generic[G, M]):
+    """Each member belongs to the groups it was last put into. No group costs more than it holds."""
+
+    def __init__(self) -> None:
+        self._members: dict[G, dict[M, None]] = {}
+        self._groups: dict[M, tuple[G, ...]] = {}
+
+    def __contains__(self, group: object) -> bool:
+        """Whether the group has members."""
+        return group in self._members
+
+    def put(self, member: M, groups: Iterable[G]) -> None:
+        """Let the member belong to these groups and to no others."""
+        self.drop(member)
+        found = tuple(dict.fromkeys(groups))
+        if found:
+            self._groups[member] = found
+        for group in found:
+            self._members.setdefault(group, {})[member] = None
+
+    def drop(self, member: M) -> None:
+        for group in self._groups.pop(member, ()):
+            members = self._members[group]
+            del members[member]
+            if not members:
+                del self._members[group]
+
+    def of(self, group: G) -> Collection[M]:
+        """The members of a group, in the order in which they were put. Not to be changed."""
+        return self._members.get(group, {}).keys()
+
 
 Woken = Set[str]
 NOBODY: Woken = frozenset()

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
+from kuota.bridge.queue_status import QueueUse, admitted, reserved
 from kuota.bridge.variants import parent_of
 from kuota.engine.model import LocalQueue
-from kuota.engine.usage import QueueUse, admitted, reserved
 
 from .board import Board, Tally, in_units
 from .catalog_local import PREFIX

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from kuota.api.base import Key
+from kuota.bridge.queue_status import admitted, reserved
 from kuota.engine.activity import Inactive
 from kuota.engine.amounts import Amounts, add_into
 from kuota.engine.fairness import share
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
-from kuota.engine.usage import admitted, reserved
 
 from .board import ACTIVE, Board, Tally, in_units
 from .metric import CLUSTER_QUEUE, COHORT, WORKLOAD

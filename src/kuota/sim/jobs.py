@@ -9,8 +9,7 @@ from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
 from kuota.api.rules.report import text
 from kuota.bridge.jobs.ancestor import JOB, GroupKind, namespace_of
-from kuota.bridge.jobs.job_arrival import reviewed, with_default_labels
-from kuota.bridge.jobs.job_scope import Unqueued, enabled, unqueued
+from kuota.bridge.jobs.job_arrival import Unqueued, enabled, reviewed, unqueued, with_default_labels
 from kuota.bridge.lifecycle_view import Rules
 
 

@@ -33,7 +33,7 @@ from kuota.bridge import inbound, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.jobs import batch_job
 from kuota.bridge.jobs.ancestor import Nesting
-from kuota.bridge.jobs.job_scope import Unqueued
+from kuota.bridge.jobs.job_arrival import Unqueued
 from kuota.bridge.lifecycle_view import rules
 from kuota.engine import model
 from kuota.engine.facts import Known

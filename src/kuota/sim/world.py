@@ -18,8 +18,8 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import Gone, Known, Stored
 from kuota.engine.model import Eviction, Instant, Struct, Workload
 from kuota.engine.policy import Policy
+from kuota.engine.quiet import Rest
 from kuota.engine.reasons import EvictionReason
-from kuota.engine.rest import Rest
 
 MOST_PREEMPTIONS = 20
 """How often one workload may be preempted at one instant before that is called going in circles."""

@@ -11,14 +11,13 @@ from conformance import world
 from conformance.case import Json, Run, check, same
 from conformance.cluster import Cluster
 from conformance.registry import suite
-from kuota.bridge.queue_status import active_condition, flavors_json
+from kuota.bridge.queue_status import active_condition, admitted, flavors_json, reserved
 from kuota.engine.activity import flavor_names
 from kuota.engine.facts import Stored
 from kuota.engine.model import AdmissionCheck, ClusterQueue
 from kuota.engine.snapshot import Queue
 from kuota.engine.state import State
 from kuota.engine.tree import Node
-from kuota.engine.usage import admitted, reserved
 
 
 def _state(run: Run) -> State:

@@ -38,7 +38,7 @@ from kuota.engine.model import (
     ResourceGroup,
     Workload,
 )
-from kuota.engine.partial import partial
+from kuota.engine.nominate import partial
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Tree, charge
 

@@ -21,8 +21,8 @@ from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, add_into
 from kuota.engine.assignment import Assignment, Mode
 from kuota.engine.candidates import Demand, gives_up, ordered
-from kuota.engine.contest import Contest, Line
 from kuota.engine.decisions import Preempt, Victim
+from kuota.engine.fair_preempt import Contest, Line
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.preempt import Target, targets
 from kuota.engine.snapshot import Queue, Running, Snapshot

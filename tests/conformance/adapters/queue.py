@@ -17,8 +17,8 @@ from kuota.engine.model import Workload
 from kuota.engine.pending import PendingQueue, Place
 from kuota.engine.policy import AdmissionFairSharing
 from kuota.engine.queues import Queues
+from kuota.engine.ranking import backoff_over
 from kuota.engine.reasons import Requeue, WaitReason
-from kuota.engine.retry import backoff_over
 
 WAITING = (Place.HEAP, Place.IN_FLIGHT)
 
