@@ -52,6 +52,19 @@ def test_a_queue_that_comes_back_has_its_workloads_again() -> None:
     assert used(state, "q") == 2
 
 
+def test_a_workload_admitted_again_before_the_first_admission_is_written_is_charged_once() -> None:
+    """Its LocalQueue moves to another ClusterQueue while the write is under way."""
+    state = State()
+    for name in ("q", "r"):
+        state.put_queue(queue(name, gpu=8))
+        held = running(job("a", gpu=2), name, 0.0).reservation
+        assert held is not None
+        state.assume(job("a", gpu=2), held)
+    assert (used(state, "q"), used(state, "r")) == (0, 2)
+    state.drop_queue("q")
+    assert used(state, "r") == 2
+
+
 @pytest.mark.parametrize("over", ["finished", "gone", "moved"])
 def test_a_workload_that_is_over_before_its_queue_comes_is_not_charged(over: str) -> None:
     state = State()

@@ -23,6 +23,7 @@ from .entry import Head
 from .model import Instant
 from .policy import Policy
 from .queues import Queues
+from .snapshot import Queue
 from .state import EVERY_QUEUE, State
 from .tree import Node
 
@@ -43,10 +44,15 @@ class QuietTrees:
         """Let the trees take part again in which something has changed, or a visit is due."""
         touched = self._state.touched | self._queues.touched
         self._forget_touched()
+        visit = self._queues.next_wakeup()
+        if visit is not None and visit <= now:
+            touched.add(EVERY_QUEUE)
+        self._wake(touched)
+
+    def _wake(self, touched: set[str]) -> None:
         if not self._queues.quiet:
             return
-        visit = self._queues.next_wakeup()
-        if EVERY_QUEUE in touched or (visit is not None and visit <= now):
+        if EVERY_QUEUE in touched:
             self._queues.wake(self._queues.quiet)
             return
         woken: set[str] = set()
@@ -58,11 +64,14 @@ class QuietTrees:
 
     def note(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
         """Take note of a cycle, after all its decisions are believed."""
+        changed = set(self._state.touched)
         self._forget_touched()
         if not self._possible:
             return
+        # An admission may take back an earlier one that was made in another tree.
+        self._wake(changed)
         trees: dict[Node, list[str]] = {}
-        moving: set[Node] = set()
+        moving = {queue.node.root for queue in self._queues_of(changed)}
         for head in heads:
             queue = self._state.queues.get(head.cluster_queue)
             if queue is None or queue.node.cyclic:
@@ -74,6 +83,10 @@ class QuietTrees:
         for root, names in trees.items():
             if root not in moving:
                 self._queues.rest(names)
+
+    def _queues_of(self, names: set[str]) -> list[Queue]:
+        found = (self._state.queues.get(name) for name in names)
+        return [queue for queue in found if queue is not None and not queue.node.cyclic]
 
     def _repeats(self, head: Head, decision: Decision | None) -> bool:
         """Whether the head comes again just as it came, and nothing was changed for it."""

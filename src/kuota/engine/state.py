@@ -305,7 +305,11 @@ class State:
         self.touched.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
-        """Charge a workload by a decision that the API server has not heard of yet."""
+        """Charge a workload by a decision that the API server has not heard of yet.
+
+        It replaces an earlier one: its LocalQueue may have moved before that one was written.
+        """
+        self.discharge(workload.key)
         settled = replace(
             workload, reservation=held, evicted=None, preempted=None, admitted=admitted
         )
