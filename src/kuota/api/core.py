@@ -177,6 +177,11 @@ def is_terminated(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in ENDED
 
 
+def containers(spec: Json) -> list[Json]:
+    """Init containers and containers of a pod spec, in the order in which they start."""
+    return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+
+
 class JobSpec(Struct):
     suspend: bool | None = None
     parallelism: int | None = None

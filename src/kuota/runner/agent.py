@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json
+from kuota.api.core import is_terminated
 from kuota.failures import INTERNAL_ERROR, note, report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
@@ -25,7 +26,6 @@ from .binder import Binder
 from .binding import offer
 from .cgroups import Cgroups, delegated
 from .devices import Ledger
-from .job_pods import has_ended
 from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
 from .pod_worker import PodWorker
@@ -102,7 +102,7 @@ class Agent:
     async def _retire_nodes(self) -> None:
         """Let go of nodes that an earlier start offered; what runs there is still ours."""
         old = former(self._nodes.values(), self._plans)
-        running = [each for each in self._pods.values() if not has_ended(each)]
+        running = [each for each in self._pods.values() if not is_terminated(each)]
         busy = {str((each.get("spec") or {}).get("nodeName") or "") for each in running}
         self._homes |= {key_of(each).name for each in old}
         await self._keeper.retire(old, busy)
@@ -122,7 +122,7 @@ class Agent:
             worker.update(new)
         elif new is None:
             PodHome(self._settings.pods_dir, uid).remove()
-        elif not has_ended(new):
+        elif not is_terminated(new):
             self._employ(PodWorker(new, self._shared))
 
     def _employ(self, worker: PodWorker) -> None:

@@ -12,6 +12,7 @@ import logging
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
+from kuota.api.core import is_terminated
 from kuota.failures import report
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -22,7 +23,6 @@ from kuota.kube.resources import PODS, key_of
 
 from .binding import Bind, Candidate, Decision, Offer, Placed, decisions, placed
 from .instants import time_text
-from .job_pods import has_ended
 
 SCHEDULER = "default-scheduler"
 _RETRY = Backoff(base=500, cap=30_000)
@@ -54,7 +54,7 @@ class Binder:
         if pod is None:
             return
         key = key_of(pod)
-        if new is None or has_ended(new):
+        if new is None or is_terminated(new):
             self._pending.pop(key, None)
             if self._placed.pop(key, None) is not None and self._pending:
                 self._wake.set()

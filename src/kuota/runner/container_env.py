@@ -10,11 +10,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.core import containers
 from kuota.api.quantity import parse
 
 
@@ -35,7 +36,6 @@ CONFIG_ERROR = "CreateContainerConfigError"
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 _NOTHING: Json = {}
-Values = Callable[[Json], dict[str, bytes]]
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -47,6 +47,20 @@ class Sources(msgspec.Struct, frozen=True):
     allocatable: Mapping[str, str] = {}
     config_maps: Mapping[str, Json] = {}
     secrets: Mapping[str, Json] = {}
+
+    def entries(self, kind: str, name: str) -> dict[str, bytes] | None:
+        """All entries of a `configmap` or a `secret`, None when there is none of that name."""
+        if kind == "configmap":
+            obj = self.config_maps.get(name)
+            coded, plain = "binaryData", "data"
+        else:
+            obj = self.secrets.get(name)
+            coded, plain = "data", "stringData"
+        if obj is None:
+            return None
+        decoded = {key: _decoded(value) for key, value in (obj.get(coded) or {}).items()}
+        texts = {key: str(value).encode() for key, value in (obj.get(plain) or {}).items()}
+        return decoded | texts
 
 
 def expanded(text: str, env: Mapping[str, str]) -> str:
@@ -84,12 +98,9 @@ def _value(
         return field(pod, source["fieldRef"].get("fieldPath") or "", sources)
     if "resourceFieldRef" in source:
         return resource_field(pod, container, source["resourceFieldRef"], sources)
-    if "configMapKeyRef" in source:
-        return _keyed(
-            source["configMapKeyRef"], sources.config_maps, config_map_values, "configmap"
-        )
-    if "secretKeyRef" in source:
-        return _keyed(source["secretKeyRef"], sources.secrets, secret_values, "secret")
+    for ref, kind in (("configMapKeyRef", "configmap"), ("secretKeyRef", "secret")):
+        if ref in source:
+            return _keyed(source[ref], kind, sources)
     raise LaunchError(
         CONFIG_ERROR, f"env {entry['name']}: no value from {', '.join(source)} here", permanent=True
     )
@@ -144,34 +155,27 @@ def resource_field(pod: Json, container: Json, ref: Json, sources: Sources) -> s
 
 
 def _named_container(pod: Json, name: str) -> Json:
-    spec = pod.get("spec") or _NOTHING
-    for each in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+    for each in containers(pod.get("spec") or _NOTHING):
         if each.get("name") == name:
-            found: Json = each
-            return found
+            return each
     raise LaunchError(CONFIG_ERROR, f"the pod has no container {name!r}", permanent=True)
 
 
 def _bulk(entry: Json, sources: Sources) -> Iterator[tuple[str, str]]:
     prefix = entry.get("prefix") or ""
-    for ref, objects, values, kind in (
-        (entry.get("configMapRef"), sources.config_maps, config_map_values, "configmap"),
-        (entry.get("secretRef"), sources.secrets, secret_values, "secret"),
-    ):
-        if ref is None:
-            continue
-        found = _object(ref, objects, kind)
-        if found is not None:
-            for key, raw in values(found).items():
+    for name, kind in (("configMapRef", "configmap"), ("secretRef", "secret")):
+        ref = entry.get(name)
+        if ref is not None:
+            for key, raw in (_entries(ref, kind, sources) or {}).items():
                 yield prefix + key, _text(raw)
 
 
-def _keyed(ref: Json, objects: Mapping[str, Json], values: Values, kind: str) -> str | None:
-    found = _object(ref, objects, kind)
+def _keyed(ref: Json, kind: str, sources: Sources) -> str | None:
+    found = _entries(ref, kind, sources)
     if found is None:
         return None
     key = ref.get("key") or ""
-    raw = values(found).get(key)
+    raw = found.get(key)
     if raw is None:
         if ref.get("optional"):
             return None
@@ -179,26 +183,11 @@ def _keyed(ref: Json, objects: Mapping[str, Json], values: Values, kind: str) ->
     return _text(raw)
 
 
-def _object(ref: Json, objects: Mapping[str, Json], kind: str) -> Json | None:
-    found = objects.get(ref.get("name") or "")
+def _entries(ref: Json, kind: str, sources: Sources) -> dict[str, bytes] | None:
+    found = sources.entries(kind, ref.get("name") or "")
     if found is None and not ref.get("optional"):
         raise LaunchError(CONFIG_ERROR, f'{kind} "{ref.get("name")}" not found')
     return found
-
-
-def config_map_values(obj: Json) -> dict[str, bytes]:
-    """All entries of a ConfigMap, as bytes."""
-    values = {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
-    for key, value in (obj.get("binaryData") or {}).items():
-        values[key] = _decoded(value)
-    return values
-
-
-def secret_values(obj: Json) -> dict[str, bytes]:
-    """All entries of a Secret, as bytes."""
-    values = {key: _decoded(value) for key, value in (obj.get("data") or {}).items()}
-    values.update({key: str(text).encode() for key, text in (obj.get("stringData") or {}).items()})
-    return values
 
 
 def _decoded(value: str) -> bytes:

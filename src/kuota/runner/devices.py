@@ -90,14 +90,16 @@ def shares(spec: Json, grant: Grant) -> dict[str, Grant]:
     before them, borrows from those that come later.
     """
     seen: dict[str, Grant] = {}
+    inits = spec.get("initContainers") or ()
+    sidecars = [each for each in inits if each.get("restartPolicy") == "Always"]
     for resource, ids in grant.items():
         used = 0
-        for container in _long_lived(spec, init=True):
+        for container in sidecars:
             used = _share(seen, container, resource, ids, used)
-        for container in spec.get("initContainers") or ():
-            if container.get("restartPolicy") != "Always":
+        for container in inits:
+            if container not in sidecars:
                 _share(seen, container, resource, ids, used)
-        for container in _long_lived(spec, init=False):
+        for container in spec.get("containers") or ():
             used = _share(seen, container, resource, ids, used)
     return seen
 
@@ -110,14 +112,6 @@ def _share(
     if end > start:
         seen.setdefault(container["name"], {})[resource] = ids[start:end]
     return end
-
-
-def _long_lived(spec: Json, *, init: bool) -> list[Json]:
-    if not init:
-        return list(spec.get("containers") or ())
-    return [
-        each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"
-    ]
 
 
 def wanted_devices(container: Json) -> dict[str, int]:

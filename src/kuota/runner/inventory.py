@@ -41,7 +41,7 @@ def machine(state_dir: str = "/", *, pretend_gpus: int = 0) -> Machine:
     disk = os.statvfs(state_dir)
     return Machine(
         cpu_milli=1000 * len(os.sched_getaffinity(0)),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         disk_bytes=disk.f_blocks * disk.f_frsize,
         gpus=pretended(pretend_gpus) if pretend_gpus else found_gpus(),
     )
@@ -116,7 +116,3 @@ def _instances(nvml: Any, device: Any) -> Iterator[tuple[str, str]]:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

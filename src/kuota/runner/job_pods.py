@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.core import ENDED, RUN_AS
+from kuota.api.core import ENDED, RUN_AS, containers
 
 from .instants import instant
 
@@ -17,7 +17,6 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 JOB_NAME = "batch.kubernetes.io/job-name"
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
-"""The phases of a pod that it does not leave."""
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 57
 
@@ -68,10 +67,6 @@ def pod_view(pod: Json) -> PodView:
         restarts=sum(each.get("restartCount") or 0 for each in container_statuses(status)),
         failures=_number(notes.get(FAILURES)) or 0,
     )
-
-
-def has_ended(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") in ENDED
 
 
 def container_statuses(status: Json) -> list[Json]:
@@ -187,8 +182,7 @@ def _labels(job: Json) -> dict[str, str]:
 def _show_index(spec: Json) -> None:
     """Put the index into the environment of every container that does not name it itself."""
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-    for kind in ("initContainers", "containers"):
-        for container in spec.get(kind) or ():
-            env = container.setdefault("env", [])
-            if not any(each.get("name") == _INDEX_VARIABLE for each in env):
-                env.append({"name": _INDEX_VARIABLE, "valueFrom": source})
+    for container in containers(spec):
+        env = container.setdefault("env", [])
+        if not any(each.get("name") == _INDEX_VARIABLE for each in env):
+            env.append({"name": _INDEX_VARIABLE, "valueFrom": source})

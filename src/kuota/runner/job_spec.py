@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 import msgspec
 
@@ -102,23 +103,9 @@ def parsed_indexes(text: str, bound: int | None = None) -> set[int]:
 
 
 def indexes_text(indexes: Iterable[int]) -> str:
-    """The shortest text: runs of three and more, and of two as Kubernetes does, joined."""
+    """The shortest text, in which, as in Kubernetes, a run of two is two numbers."""
     parts: list[str] = []
-    first = last = None
-    for index in sorted(indexes):
-        if last is not None and index == last + 1:
-            last = index
-            continue
-        if first is not None:
-            parts.append(_run(first, last))
-        first = last = index
-    if first is not None:
-        parts.append(_run(first, last))
+    for _, run in groupby(enumerate(sorted(indexes)), lambda each: each[1] - each[0]):
+        numbers = [str(number) for _, number in run]
+        parts += numbers if len(numbers) <= 2 else [f"{numbers[0]}-{numbers[-1]}"]
     return ",".join(parts)
-
-
-def _run(first: int, last: int | None) -> str:
-    if last is None or last == first:
-        return str(first)
-    # Kubernetes writes a run of two as two numbers.
-    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"

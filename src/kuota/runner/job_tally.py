@@ -17,7 +17,7 @@ import msgspec
 
 from kuota.api.base import Json
 
-from .job_pods import PodView, container_statuses
+from .job_pods import PodView, condition_status, container_statuses
 from .job_spec import JobView, parsed_indexes
 
 FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
@@ -34,7 +34,9 @@ NO_RULE = Verdict()
 
 
 def verdict(job: Json, view: PodView) -> Verdict:
-    """The policy's word on a failed pod."""
+    """The policy's word on a pod that failed, or that is replaced while it is being deleted."""
+    if view.phase != "Failed":
+        return NO_RULE
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         why = _exit_code_match(rule, view) or _condition_match(rule, view)
@@ -62,12 +64,9 @@ def _exit_code_match(rule: Json, view: PodView) -> str:
 
 
 def _condition_match(rule: Json, view: PodView) -> str:
-    have = {
-        each.get("type"): each.get("status")
-        for each in (view.pod.get("status") or {}).get("conditions") or ()
-    }
+    status = view.pod.get("status") or {}
     for pattern in rule.get("onPodConditions") or ():
-        if have.get(pattern.get("type")) == (pattern.get("status") or "True"):
+        if condition_status(status, pattern["type"]) == (pattern.get("status") or "True"):
             return f"Pod {_name(view)} has condition {pattern['type']}"
     return ""
 
@@ -157,9 +156,9 @@ def _fail(count: Tally, job: JobView, pod: PodView, pods: Sequence[PodView]) -> 
     if job.indexed and not job.is_index(pod.index):
         count.release.append(pod)
         return
-    said = verdict(job.job, pod) if pod.phase == "Failed" else None
-    action = said.action if said else ""
-    if said is not None and action == FAIL_JOB:
+    said = verdict(job.job, pod)
+    action = said.action
+    if action == FAIL_JOB:
         count.fail_job = count.fail_job or said.message
     if job.backoff_limit_per_index is not None:
         assert pod.index is not None
@@ -180,8 +179,7 @@ def index_failures(job: JobView, pods: Sequence[PodView], index: int) -> tuple[i
     failures, last = 0, 0.0
     for pod in pods:
         if pod.index == index and has_failed(job, pod):
-            action = verdict(job.job, pod).action if pod.phase == "Failed" else ""
-            failures = max(failures, _failures(pod, action))
+            failures = max(failures, _failures(pod, verdict(job.job, pod).action))
             last = max(last, pod.finished)
     return failures, last
 

@@ -6,7 +6,7 @@ Once heading somewhere, a Job stays on course; the end itself follows when its l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -90,23 +90,18 @@ def _index_failure(job: JobView, count: Tally) -> Target | None:
 
 
 def _by_success_policy(job: JobView, count: Tally) -> Target | None:
-    rules = (job.job["spec"].get("successPolicy") or {}).get("rules") or ()
     if not job.indexed:
         return None
-    for number in _matching_rules(rules, count.completed):
-        return Target(True, "SuccessPolicy", f"Matched rules at index {number}")
-    return None
-
-
-def _matching_rules(rules: Sequence[Json], completed: set[int]) -> Iterator[int]:
-    for number, rule in enumerate(rules):
+    completed = count.completed
+    for number, rule in enumerate((job.job["spec"].get("successPolicy") or {}).get("rules") or ()):
         text, least = rule.get("succeededIndexes"), rule.get("succeededCount")
         wanted = None if text is None else parsed_indexes(text)
         have = completed if wanted is None else completed & wanted
         if least is None:
             least = len(completed) + 1 if wanted is None else len(wanted)
         if len(have) >= least:
-            yield number
+            return Target(True, "SuccessPolicy", f"Matched rules at index {number}")
+    return None
 
 
 def _by_completions(job: JobView, count: Tally, pods: Sequence[PodView]) -> Target | None:

@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -86,7 +86,7 @@ def container_log(
         word = "previous terminated container" if previous else "container"
         raise LookupError(f"{word} {container!r} not found")
     folder = home.run(container, attempts[-2 if previous else -1])
-    return read_log(folder, query, lambda: _is_alive(folder))
+    return read_log(folder, query)
 
 
 def _is_alive(folder: str) -> bool:
@@ -95,12 +95,10 @@ def _is_alive(folder: str) -> bool:
     return state is not None and state.finished is None
 
 
-async def read_log(
-    folder: str, query: LogQuery, alive: Callable[[], bool]
-) -> AsyncGenerator[bytes, None]:
-    """The log of the run in the folder. While followed, it ends once `alive` is false."""
+async def read_log(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
+    """The log of the run in the folder. While followed, it ends with the run."""
     left = query.limit_bytes
-    async with aclosing(_text(folder, query, alive)) as pieces:
+    async with aclosing(_text(folder, query)) as pieces:
         async for piece in pieces:
             yield piece[:left]
             if left is not None:
@@ -109,9 +107,7 @@ async def read_log(
                     return
 
 
-async def _text(
-    folder: str, query: LogQuery, alive: Callable[[], bool]
-) -> AsyncGenerator[bytes, None]:
+async def _text(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
     if not query.follow:
         for piece in _so_far(_Reader(folder), query):
             yield piece
@@ -121,7 +117,9 @@ async def _text(
         for piece in _so_far(reader, query):
             yield piece
         while True:
-            living = alive()  # asked first: what is written before the end is read after it
+            living = _is_alive(
+                folder
+            )  # asked first: what is written before the end is read after it
             for added in reader.more():
                 yield _shown(added, query)
             if not living:

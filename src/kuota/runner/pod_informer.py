@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kuota.api.base import Json
+from kuota.api.core import is_terminated
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
 from kuota.kube.resources import PODS
 
-from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME, has_ended, job_key
+from .job_pods import FAILURES, FINALIZER, INDEX, JOB_NAME, job_key
 
 _META = (
     "name",
@@ -49,7 +50,7 @@ def trimmed_pod(pod: Json) -> Json:
 
 def is_over(pod: Json) -> bool:
     """Whether the pod has ended and is counted."""
-    return has_ended(pod) and FINALIZER not in (pod["metadata"].get("finalizers") or ())
+    return is_terminated(pod) and FINALIZER not in (pod["metadata"].get("finalizers") or ())
 
 
 def _end(status: Json) -> Json:

@@ -8,6 +8,7 @@ import pwd
 from collections.abc import Iterable
 
 from kuota.api.base import Json, Key
+from kuota.api.core import containers
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import CONFIG_MAPS, SECRETS, Resource
 
@@ -89,14 +90,10 @@ class PodLaunch:
         done = f"{self._home.path}/{_PREPARED}"
         if os.path.exists(done):
             return
-        containers = [
-            each
-            for kind in ("initContainers", "containers")
-            for each in pod["spec"].get(kind) or ()
-        ]
-        user = run_as(pod, containers[0], self._shared.settings.run_as).uid
+        whole = containers(pod["spec"])
+        user = run_as(pod, whole[0], self._shared.settings.run_as).uid
         make_volumes(pod, self._home, sources, user)
-        for each in containers:
+        for each in whole:
             link_mounts(self._home, self._plan(pod, each, sources, {}).mounts)
         hand_over(self._home, user)
         self._home.write(_PREPARED, True)

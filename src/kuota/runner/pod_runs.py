@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from kuota.api.base import Json
-
 from .container_env import LaunchError
 from .pod_home import PodHome, homes
 from .pod_steps import History, Run
@@ -216,13 +214,6 @@ def _refusal(stage: int, number: int) -> str:
     elif number == errno.EACCES:
         why = f"{why} for the user that it runs as"
     return f"{what.get(stage, what[EXECUTE])}: {why}"
-
-
-def container_names(spec: Json) -> list[str]:
-    """All containers, in the order in which they start."""
-    return [
-        each["name"] for kind in ("initContainers", "containers") for each in spec.get(kind) or ()
-    ]
 
 
 async def end_all(state_dir: str, grace_s: float = 10) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.core import ENDED
+from kuota.api.core import ENDED, containers
 
 from .instants import time_text
 from .pod_steps import SIDECAR, History, Run, init_failed, initialized, restarts
@@ -205,11 +205,7 @@ def _condition(
 
 def image_note(spec: Json) -> str:
     """The plain word about images."""
-    images = dict.fromkeys(
-        each.get("image") or ""
-        for kind in ("initContainers", "containers")
-        for each in spec.get(kind) or ()
-    )
+    images = dict.fromkeys(each.get("image") or "" for each in containers(spec))
     return f"runs as a process of this machine: image {', '.join(images)} is recorded, not pulled"
 
 

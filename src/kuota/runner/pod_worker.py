@@ -14,6 +14,7 @@ import logging
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json
+from kuota.api.core import containers
 from kuota.kube.errors import Conflict, KubeError, NotFound
 from kuota.kube.requests import Patch
 from kuota.kube.resources import PODS, key_of
@@ -22,10 +23,11 @@ from .binding import requests_of
 from .container_env import LaunchError
 from .devices import Grant
 from .instants import instant
+from .job_pods import container_statuses
 from .launch import grace_period_s
 from .pod_home import PodHome
 from .pod_launch import PodLaunch
-from .pod_runs import PodRuns, container_names
+from .pod_runs import PodRuns
 from .pod_status import Observed, notes_in, pod_status
 from .pod_steps import History, Steps, next_steps
 from .settings import Shared
@@ -48,7 +50,7 @@ class PodWorker:
         self._wake = asyncio.Event()
         self._runs = PodRuns(self.home, self.uid, shared.shims, self._wake.set)
         self._launch = PodLaunch(self.home, shared)
-        self._names = container_names(pod["spec"])
+        self._names = [each["name"] for each in containers(pod["spec"])]
         self._waiting: dict[str, tuple[str, str]] = {}
         self._failure: tuple[str, str] | None = None
         self._reported: Json | None = None
@@ -93,11 +95,7 @@ class PodWorker:
 
     def _note_lost_runs(self) -> None:
         """What was reported as begun and left no trace must not be begun again unnoticed."""
-        status = self.pod.get("status") or {}
-        for each in (
-            *(status.get("initContainerStatuses") or ()),
-            *(status.get("containerStatuses") or ()),
-        ):
+        for each in container_statuses(self.pod.get("status") or {}):
             if each.get("containerID"):
                 self._runs.lose(each["name"], each.get("restartCount") or 0)
 
@@ -149,12 +147,7 @@ class PodWorker:
                 self._waiting[name] = ("ContainerCreating", "its devices are not free yet")
             self._look_again(self._now() + 0.5)
             return
-        spec = self.pod["spec"]
-        by_name = {
-            each["name"]: each
-            for kind in ("initContainers", "containers")
-            for each in spec.get(kind) or ()
-        }
+        by_name = {each["name"]: each for each in containers(self.pod["spec"])}
         for name in names:
             await self._start_one(by_name[name], histories[name])
 

@@ -106,7 +106,8 @@ class Process:
             "grace_s": launch.grace_s,
         }
         log = (launch.log_bytes, launch.log_files)
-        _write(self.folder + "/settings", msgspec.json.encode([*log, launch.cgroup]))
+        with open(self.folder + "/settings", "wb") as file:
+            file.write(msgspec.json.encode([*log, launch.cgroup]))
         lock = take_lock(self.folder)
         if lock is None:
             raise FileExistsError(f"{self.folder} belongs to another shim")
@@ -131,20 +132,20 @@ class Process:
         self._stop_at = at
         if self._killer is not None:
             self._killer.cancel()
-        self._killer = self._loop.call_later(grace_s, self._guarded, self._kill)
+        kill = partial(self._signal, signal.SIGKILL)
+        self._killer = self._loop.call_later(grace_s, self._guarded, kill)
         if first and grace_s > 0:
             self._signal(signal.SIGTERM)
 
     def forget(self) -> None:
         """Stop following the run, and leave it running."""
-        for fd in list(self._watched):
-            self._unwatch(fd)
+        for fd in self._watched:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+        self._watched.clear()
         if self._killer is not None:
             self._killer.cancel()
             self._killer = None
-
-    def _kill(self) -> None:
-        self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         """Send to the group, if its leader is still ours; a zombie keeps the group's number."""
@@ -292,16 +293,6 @@ class Process:
         except Exception as error:
             self.fault = error
             self._on_change()
-
-    def _unwatch(self, fd: int) -> None:
-        del self._watched[fd]
-        self._loop.remove_reader(fd)
-        os.close(fd)
-
-
-def _write(path: str, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
 
 
 def _boot_time() -> float:

@@ -9,18 +9,12 @@ then on these directories are its user's, and a runner that is root has no busin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from kuota.api.base import Json
+from kuota.api.core import containers
 
-from .container_env import (
-    LaunchError,
-    Sources,
-    config_map_values,
-    field,
-    resource_field,
-    secret_values,
-)
+from .container_env import LaunchError, Sources, field, resource_field
 from .launch import Mount
 from .pod_home import PodHome
 
@@ -64,36 +58,36 @@ def link_mounts(home: PodHome, mounts: Sequence[Mount]) -> None:
 
 def hand_over(home: PodHome, uid: int | None) -> None:
     """Let the pod's user have its root and its volumes."""
+    if uid is None:
+        return
     for path in (home.root, *(entry.path for entry in os.scandir(home.path + "/volumes"))):
-        if uid is not None:
-            _give(path, uid)
+        os.chmod(path, 0o700)
+        os.chown(path, uid, -1)
+        for folder, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                os.chown(os.path.join(folder, name), uid, -1, follow_symlinks=False)
 
 
 def references(pod: Json) -> tuple[set[str], set[str]]:
     """The names of the ConfigMaps and of the Secrets that the pod speaks of."""
-    maps: set[str] = set()
-    secrets: set[str] = set()
-    spec = pod["spec"]
-    for kind in ("initContainers", "containers"):
-        for container in spec.get(kind) or ():
-            for entry in container.get("envFrom") or ():
-                _note(maps, (entry.get("configMapRef") or {}).get("name"))
-                _note(secrets, (entry.get("secretRef") or {}).get("name"))
-            for entry in container.get("env") or ():
-                source = entry.get("valueFrom") or {}
-                _note(maps, (source.get("configMapKeyRef") or {}).get("name"))
-                _note(secrets, (source.get("secretKeyRef") or {}).get("name"))
-    for volume in spec.get("volumes") or ():
-        for part in (volume, *((volume.get("projected") or {}).get("sources") or ())):
-            _note(maps, (part.get("configMap") or {}).get("name"))
-            secret = part.get("secret") or {}
-            _note(secrets, secret.get("secretName") or secret.get("name"))
-    return maps, secrets
+    sources: list[Json] = []
+    for container in containers(pod["spec"]):
+        sources += container.get("envFrom") or ()
+        sources += (each.get("valueFrom") or {} for each in container.get("env") or ())
+    for volume in pod["spec"].get("volumes") or ():
+        sources += (volume, *((volume.get("projected") or {}).get("sources") or ()))
+    maps = _names(sources, "configMapRef", "configMapKeyRef", "configMap")
+    return maps, _names(sources, "secretRef", "secretKeyRef", "secret")
 
 
-def _note(names: set[str], name: str | None) -> None:
-    if name:
-        names.add(name)
+def _names(sources: Iterable[Json], *fields: str) -> set[str]:
+    found = (_name(source.get(field) or {}) for source in sources for field in fields)
+    return {name for name in found if name}
+
+
+def _name(ref: Json) -> str:
+    """Volumes of Secrets have a `secretName`, all other references a `name`."""
+    return ref.get("secretName") or ref.get("name") or ""
 
 
 def _check_host_path(asked: Json, uid: int | None) -> None:
@@ -129,13 +123,9 @@ def _files(pod: Json, volume: Json, sources: Sources) -> Files | None:
 
 
 def _part(pod: Json, part: Json, sources: Sources) -> Files | None:
-    if "configMap" in part:
-        named = part["configMap"]
-        return _chosen(named, named.get("name"), sources.config_maps, config_map_values)
-    if "secret" in part:
-        named = part["secret"]
-        name = named.get("secretName") or named.get("name")
-        return _chosen(named, name, sources.secrets, secret_values)
+    for kind in ("configMap", "secret"):
+        if kind in part:
+            return _chosen(part[kind], kind.lower(), sources)
     if "downwardAPI" in part:
         return {
             item["path"]: _downward(pod, item, sources).encode()
@@ -152,18 +142,13 @@ def _downward(pod: Json, item: Json, sources: Sources) -> str:
     return resource_field(pod, {"name": ""}, item.get("resourceFieldRef") or {}, sources)
 
 
-def _chosen(
-    asked: Json,
-    name: str | None,
-    objects: Mapping[str, Json],
-    values: Callable[[Json], Files],
-) -> Files:
-    found = objects.get(name or "")
-    if found is None:
+def _chosen(asked: Json, kind: str, sources: Sources) -> Files:
+    name = _name(asked)
+    files = sources.entries(kind, name)
+    if files is None:
         if asked.get("optional"):
             return {}
         raise LaunchError(_WAITS, f'"{name}" not found')
-    files = values(found)
     items = asked.get("items")
     if not items:
         return files
@@ -190,11 +175,3 @@ def _write(folder: str, name: str, content: bytes, mode: int) -> None:
     with os.fdopen(fd, "wb") as file:
         file.write(content)
         os.fchmod(fd, mode)
-
-
-def _give(path: str, uid: int) -> None:
-    os.chmod(path, 0o700)
-    os.chown(path, uid, -1)
-    for folder, folders, files in os.walk(path):
-        for name in (*folders, *files):
-            os.chown(os.path.join(folder, name), uid, -1, follow_symlinks=False)
