@@ -16,10 +16,9 @@ import pytest
 
 from kube.certificates import folder
 from kube.virtual_time import NOON, VirtualClock
-from kuota.kube.auth import FRESH_S, Credentials
+from kuota.kube.auth import FRESH_S, Credentials, question
 from kuota.kube.config import Connection, ExecPlugin, Pem, Secret, User
 from kuota.kube.errors import ConfigError
-from kuota.kube.exec_plugin import question
 
 CERTS = folder()
 V1 = "client.authentication.k8s.io/v1"

@@ -13,10 +13,9 @@ from kuota.api.base import Json, Key
 from kuota.kube import errors
 from kuota.kube.client import Client, Event, Listing
 from kuota.kube.errors import ApiError, NotWriting, Unreachable
-from kuota.kube.rate import Rate
 from kuota.kube.requests import HttpResponse, Patch
 from kuota.kube.resources import JOBS, PODS
-from kuota.kube.retry import ATTEMPTS
+from kuota.kube.retry import ATTEMPTS, Rate
 
 KEY = Key("team", "it")
 POD: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "team", "name": "it"}}

@@ -10,9 +10,17 @@ from typing import Any
 from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json
-from kuota.kube import rate
 from kuota.kube.client import Client
-from kuota.kube.events import BURST, FLOOD_QPS, INTERVAL_S, MOST_WAITING, QUIET_S, EventRecorder
+from kuota.kube.events import (
+    BURST,
+    FLOOD_QPS,
+    INTERVAL_S,
+    MOST_WAITING,
+    OBJECT_BURST,
+    OBJECT_REFILL_S,
+    QUIET_S,
+    EventRecorder,
+)
 
 JOB: Json = {
     "apiVersion": "batch/v1",
@@ -160,13 +168,13 @@ def test_nobody_is_flooded_with_news_of_one_object() -> None:
         for number in range(100):
             told.recorder.record(JOB, f"Try{number}", "no quota")
         told.recorder.record(NODE, "Fine", "another object")
-        await told.clock.sleep(2 * rate.EVENT_REFILL_S)
+        await told.clock.sleep(2 * OBJECT_REFILL_S)
         told.recorder.record(JOB, "Pending", "much later")
         await settled()
 
     events = told.during(story)
-    assert rate.EVENT_BURST + 2 == len(events)
-    assert 100 - rate.EVENT_BURST == told.recorder.dropped
+    assert OBJECT_BURST + 2 == len(events)
+    assert 100 - OBJECT_BURST == told.recorder.dropped
 
 
 def test_an_event_that_the_server_forgot_is_made_again() -> None:

@@ -13,8 +13,7 @@ from kuota.api.base import Json
 from kuota.kube.informer import job_informer
 from kuota.kube.resources import CRON_JOBS, JOBS
 from kuota.runner.cron_controller import CronController
-from kuota.runner.cron_rules import cron_step
-from kuota.runner.cron_schedule import Schedule, ScheduleError
+from kuota.runner.cron_rules import Schedule, ScheduleError, cron_step
 from kuota.runner.instants import instant, time_text
 from runner.embedded import cluster
 

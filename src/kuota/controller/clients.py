@@ -15,7 +15,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.config import Connection
 from kuota.kube.http_client import HttpTransport
-from kuota.kube.rate import Rate
+from kuota.kube.retry import Rate
 from kuota.metrics.runtime import Runtime
 
 QPS, BURST = 5.0, 10

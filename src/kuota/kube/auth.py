@@ -12,16 +12,122 @@ import asyncio
 import base64
 import os
 import ssl
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from . import exec_plugin
+import msgspec
+
+from kuota.api.base import Json, Struct
+
 from .clock import Clock
-from .config import Connection, Pem, Secret, User, file_text
+from .config import Connection, ExecPlugin, Pem, Secret, User, file_text
 from .errors import ConfigError
-from .exec_plugin import Grant
+
+_GROUP = "client.authentication.k8s.io"
+_VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
+PLUGIN_TIMEOUT_S = 60.0
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plugin gave. No expiry means until the server refuses it."""
+
+    token: Secret = Secret()
+    certificate: Secret = Secret()
+    key: Secret = Secret()
+    expires: datetime | None = None
+
+
+class _Status(Struct):
+    token: str = ""
+    client_certificate_data: str = ""
+    client_key_data: str = ""
+    expiration_timestamp: datetime | None = None
+
+
+class _ExecCredential(Struct):
+    api_version: str = ""
+    kind: str = ""
+    status: _Status | None = None
+
+
+async def granted(plugin: ExecPlugin, connection: Connection) -> Grant:
+    """Ask the plugin; raises ConfigError. What it prints to stderr goes to our user."""
+    if plugin.api_version not in _VERSIONS:
+        raise ConfigError(
+            f"exec plugin {plugin.command}: apiVersion {plugin.api_version!r} is not one of "
+            f"{', '.join(_VERSIONS)}"
+        )
+    output = await _output(plugin, connection)
+    try:
+        said = msgspec.json.decode(output, type=_ExecCredential)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"exec plugin {plugin.command} printed no credential: {error}") from None
+    status = said.status or _Status()
+    if said.api_version != plugin.api_version:
+        raise ConfigError(
+            f"exec plugin {plugin.command} answered in {said.api_version!r}, "
+            f"was asked in {plugin.api_version}"
+        )
+    if not status.token and not (status.client_certificate_data and status.client_key_data):
+        raise ConfigError(f"exec plugin {plugin.command} gave neither a token nor a certificate")
+    return Grant(
+        token=Secret(status.token),
+        certificate=Secret(status.client_certificate_data),
+        key=Secret(status.client_key_data),
+        expires=status.expiration_timestamp,
+    )
+
+
+async def _output(plugin: ExecPlugin, connection: Connection) -> bytes:
+    interactive = plugin.interactive and sys.stdin is not None and sys.stdin.isatty()
+    environment = dict(os.environ) | dict(plugin.env)
+    environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(
+        question(plugin, connection, interactive)
+    ).decode()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            plugin.command,
+            *plugin.args,
+            stdin=None if interactive else asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            env=environment,
+        )
+    except OSError as error:
+        hint = f"; {plugin.install_hint.strip()}" if plugin.install_hint else ""
+        raise ConfigError(f"cannot run exec plugin {plugin.command}: {error}{hint}") from None
+    try:
+        async with asyncio.timeout(None if interactive else PLUGIN_TIMEOUT_S):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        raise ConfigError(f"exec plugin {plugin.command} gave no answer in time") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise ConfigError(f"exec plugin {plugin.command} failed with exit {process.returncode}")
+    return output
+
+
+def question(plugin: ExecPlugin, connection: Connection, interactive: bool) -> Json:
+    """The ExecCredential that a plugin finds in $KUBERNETES_EXEC_INFO."""
+    spec: Json = {"interactive": interactive}
+    if plugin.wants_cluster:
+        trusts = connection.authority and not connection.insecure
+        authority = connection.authority.read() if trusts else ""
+        cluster = {
+            "server": connection.server,
+            "insecure-skip-tls-verify": connection.insecure,
+            "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
+            "tls-server-name": connection.tls_server_name,
+            "proxy-url": connection.proxy,
+        }
+        spec["cluster"] = {name: value for name, value in cluster.items() if value}
+    return {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+
 
 FRESH_S = 60.0
 _EARLY = timedelta(seconds=30)
@@ -108,7 +214,7 @@ class Credentials:
             return
         async with self._asking:
             if not self._valid(self._grant):
-                self._grant = await exec_plugin.granted(plugin, self._connection)
+                self._grant = await granted(plugin, self._connection)
 
     def _valid(self, grant: Grant | None) -> bool:
         if grant is None:

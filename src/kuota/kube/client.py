@@ -19,7 +19,6 @@ from kuota.api.base import Json, Key
 from . import requests
 from .clock import Clock, SystemClock
 from .errors import Gone, KubeError, NotFound, Unreachable, status_error
-from .rate import Rate
 from .requests import (
     DeleteOptions,
     HttpRequest,
@@ -31,7 +30,7 @@ from .requests import (
     WriteOptions,
 )
 from .resources import PODS, Resource
-from .retry import Sender
+from .retry import Rate, Sender
 
 DELETED = "DELETED"
 BOOKMARK = "BOOKMARK"

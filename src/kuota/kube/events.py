@@ -14,6 +14,7 @@ import asyncio
 import logging
 import socket
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 from datetime import datetime
 from typing import Protocol
 
@@ -25,8 +26,8 @@ from kuota.failures import report
 from .client import Client
 from .clock import Clock, SystemClock, micro_time, within
 from .errors import KubeError, NotFound
-from .rate import EventQuota, Rate
 from .resources import EVENTS
+from .retry import Rate
 
 MOST_WAITING = 2048
 MOST_SERIES = 4096
@@ -39,6 +40,9 @@ FLOOD_QPS, BURST = 25.0, 500
 """How fast a flood leaves, and how many may leave at once before it counts as one."""
 MOST_AT_THE_END = 256
 """How many that still wait are sent when the process ends, which is not to take long."""
+OBJECT_BURST, OBJECT_REFILL_S = 25, 60.0
+"""How many Events about one object may be made at once, and after how long one more may be."""
+_MOST_OBJECTS = 4096
 _NOTE_BYTES = 1024
 _NAME_LENGTH = 253
 _WORD_LENGTH = 128
@@ -90,6 +94,29 @@ class _Series:
         self.key: Key | None = None
 
 
+class _EventQuota:
+    """How much may be said about one object: a burst of Events, then one a minute.
+
+    Objects not heard of for longest are forgotten first.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def spend(self, about: Hashable) -> bool:
+        """Whether one more Event about the object may be made; counts it if so."""
+        now = self._clock.monotonic()
+        left, at = self._left.get(about, (float(OBJECT_BURST), now))
+        left = min(float(OBJECT_BURST), left + (now - at) / OBJECT_REFILL_S)
+        allowed = left >= 1
+        self._left[about] = (left - 1 if allowed else left, now)
+        self._left.move_to_end(about)
+        if len(self._left) > _MOST_OBJECTS:
+            self._left.popitem(last=False)
+        return allowed
+
+
 class EventRecorder:
     """Records in the name of one controller; `run` sends until cancelled.
 
@@ -104,7 +131,7 @@ class EventRecorder:
         self._controller = controller
         self._instance = (instance or f"{controller}-{socket.gethostname()}")[:_WORD_LENGTH]
         self._clock = clock or SystemClock()
-        self._quota = EventQuota(self._clock)
+        self._quota = _EventQuota(self._clock)
         self._rate = Rate(self._clock, FLOOD_QPS, BURST)
         self._series: OrderedDict[_Story, _Series] = OrderedDict()
         self._fresh: deque[_Story] = deque()

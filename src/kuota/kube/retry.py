@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends a request until it is answered for good, and decides what may be sent again.
+"""Sends a request until it is answered for good, and decides how fast and what may be sent again.
 
 429 is a promise that nothing was done, so every verb is repeated. After a 5xx or a broken line
 nobody knows, so only what is idempotent is repeated. A wait that the server names is kept.
@@ -22,7 +22,6 @@ from .errors import (
     Unreachable,
     response_error,
 )
-from .rate import Rate
 from .requests import HttpRequest, HttpResponse, Transport
 
 RETRY = Backoff(base=100, cap=5_000)
@@ -33,6 +32,31 @@ LONGEST_WAIT_S = 60.0
 AT_ONCE = 32
 """Requests under way at a time, and so connections held; streams are not counted."""
 _NOT_IMPLEMENTED = 501
+
+
+class Rate:
+    """A bucket of `burst` permits that refills at `qps` a second.
+
+    Grants permits in the order asked for. A caller that gives up still used its permit.
+    """
+
+    def __init__(self, clock: Clock, qps: float, burst: int) -> None:
+        if qps <= 0 or burst < 1:
+            raise ValueError("a rate needs qps above 0 and a burst of at least 1")
+        self._clock = clock
+        self._qps = qps
+        self._burst = burst
+        self._permits = float(burst)
+        self._at = clock.monotonic()
+
+    async def take(self) -> None:
+        """Return when one more request may be sent."""
+        now = self._clock.monotonic()
+        refilled = self._permits + (now - self._at) * self._qps
+        self._permits = min(float(self._burst), refilled) - 1
+        self._at = now
+        if self._permits < 0:
+            await self._clock.sleep(-self._permits / self._qps)
 
 
 class Sender:

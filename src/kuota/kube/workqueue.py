@@ -111,11 +111,13 @@ class WorkQueue(Generic[N]):
 
     async def get(self) -> N:
         """The next name, which is the caller's until `done`. Raises Closed."""
-        while not self._ready or self._fault is not None:
+        while True:
             if self._closed:
                 raise Closed
             if self._fault is not None:
                 raise RuntimeError("the timer of a work queue failed") from self._fault
+            if self._ready:
+                break
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             try:
@@ -123,8 +125,6 @@ class WorkQueue(Generic[N]):
             except asyncio.CancelledError:
                 self._pass_on(waiter)
                 raise
-        if self._closed:
-            raise Closed
         name = self._order.popleft()
         self._ready.discard(name)
         self._working.add(name)

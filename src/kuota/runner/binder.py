@@ -124,7 +124,7 @@ class Binder:
                 break
             except Exception as error:
                 _complain(key, error)
-        if isinstance(decision, Bind) and not _bound(pod):
+        if isinstance(decision, Bind) and not (pod and pod["spec"].get("nodeName")):
             self._placed.pop(key, None)
         self._pending.pop(key, None)
         self._wake.set()
@@ -173,10 +173,6 @@ class Binder:
             self._recorder.record(
                 pod, reason, note, warning=warning, controller=SCHEDULER, can_wait=True
             )
-
-
-def _bound(pod: Json | None) -> bool:
-    return pod is not None and bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def _complain(key: Key, error: Exception) -> None:

@@ -6,30 +6,26 @@ from __future__ import annotations
 import asyncio
 
 from kuota.api.base import Json, Key
-from kuota.api.merge_patch import difference
-from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
-from kuota.kube.errors import AlreadyExists, NotFound
+from kuota.kube.clock import Clock
+from kuota.kube.errors import AlreadyExists
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.resources import CRON_JOBS, JOBS, key_of
-from kuota.kube.workqueue import WorkQueue, serve
+from kuota.kube.workqueue import serve
 
+from .controller import Controller
 from .cron_rules import cron_step, reference
 from .job_pods import controller_of
 
 _LONGEST_NAP_S = 60.0
 """Wall clocks are set now and then; looking this often keeps schedules true to them."""
 
-_NAME = "cronjob-controller"
-"""Who speaks in events, as in any cluster."""
-
 OWNER = "owner"
 """The index of Jobs by the uid of the object that controls them."""
 
 
-class CronController:
+class CronController(Controller):
     """Makes Jobs on schedule while `run` runs. `jobs` is an informer that somebody else runs."""
 
     def __init__(
@@ -40,27 +36,19 @@ class CronController:
         clock: Clock | None = None,
         recorder: Recorder | None = None,
     ) -> None:
-        self._client = client
+        crons: Informer[Json] = Informer(client, CRON_JOBS, clock=clock)
+        super().__init__("cronjob-controller", client, crons, clock, recorder)
         self._jobs = jobs
         jobs.add_index(OWNER, _owner)
-        self._clock = clock or SystemClock()
-        self._recorder = recorder
-        self._crons: Informer[Json] = Informer(client, CRON_JOBS, clock=self._clock)
-        self._queue: WorkQueue[Key] = WorkQueue(self._clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._crons.run())
-            await asyncio.gather(self._crons.synced.wait(), self._jobs.synced.wait())
-            self._crons.observe(self._cron_changed)
+            group.create_task(self._objects.run())
+            await asyncio.gather(self._objects.synced.wait(), self._jobs.synced.wait())
+            self._objects.observe(self._cron_changed)
             self._jobs.observe(self._job_changed)
             group.create_task(serve(self._queue, self.reconcile, stuck=self._stuck))
-
-    def _stuck(self, key: Key, error: Exception) -> None:
-        cron = self._crons.get(key)
-        if cron is not None:
-            self._say(cron, INTERNAL_ERROR, note("Reconciling it", error), warning=True)
 
     def _cron_changed(self, old: Json | None, new: Json | None) -> None:
         if new is not None:
@@ -74,13 +62,13 @@ class CronController:
 
     async def reconcile(self, key: Key) -> float | None:
         """One CronJob. Returns seconds until the next look."""
-        cron = self._crons.get(key)
+        cron = self._objects.get(key)
         if cron is None:
             return None
-        now = self._clock.now().timestamp()
-        step = cron_step(cron, self._jobs_of(cron), now)
+        step = cron_step(cron, self._jobs_of(cron), self._now())
         for job in step.delete:
-            await self._delete(cron, job)
+            if await self._delete_job(job):
+                self._say(cron, "SuccessfulDelete", f"Deleted job {job['metadata']['name']}")
         if step.create is not None:
             await self._create(cron, step.create, step.status)
         await self._write_status(cron, step.status)
@@ -88,7 +76,7 @@ class CronController:
             self._say(cron, event.reason, event.message, warning=event.warning)
         if step.again_at is None:
             return None
-        return min(_LONGEST_NAP_S, max(0.0, step.again_at - self._clock.now().timestamp()))
+        return min(_LONGEST_NAP_S, max(0.0, step.again_at - self._now()))
 
     def _jobs_of(self, cron: Json) -> list[Json]:
         namespace = key_of(cron).namespace
@@ -103,33 +91,6 @@ class CronController:
         self._jobs.wrote(made)
         status["active"] = [*(status.get("active") or ()), reference(made)]
         self._say(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
-
-    async def _delete(self, cron: Json, job: Json) -> None:
-        meta = job["metadata"]
-        try:
-            await self._client.delete(
-                JOBS, key_of(job), propagation="Background", uid=meta.get("uid") or ""
-            )
-        except NotFound:
-            return
-        self._say(cron, "SuccessfulDelete", f"Deleted job {meta['name']}")
-
-    async def _write_status(self, cron: Json, status: Json) -> None:
-        changes = difference(cron.get("status") or {}, status)
-        if not changes:
-            return
-        meta = cron["metadata"]
-        expected = {"resourceVersion": meta["resourceVersion"], "uid": meta["uid"]}
-        body = {"metadata": expected, "status": changes}
-        try:
-            written = await self._client.patch(CRON_JOBS, key_of(cron), body, subresource="status")
-        except NotFound:
-            return
-        self._crons.wrote(written)
-
-    def _say(self, cron: Json, reason: str, note: str, *, warning: bool = False) -> None:
-        if self._recorder is not None:
-            self._recorder.record(cron, reason, note, warning=warning, controller=_NAME)
 
 
 def _owner(job: Json) -> list[str]:

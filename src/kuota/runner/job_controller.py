@@ -12,17 +12,16 @@ import asyncio
 from collections.abc import Sequence
 
 from kuota.api.base import Json, Key
-from kuota.api.merge_patch import difference
-from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.clock import Clock
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.requests import Patch
-from kuota.kube.resources import JOBS, PODS, key_of
-from kuota.kube.workqueue import WorkQueue, serve
+from kuota.kube.resources import PODS, key_of
+from kuota.kube.workqueue import serve
 
+from .controller import Controller
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import Pace, Step, step
 from .job_spec import is_finished
@@ -35,11 +34,9 @@ _LULL_S = 0.1
 
 _NAMED = 3
 """How many pods a sentence names."""
-_NAME = "job-controller"
-"""Who speaks in events, as in any cluster."""
 
 
-class JobController:
+class JobController(Controller):
     """Keeps every Job's pods and status as they should be while `run` runs."""
 
     def __init__(
@@ -52,25 +49,16 @@ class JobController:
         pace: Pace | None = None,
         recorder: Recorder | None = None,
     ) -> None:
-        self._client = client
-        self._jobs = jobs
+        super().__init__("job-controller", client, jobs, clock, recorder)
         self._pods = pods
-        self._clock = clock or SystemClock()
         self._pace = pace or Pace()
-        self._recorder = recorder
-        self._queue: WorkQueue[Key] = WorkQueue(self._clock)
 
     async def run(self) -> None:
         """Reconcile until cancelled. Both informers must be running."""
-        await asyncio.gather(self._jobs.synced.wait(), self._pods.synced.wait())
+        await asyncio.gather(self._objects.synced.wait(), self._pods.synced.wait())
         self._pods.observe(self._pod_changed)
-        self._jobs.observe(self._job_changed)
+        self._objects.observe(self._job_changed)
         await serve(self._queue, self.reconcile, WORKERS, self._stuck)
-
-    def _stuck(self, key: Key, error: Exception) -> None:
-        job = self._jobs.get(key)
-        if job is not None:
-            self._say(job, INTERNAL_ERROR, note("Reconciling it", error), warning=True)
 
     def _job_changed(self, old: Json | None, new: Json | None) -> None:
         obj = new or old
@@ -86,38 +74,31 @@ class JobController:
 
     async def reconcile(self, key: Key) -> float | None:
         """One Job, to where nothing is left to do now. Returns seconds until there may be."""
-        job = self._jobs.get(key)
+        job = self._objects.get(key)
         await self._free_strays(key, job)
         if job is None:
             return None
         for _ in range(_ROUNDS):
-            todo = step(job, self._pods_of(key, job), self._now(), self._pace)
+            todo = step(job, self._pods_of(job), self._now(), self._pace)
             if not (todo.create or todo.drop or todo.end):
                 break
             await self._change_pods(job, todo)
         if is_finished(job):
-            self._put_away(self._pods_of(key, job))
+            for pod in self._pods_of(job):
+                if is_over(pod):
+                    self._pods.pack(pod)
         return await self._conclude(job, todo)
 
-    def _now(self) -> float:
-        return self._clock.now().timestamp()
-
-    def _pods_of(self, key: Key, job: Json | None) -> list[Json]:
-        """The pods that the Job controls; without a Job those that name it."""
-        pods = self._pods.indexed(JOB, str(key))
-        uid = None if job is None else job["metadata"].get("uid")
-        return [each for each in pods if uid is None or _owner_uid(each) == uid]
-
-    def _put_away(self, pods: Sequence[Json]) -> None:
-        for each in pods:
-            if is_over(each):
-                self._pods.pack(each)
+    def _pods_of(self, job: Json) -> list[Json]:
+        """The pods that the Job controls."""
+        pods = self._pods.indexed(JOB, str(key_of(job)))
+        return [each for each in pods if _owner_uid(each) == job["metadata"]["uid"]]
 
     async def _free_strays(self, key: Key, job: Json | None) -> None:
         """Let go of pods whose Job is gone, or that belong to it no more."""
-        uid = None if job is None else job["metadata"].get("uid")
-        for pod in self._pods_of(key, None):
-            if uid is None or _owner_uid(pod) != uid:
+        uid = None if job is None else job["metadata"]["uid"]
+        for pod in self._pods.indexed(JOB, str(key)):
+            if _owner_uid(pod) != uid:
                 await self._release(pod_view(pod))
 
     async def _change_pods(self, job: Json, todo: Step) -> None:
@@ -145,30 +126,16 @@ class JobController:
 
     async def _conclude(self, job: Json, todo: Step) -> float | None:
         if todo.status is not None:
-            await self._write_status(job, todo.status)
+            changes = await self._write_status(job, todo.status)
+            before = (job.get("status") or {}).get("conditions") or ()
+            for condition in changes.get("conditions") or ():
+                if condition not in before:
+                    self._tell(job, condition)
         for view in todo.release:
             await self._release(view)
         if todo.remove:
-            await self._remove(job)
+            await self._delete_job(job)
         return None if todo.again_at is None else max(0.0, todo.again_at - self._now())
-
-    async def _write_status(self, job: Json, status: Json) -> None:
-        """Write what differs, provided that the Job is still the one that was looked at."""
-        old = job.get("status") or {}
-        changes = difference(old, status)
-        if not changes:
-            return
-        meta = job["metadata"]
-        expected = {"resourceVersion": meta["resourceVersion"], "uid": meta["uid"]}
-        body = {"metadata": expected, "status": changes}
-        try:
-            written = await self._client.patch(JOBS, key_of(job), body, subresource="status")
-        except NotFound:
-            return
-        self._jobs.wrote(written)
-        for condition in changes.get("conditions") or ():
-            if condition not in (old.get("conditions") or ()):
-                self._tell(job, condition)
 
     async def _release(self, view: PodView) -> None:
         """Take our finalizer off the pod, if it is still that pod and has it."""
@@ -191,15 +158,6 @@ class JobController:
         self._pods.wrote(answer)
         self._say(job, "SuccessfulDelete", f"Deleted pod: {view.name}")
 
-    async def _remove(self, job: Json) -> None:
-        """Delete a Job that has outlived its usefulness."""
-        try:
-            await self._client.delete(
-                JOBS, key_of(job), propagation="Background", uid=job["metadata"]["uid"]
-            )
-        except NotFound:
-            return
-
     def _tell(self, job: Json, condition: Json) -> None:
         """What people hear of a condition that is new."""
         reason, message = condition.get("reason") or "", condition.get("message") or ""
@@ -212,10 +170,6 @@ class JobController:
                 self._say(job, "Completed", "Job completed")
             case "Failed", "True":
                 self._say(job, reason, message, warning=True)
-
-    def _say(self, job: Json, reason: str, note: str, *, warning: bool = False) -> None:
-        if self._recorder is not None:
-            self._recorder.record(job, reason, note, warning=warning, controller=_NAME)
 
 
 def created(names: Sequence[str]) -> str:

@@ -83,13 +83,8 @@ def _finished(meta: Json, status: Json) -> float:
         instant(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) or 0.0
         for each in status.get("containerStatuses") or ()
     ]
-    latest = max(ends, default=0.0)
-    if latest:
-        return latest
-    for moment in (meta.get("deletionTimestamp"), meta.get("creationTimestamp")):
-        if moment:
-            return instant(moment) or 0.0
-    return 0.0
+    otherwise = meta.get("deletionTimestamp") or meta.get("creationTimestamp")
+    return max(ends, default=0.0) or instant(otherwise) or 0.0
 
 
 def condition_status(status: Json, type_: str) -> str:

@@ -80,8 +80,7 @@ def _uncounted(count: Tally) -> Json:
 def _set_suspended(status: Json, job: JobView, now: float) -> None:
     before = condition_status(status, "Suspended")
     if job.suspended:
-        if before != "True":
-            _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
+        _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
     elif before == "True":
         _set(status, "Suspended", "False", "JobResumed", "Job resumed", now)
         status["startTime"] = time_text(now)  # a deadline counts from the resumption

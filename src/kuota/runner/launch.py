@@ -66,10 +66,9 @@ def container_plan(
     `devices` are the ids given to this container, by resource. The variables that show them win
     over whatever the container's own environment says.
     """
-    base = {**place.base_env, **identity_env(pod), **volume_env(place.volumes)}
-    env = container_env(pod, container, sources, base)
-    shown = device_env(devices)
-    env.update(shown)
+    volumes = {volume_variable(name): path for name, path in place.volumes.items()}
+    base = {**place.base_env, **identity_env(pod), **volumes}
+    env = container_env(pod, container, sources, base) | device_env(devices)
     return ContainerPlan(
         name=container["name"],
         argv=tuple(expanded(word, env) for word in command_line(container)),
@@ -105,11 +104,6 @@ def identity_env(pod: Json) -> dict[str, str]:
         "HOSTNAME": (pod.get("spec") or {}).get("hostname") or meta["name"],
         "KUOTA_POD_UID": meta.get("uid") or "",
     }
-
-
-def volume_env(volumes: Mapping[str, str]) -> dict[str, str]:
-    """The real directory of each volume, as KUOTA_VOLUME_<NAME>."""
-    return {volume_variable(name): path for name, path in volumes.items()}
 
 
 def volume_variable(name: str) -> str:

@@ -35,7 +35,6 @@ _log = logging.getLogger(__name__)
 _MANAGER = "kuota-runner"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _VERSION = "kuota-"
-_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class NodesError(ValueError):
@@ -171,11 +170,10 @@ def _planned(
     manifest: Json, capacity: dict[str, str], devices: Mapping[str, Sequence[str]]
 ) -> NodePlan:
     name = manifest["metadata"]["name"]
-    machine = platform.machine()
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
+        "kubernetes.io/arch": _architecture(),
         **(manifest["metadata"].get("labels") or {}),
     }
     meta = {"name": name, "labels": labels}
@@ -213,10 +211,14 @@ def node_status(plan: NodePlan, ip: str, now: float) -> Json:
     }
 
 
-def _node_info() -> Json:
+def _architecture() -> str:
     machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def _node_info() -> Json:
     return {
-        "architecture": _ARCHITECTURES.get(machine, machine),
+        "architecture": _architecture(),
         "operatingSystem": "linux",
         "osImage": platform.platform(terse=True),
         "kernelVersion": os.uname().release,

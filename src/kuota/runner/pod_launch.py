@@ -30,11 +30,7 @@ class PodLaunch:
     def __init__(self, home: PodHome, shared: Shared) -> None:
         self._home = home
         self._shared = shared
-        self._noted: dict[str, None] = {}
-
-    @property
-    def notes(self) -> list[str]:
-        return list(self._noted)
+        self.notes: list[str] = []
 
     async def launch(self, pod: Json, container: Json, grant: Grant) -> Launch:
         """How to start the container. Raises LaunchError, or OSError for a full disk."""
@@ -42,7 +38,9 @@ class PodLaunch:
         self._prepare(pod, sources)
         plan = self._plan(pod, container, sources, grant)
         who = run_as(pod, container, self._shared.settings.run_as)
-        self._note([who.note, *mount_notes(plan.mounts), self._limits_note(container)])
+        for note in (who.note, *mount_notes(plan.mounts), self._limits_note(container)):
+            if note and note not in self.notes:
+                self.notes.append(note)
         gid, groups, home = _account(who.uid, self._home.root)
         settings = self._shared.settings
         return Launch(
@@ -111,11 +109,6 @@ class PodLaunch:
         if not self._shared.cgroups.refusal or not _limits(container):
             return ""
         return f"limits of cpu and memory are not enforced: {self._shared.cgroups.refusal}"
-
-    def _note(self, words: Iterable[str]) -> None:
-        for each in words:
-            if each:
-                self._noted[each] = None
 
 
 def _limits(container: Json) -> Json:

@@ -95,23 +95,14 @@ class Process:
         os.mkfifo(fifo, 0o600)
         if launch.uid is not None:
             os.chown(fifo, launch.uid, launch.gid)
-        plan = {
-            "argv": list(launch.argv),
-            "env": {**launch.env, COOKIE: self._cookie},
-            "cwd": launch.cwd,
-            "uid": launch.uid,
-            "gid": launch.gid,
-            "groups": list(launch.groups),
-            "cgroup": launch.cgroup,
-            "grace_s": launch.grace_s,
-        }
-        log = (launch.log_bytes, launch.log_files)
         with open(self.folder + "/settings", "wb") as file:
-            file.write(msgspec.json.encode([*log, launch.cgroup]))
+            kept = (launch.log_bytes, launch.log_files, launch.cgroup)
+            file.write(msgspec.json.encode(kept))
         lock = take_lock(self.folder)
         if lock is None:
             raise FileExistsError(f"{self.folder} belongs to another shim")
-        self._spawn({**plan, **self._paths(*log)}, lock)
+        env = {**launch.env, COOKIE: self._cookie}
+        self._spawn({**msgspec.structs.asdict(launch), "env": env, **self._paths()}, lock)
 
     def adopt(self) -> None:
         """Take up a run that another runner started, whatever became of it."""
@@ -156,14 +147,8 @@ class Process:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(state.pid, number)
 
-    def _paths(self, log_bytes: int, log_files: int) -> dict[str, Any]:
-        return {
-            "dir": self.folder,
-            "fifo": self.folder + "/out",
-            "log": self.folder + "/log",
-            "log_bytes": log_bytes,
-            "log_files": log_files,
-        }
+    def _paths(self) -> dict[str, str]:
+        return {"dir": self.folder, "fifo": self.folder + "/out", "log": self.folder + "/log"}
 
     def _spawn(self, plan: dict[str, Any], lock: int) -> None:
         """Start a shim that holds the lock; close our own hold of it."""
@@ -228,7 +213,9 @@ class Process:
         log_bytes, log_files, cgroup = self._settings()
         alive = _boot_time() <= (state.started or 0)
         plan = {
-            **self._paths(log_bytes, log_files),
+            **self._paths(),
+            "log_bytes": log_bytes,
+            "log_files": log_files,
             "adopt": state.pid if alive else -1,
             "adopt_start": state.pid_start,
             "started": state.started,
