@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More Jobs than quota, in two queues, with a preemption, and what must be so in the end.
+
+That does not depend on what failed on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from control.objects import condition, flavor, local_queue, workload_class
+from control.virtual import played
+from injection.installation import GPU, Installation
+from injection.points import PLAN, Failure
+from kuota.api.base import Json, Key
+from kuota.kube.resources import (
+    CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    CRON_JOBS,
+    JOBS,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    key_of,
+)
+from kuota.runner.inventory import Machine
+from kuota.runner.nodes import node_status, this_machine
+
+LIMIT_S = 900.0
+"""By then everything must have come to rest, whatever failed."""
+
+
+def _queue(name: str, gpus: int, **spec: Any) -> Json:
+    flavors = spec.pop("flavors", ("default",))
+    quotas = [{"name": GPU, "nominalQuota": gpus}]
+    offered = [{"name": each, "resources": quotas} for each in flavors]
+    group = {"coveredResources": [GPU], "flavors": offered}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec},
+    }
+
+
+def _pod(name: str, length_s: float, gpus: int = 0, **spec: Any) -> Json:
+    limits = {GPU: str(gpus)} if gpus else {}
+    only = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sleep", f"{length_s:g}"],
+        "envFrom": [{"configMapRef": {"name": "settings"}}],
+        "resources": {"limits": limits},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"containers": [only], "restartPolicy": "Never"} | spec,
+    }
+
+
+def _job(
+    name: str, queue: str, gpus: int, length_s: float, *, high: bool = False, **spec: Any
+) -> Json:
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    labels |= {"kueue.x-k8s.io/priority-class": "high"} if high else {}
+    template = {"spec": _pod(name, length_s, gpus)["spec"]}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "team", "labels": labels},
+        "spec": {"backoffLimit": 20, "template": template, **spec},
+    }
+
+
+def _cron() -> Json:
+    job = _job("tick", "", 0, 2)["spec"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "tick", "namespace": "team"},
+        "spec": {
+            "schedule": "* * * * *",
+            "successfulJobsHistoryLimit": 1,
+            "jobTemplate": {"spec": job},
+        },
+    }
+
+
+CONCURRENT = {"concurrentAdmissionPolicy": {"migration": {"mode": "TryPreferredFlavors"}}}
+LAST = "last"
+ENDS = {"low", "high", "one", "two", "either"}
+"""The Jobs that must succeed. `long` must run, and `brief` and `gone` come and go."""
+
+
+async def _begin(it: Installation) -> None:
+    """What is there before the first process starts."""
+    named = {"apiVersion": "v1", "kind": "ConfigMap"}
+    await it.apply((NAMESPACES, {"metadata": {"name": "team"}}))
+    meta = {"name": "settings", "namespace": "team"}
+    await it.apply((CONFIG_MAPS, named | {"metadata": meta, "data": {"A": "1"}}))
+    for name in ("empty", "busy"):
+        plan = this_machine(name, Machine(cpu_milli=1000, memory_bytes=1 << 30, disk_bytes=1))
+        await it.client.create(NODES, plan.node)
+        status = {"status": node_status(plan, "127.0.0.1", it.clock.now().timestamp())}
+        await it.client.patch(NODES, Key("", name), status, subresource="status")
+    await it.apply((PODS, _pod("former", 30, nodeName="busy")))
+    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    lost = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lost"}}
+    stray = _pod("stray", 30, nodeName="lost")
+    stray["metadata"]["labels"] = {"kueue.x-k8s.io/managed": "true"}
+    stray["metadata"]["annotations"] = {"kueue.x-k8s.io/safe-to-forcefully-delete": "true"}
+    await it.apply((NODES, lost | {"spec": {"taints": [taint]}}), (PODS, stray))
+    await it.client.delete(PODS, key_of(stray))
+
+
+async def _play(it: Installation) -> None:
+    """What people do, at certain moments, however it goes."""
+    preemption = {"withinClusterQueue": "LowerPriority"}
+    await it.apply(
+        (RESOURCE_FLAVORS, flavor()),
+        (RESOURCE_FLAVORS, flavor("spare")),
+        (CLUSTER_QUEUES, _queue("a", 2, preemption=preemption)),
+        (CLUSTER_QUEUES, _queue("b", 3)),
+        (LOCAL_QUEUES, local_queue("a", "a")),
+        (CLUSTER_QUEUES, _queue("c", 1, flavors=("default", "spare"), **CONCURRENT)),
+        (LOCAL_QUEUES, local_queue("b", "b")),
+        (LOCAL_QUEUES, local_queue("c", "c")),
+        (WORKLOAD_PRIORITY_CLASSES, workload_class("high", 10)),
+        (CRON_JOBS, _cron()),
+    )
+    await asyncio.sleep(2)
+    await it.apply(
+        (JOBS, _job("low", "a", 2, 60)),
+        (JOBS, _job("one", "b", 1, 15, parallelism=2, completions=2)),
+        (JOBS, _job("long", "b", 1, 1e6)),
+        (JOBS, _job("brief", "", 0, 5, ttlSecondsAfterFinished=5)),
+        (JOBS, _job("gone", "", 0, 30)),
+        (JOBS, _job("late", "", 0, 1000, activeDeadlineSeconds=5)),
+        (JOBS, _job("either", "c", 1, 10)),
+        (PODS, _pod("huge", 5, 1000)),
+    )
+    await asyncio.sleep(8)
+    await it.apply(
+        (JOBS, _job("high", "a", 2, 20, high=True)),
+        (JOBS, _job("two", "b", 2, 15)),
+    )
+    await it.client.delete(JOBS, Key("team", "gone"), propagation="Orphan")
+    await asyncio.sleep(10)
+    await it.apply((WORKLOADS, await _twin(it, "two")))
+    high = Key("", "high")
+    await it.client.patch(WORKLOAD_PRIORITY_CLASSES, high, {"value": 20})
+    await it.client.delete(PODS, Key("team", "huge"))
+    await asyncio.sleep(120)
+
+
+async def _twin(it: Installation, job: str) -> Json:
+    """A second Workload of a Job, which somebody made by mistake."""
+    owner = await it.client.get(JOBS, Key("team", job))
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "controller": True}
+    reference |= {"uid": owner["metadata"]["uid"], "blockOwnerDeletion": True}
+    pods = {"name": "main", "count": 1, "template": owner["spec"]["template"]}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": "twin", "namespace": "team", "ownerReferences": [reference]},
+        "spec": {"queueName": "b", "podSets": [pods]},
+    }
+
+
+async def _faults(it: Installation) -> list[str]:
+    """What is not yet as it must be in the end."""
+    found: list[str] = []
+    jobs = {key_of(each).name: each for each in await it.all(JOBS)}
+    ticks = [each for name, each in jobs.items() if name.startswith("tick-")]
+    ends = ENDS | ({LAST} & jobs.keys())
+    found += [f"{name} has not succeeded" for name in ends if not _succeeded(jobs[name])]
+    found += [f"{name} is still there" for name in ("brief", "gone") if name in jobs]
+    if not any(_succeeded(each) for each in ticks):
+        found.append("no Job of the CronJob has succeeded")
+    if condition(jobs["late"], "Failed").get("reason") != "DeadlineExceeded":
+        found.append("late has not failed")
+    if (jobs["long"].get("status") or {}).get("ready") != 1:
+        found.append("long does not run")
+    return [*found, *await _quota_faults(it), *await _pod_faults(it)]
+
+
+async def _quota_faults(it: Installation) -> list[str]:
+    """Published usage and the engine's must be the sum over what holds quota."""
+    found = []
+    sums = {"a": 0, "b": 0, "c": 0}
+    for each in await it.all(WORKLOADS):
+        if condition(each, "Finished"):
+            continue
+        if condition(each, "QuotaReserved").get("status") != "True":
+            found.append(f"{key_of(each).name} waits")
+            continue
+        admission = each["status"]["admission"]
+        (given,) = admission["podSetAssignments"]
+        sums[admission["clusterQueue"]] += int(given["resourceUsage"][GPU])
+    for queue in await it.all(CLUSTER_QUEUES):
+        name, status = key_of(queue).name, queue.get("status") or {}
+        offered = status.get("flavorsReservation") or ()
+        published = sum(int(each["resources"][0]["total"]) for each in offered)
+        believed = sum(c.used for c in it.system.engine.state.queues[name].node.cells.values())
+        if not published == believed == sums[name]:
+            found.append(f"{name} publishes {published}, believes {believed}, holds {sums[name]}")
+        if status.get("pendingWorkloads"):
+            found.append(f"{name} counts {status['pendingWorkloads']} as waiting")
+    return found
+
+
+async def _pod_faults(it: Installation) -> list[str]:
+    """Each running pod has one process, and nothing else has a process or a device."""
+    pods = await it.all(PODS)
+    found = [f"{key_of(e).name} is {_phase(e)}" for e in pods if _phase(e) == "Pending"]
+    running = {each["metadata"]["uid"] for each in pods if _phase(each) == "Running"}
+    processes = [Path(folder).parts[-4] for folder in it.machine.alive()]
+    if sorted(running) != sorted(processes):
+        found.append(f"{len(running)} pods run, with {len(processes)} processes")
+    holders = set(it.devices().holders())
+    if not holders <= running:
+        found.append(f"devices are held by nothing: {holders - running}")
+    known = {each["metadata"]["uid"] for each in pods}
+    if not set(it.homes()) <= known:
+        found.append("a folder is left of a pod that is gone")
+    return found
+
+
+async def _settled(it: Installation) -> None:
+    while await _faults(it):
+        await asyncio.sleep(5)
+
+
+def _phase(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def _succeeded(job: Json) -> bool:
+    return condition(job, "Complete").get("status") == "True"
+
+
+def told(state_dir: Path, *failures: Failure) -> Installation:
+    """Tell the story, and let points fail; raises AssertionError if it does not end well."""
+
+    async def story() -> Installation:
+        PLAN.arm(*failures)
+        it = Installation(state_dir)
+        await _begin(it)
+        await it.open()
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await _play(it)
+                await _settled(it)
+                # A new process would correct what the failure left, so it comes last.
+                await it.apply((JOBS, _job(LAST, "a", 1, 5)))
+                await it.roll()
+                await _settled(it)
+        except TimeoutError:
+            faults = await _faults(it)
+            raise AssertionError("; ".join(faults) or "it came to rest too late") from None
+        finally:
+            await it.close()
+        return it
+
+    return played(story())

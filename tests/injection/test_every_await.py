@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One failure at each place where controllers or runner await something; afterwards all is well.
+
+Usage adds up, every Job that should end ends, every pod that runs has its process, and no device is
+held by nothing. Where the failure ends the process, a new one has the same end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from injection.points import PLAN, Failure, Mode, points
+from injection.story import told
+
+CHAINED = {"runner.agent.Agent._work#2": "runner.agent.Agent._work#1"}
+"""Points that are reached only after a bug at another one, which is injected first."""
+
+APART = {
+    "runner.pod_runs.end_all#1": "`kuota down` runs it in a process of its own",
+    "runner.logs.DirectoryWatch.changed#1": "part of the answer to a request for a log",
+    "runner.logs.read_log#1": "the answer to a request, which nobody else depends on",
+    "runner.logs.read_log#2": "the answer to a request, which nobody else depends on",
+    "runner.logs._text#1": "the answer to a request, which nobody else depends on",
+}
+"""Points that are not part of the story, and why."""
+
+ATOMIC = {"control.turns.Turn.__aenter__#1", "control.turns.Turns.take#1"}
+"""A lock is taken, or taking it raises: no caller can fail after it was taken."""
+
+SHARED = "control.effects.Sender._patch#1"
+"""Where all controllers write: it also fails at later times, so that each of them is met."""
+
+FAILURES = [
+    Failure(point, mode)
+    for point, modes in points().items()
+    for mode in modes
+    if point not in APART and not (point in ATOMIC and mode is Mode.AFTER)
+]
+FAILURES += [Failure(SHARED, mode, n) for mode in (Mode.BEFORE, Mode.AFTER) for n in range(2, 25)]
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    """A folder in memory, where there is one: what is stored is not what is tested here."""
+    memory = "/dev/shm"
+    with TemporaryDirectory(dir=memory if Path(memory).is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def test_the_story_reaches_every_point(state_dir: Path) -> None:
+    it = told(state_dir)
+    missed = {each for each in points() if not PLAN.reached[each]}
+    assert missed == {*APART, *CHAINED}
+    assert 1 == it.restarts, "only the planned one"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "failure", FAILURES, ids=lambda each: f"{each.point}-{each.mode}-{each.nth}"
+)
+def test_after_a_failure_at_any_point_all_ends_well(failure: Failure, state_dir: Path) -> None:
+    before = CHAINED.get(failure.point)
+    told(state_dir, *([Failure(before, Mode.BEFORE)] if before else []), failure)
+    endless = failure.mode in (Mode.AFTER, Mode.LOST) and not PLAN.returned[failure.point]
+    assert endless or not PLAN.left, "the failure took place"
