@@ -158,8 +158,7 @@ class AdmissionFairSharingStatus(Struct):
     last_update: datetime | None = None
 
 
-class LocalQueueFairSharingStatus(Struct):
-    weighted_share: int = 0
+class LocalQueueFairSharingStatus(FairSharingStatus):
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 

@@ -2,7 +2,8 @@
 """The shapes of `kueue.x-k8s.io/v1beta1` that differ from v1beta2, and the table of all kinds.
 
 These describe what is on the wire (schemas are made from them); decisions are made on v1beta2
-only, after `kuota.api.convert`.
+only, after `kuota.api.convert`. A shape has the fields of its v1beta2 namesake and those that only
+v1beta1 has; `GONE` lists the fields that only v1beta2 has, which schemas leave out.
 """
 
 from __future__ import annotations
@@ -11,40 +12,15 @@ from datetime import datetime
 
 from . import kueue as v2
 from . import workload as w
-from .base import Condition, LabelSelector, Object, ResourceList, Struct
-from .core import PodTemplateSpec, Taint
+from .base import Object, Struct
+from .core import Taint
 
 V1BETA1 = f"{v2.GROUP}/v1beta1"
 
 
-class TopologyRequest(Struct):
-    required: str | None = None
-    preferred: str | None = None
-    unconstrained: bool | None = None
-    pod_index_label: str | None = None
-    sub_group_index_label: str | None = None
-    sub_group_count: int | None = None
-    pod_set_group_name: str | None = None
-    pod_set_slice_required_topology: str | None = None
-    pod_set_slice_size: int | None = None
-
-
-class PodSet(Struct):
-    name: str = ""
-    template: PodTemplateSpec = PodTemplateSpec()
-    count: int = 0
-    min_count: int | None = None
-    topology_request: TopologyRequest | None = None
-
-
-class WorkloadSpec(Struct):
-    pod_sets: list[PodSet] | None = None
-    queue_name: str = ""
+class WorkloadSpec(w.WorkloadSpec):
     priority_class_name: str = ""
     priority_class_source: str = ""
-    priority: int | None = None
-    active: bool | None = None
-    maximum_execution_time_seconds: int | None = None
 
 
 class TopologyDomain(Struct):
@@ -52,62 +28,33 @@ class TopologyDomain(Struct):
     count: int = 0
 
 
-class TopologyAssignment(Struct):
-    levels: list[str] | None = None
+class TopologyAssignment(w.TopologyAssignment):
     domains: list[TopologyDomain] | None = None
 
 
-class PodSetAssignment(Struct):
-    name: str = ""
-    flavors: dict[str, str] | None = None
-    resource_usage: ResourceList | None = None
-    count: int | None = None
+class PodSetAssignment(w.PodSetAssignment):
     topology_assignment: TopologyAssignment | None = None
-    delayed_topology_request: str | None = None
 
 
-class Admission(Struct):
-    cluster_queue: str = ""
-    pod_set_assignments: list[PodSetAssignment] | None = None
+class Admission(w.Admission):
+    # A list of narrower elements is no narrower list to mypy, but nobody appends to this one.
+    pod_set_assignments: list[PodSetAssignment] | None = None  # type: ignore[assignment]
 
 
-class WorkloadStatus(Struct):
-    conditions: list[Condition] | None = None
+class WorkloadStatus(w.WorkloadStatus):
     admission: Admission | None = None
-    requeue_state: w.RequeueState | None = None
-    reclaimable_pods: list[w.ReclaimablePod] | None = None
-    admission_checks: list[w.AdmissionCheckState] | None = None
-    resource_requests: list[w.PodSetRequest] | None = None
     # The misspelling is the wire name in this version.
     accumulated_past_exexcution_time_seconds: int | None = None
-    scheduling_stats: w.SchedulingStats | None = None
-    nominated_cluster_names: list[str] | None = None
-    cluster_name: str | None = None
-    unhealthy_nodes: list[w.UnhealthyNode] | None = None
 
 
-class Workload(Object):
+class Workload(w.Workload):
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
 
 
-class FairSharingStatus(Struct):
-    weighted_share: int = 0
-    admission_fair_sharing_status: v2.AdmissionFairSharingStatus | None = None
-
-
-class ClusterQueueSpec(Struct):
-    resource_groups: list[v2.ResourceGroup] | None = None
+class ClusterQueueSpec(v2.ClusterQueueSpec):
     cohort: str = ""
-    queueing_strategy: str = ""
-    namespace_selector: LabelSelector | None = None
-    flavor_fungibility: v2.FlavorFungibility | None = None
-    preemption: v2.ClusterQueuePreemption | None = None
     admission_checks: list[str] | None = None
-    admission_checks_strategy: v2.AdmissionChecksStrategy | None = None
-    stop_policy: str | None = None
-    fair_sharing: v2.FairSharing | None = None
-    admission_scope: v2.AdmissionScope | None = None
 
 
 class ClusterQueuePendingWorkload(Struct):
@@ -120,28 +67,21 @@ class PendingWorkloadsStatus(Struct):
     last_change_time: datetime | None = None
 
 
-class ClusterQueueStatus(Struct):
-    conditions: list[Condition] | None = None
-    flavors_reservation: list[v2.FlavorUsage] | None = None
-    flavors_usage: list[v2.FlavorUsage] | None = None
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
+class ClusterQueueStatus(v2.ClusterQueueStatus):
     pending_workloads_status: PendingWorkloadsStatus | None = None
-    fair_sharing: FairSharingStatus | None = None
+    fair_sharing: v2.LocalQueueFairSharingStatus | None = None
 
 
-class ClusterQueue(Object):
+class ClusterQueue(v2.ClusterQueue):
     spec: ClusterQueueSpec = ClusterQueueSpec()
     status: ClusterQueueStatus = ClusterQueueStatus()
 
 
-class CohortStatus(Struct):
-    fair_sharing: FairSharingStatus | None = None
+class CohortStatus(v2.CohortStatus):
+    fair_sharing: v2.LocalQueueFairSharingStatus | None = None
 
 
-class Cohort(Object):
-    spec: v2.CohortSpec = v2.CohortSpec()
+class Cohort(v2.Cohort):
     status: CohortStatus = CohortStatus()
 
 
@@ -158,59 +98,50 @@ class LocalQueueFlavorStatus(Struct):
     topology: FlavorTopology | None = None
 
 
-class LocalQueueStatus(Struct):
-    conditions: list[Condition] | None = None
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
-    flavors_reservation: list[v2.FlavorUsage] | None = None
+class LocalQueueStatus(v2.LocalQueueStatus):
     flavor_usage: list[v2.FlavorUsage] | None = None
     flavors: list[LocalQueueFlavorStatus] | None = None
-    fair_sharing: FairSharingStatus | None = None
 
 
-class LocalQueue(Object):
-    spec: v2.LocalQueueSpec = v2.LocalQueueSpec()
+class LocalQueue(v2.LocalQueue):
     status: LocalQueueStatus = LocalQueueStatus()
 
 
-class AdmissionCheckSpec(Struct):
-    controller_name: str = ""
+class AdmissionCheckSpec(v2.AdmissionCheckSpec):
     retry_delay_minutes: int | None = None
-    parameters: v2.AdmissionCheckParameters | None = None
 
 
-class AdmissionCheck(Object):
+class AdmissionCheck(v2.AdmissionCheck):
     spec: AdmissionCheckSpec = AdmissionCheckSpec()
-    status: v2.AdmissionCheckStatus = v2.AdmissionCheckStatus()
 
 
-class MultiKueueConfigSpec(Struct):
-    clusters: list[str] | None = None
-
-
-class MultiKueueConfig(Object):
-    spec: MultiKueueConfigSpec = MultiKueueConfigSpec()
-
-
-class MultiKueueClusterSpec(Struct):
+class MultiKueueClusterSpec(v2.MultiKueueClusterSpec):
     kube_config: v2.KubeConfig = v2.KubeConfig()
     cluster_profile_ref: v2.ClusterProfileReference | None = None
 
 
-class MultiKueueCluster(Object):
+class MultiKueueCluster(v2.MultiKueueCluster):
     spec: MultiKueueClusterSpec = MultiKueueClusterSpec()
-    status: v2.MultiKueueClusterStatus = v2.MultiKueueClusterStatus()
 
 
-_OWN = (
-    Workload,
-    ClusterQueue,
-    Cohort,
-    LocalQueue,
-    AdmissionCheck,
-    MultiKueueConfig,
-    MultiKueueCluster,
-)
+_OWN = (Workload, ClusterQueue, Cohort, LocalQueue, AdmissionCheck, MultiKueueCluster)
 
 KINDS: dict[str, type[Object]] = v2.KINDS | {kind.__name__: kind for kind in _OWN}
+
+GONE: dict[str, frozenset[str]] = {
+    "Workload": frozenset(
+        {
+            "spec.podSets[].topologyRequest.podsetSliceRequiredTopologyConstraints",
+            "spec.preemptionGates",
+            "spec.priorityClassRef",
+            "status.accumulatedPastExecutionTimeSeconds",
+            "status.admission.podSetAssignments[].topologyAssignment.slices",
+            "status.preemptionGates",
+        }
+    ),
+    "ClusterQueue": frozenset({"spec.cohortName", "spec.concurrentAdmissionPolicy"}),
+    "LocalQueue": frozenset({"status.flavorsUsage"}),
+    "MultiKueueConfig": frozenset({"spec.quotaManagement"}),
+    "MultiKueueCluster": frozenset({"spec.clusterSource"}),
+}
+"""The paths of fields that v1beta1 does not have, by kind."""

@@ -18,12 +18,10 @@ VERSIONS = (v1beta1.V1BETA1, kueue.V1BETA2)
 _KINDS = {"v1beta1": v1beta1.KINDS, "v1beta2": kueue.KINDS}
 
 # One usage type serves both queues here; only a ClusterQueue borrows.
-_LEFT_OUT = {
-    "LocalQueue": frozenset(
-        f"status.{name}[].resources[].borrowed"
-        for name in ("flavorsReservation", "flavorsUsage", "flavorUsage")
-    )
-}
+_NOT_BORROWED = frozenset(
+    f"status.{name}[].resources[].borrowed"
+    for name in ("flavorsReservation", "flavorsUsage", "flavorUsage")
+)
 
 
 def structural_schema(kind: str, version: str) -> Json:
@@ -32,8 +30,7 @@ def structural_schema(kind: str, version: str) -> Json:
     from ..descriptions import descriptions
     from .cel import cel_rules
 
-    table = constraints(kind, version)
-    left_out = _LEFT_OUT.get(kind, frozenset())
+    table, left_out = constraints(kind, version), _left_out(kind, version)
     walker = Walker(table, cel_rules(kind, version), descriptions(kind), left_out)
     return copied(walker.root(_KINDS[version][kind]))
 
@@ -49,6 +46,12 @@ def structure(obj: Any) -> Node | None:
 
 @lru_cache(maxsize=64)
 def _compiled(kind: str, version: str) -> Node:
-    left_out = _LEFT_OUT.get(kind, frozenset())
+    left_out = _left_out(kind, version)
     walker = Walker(constraints(kind, version), {}, {}, left_out, compact=False)
     return Compiler().node(walker.root(_KINDS[version][kind]))
+
+
+def _left_out(kind: str, version: str) -> frozenset[str]:
+    """The paths of fields that the type has, but the kind in that version does not."""
+    gone = v1beta1.GONE.get(kind, frozenset()) if version == "v1beta1" else frozenset()
+    return gone | _NOT_BORROWED if kind == "LocalQueue" else gone
