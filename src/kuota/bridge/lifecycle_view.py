@@ -108,7 +108,7 @@ def _readiness(cfg: Configuration, gates: Gates) -> Json:
         return {"timeout_s": None, "recovery_timeout_s": None}
     if ready is None:
         return {}
-    timeout_s = _seconds(ready.timeout) if ready.timeout is not None else HALF_AN_HOUR_S
+    timeout_s = ready.timeout.seconds if ready.timeout else HALF_AN_HOUR_S
     recovery_s = _seconds(ready.recovery_timeout)
     found: Json = {
         "timeout_s": timeout_s,

@@ -182,9 +182,9 @@ def _plain_faults(text: str) -> list[str]:
 def _election_faults(election: LeaderElection) -> Iterator[str]:
     if not election.leader_elect:
         return
-    lease = (election.lease_duration or 0) / 1e9
-    deadline = (election.renew_deadline or 0) / 1e9
-    retry = (election.retry_period or 0) / 1e9
+    lease = election.lease_duration.seconds
+    deadline = election.renew_deadline.seconds
+    retry = election.retry_period.seconds
     at = "leaderElection"
     if election.resource_lock != "leases":
         yield f"{at}.resourceLock: {election.resource_lock!r} is not supported: use leases"

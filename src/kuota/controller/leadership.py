@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable
 
 from kuota.api.base import Key
-from kuota.api.config.duration import Duration
 from kuota.api.config.shapes import LeaderElection
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
@@ -85,14 +84,8 @@ def leadership(
         return Leadership(clock=clock)
     key = Key(wanted.resource_namespace or namespace, wanted.resource_name)
     timing = Timing(
-        _seconds(wanted.lease_duration),
-        _seconds(wanted.renew_deadline),
-        _seconds(wanted.retry_period),
+        wanted.lease_duration.seconds, wanted.renew_deadline.seconds, wanted.retry_period.seconds
     )
     identity = unique_identity()
     election = Election(client, key, identity, timing=timing, clock=clock, on_lost=on_lost)
     return Leadership(election, key.name, clock)
-
-
-def _seconds(duration: Duration | None) -> float:
-    return duration.seconds if duration is not None else 0.0

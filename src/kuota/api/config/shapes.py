@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of Kueue's Configuration, `config.kueue.x-k8s.io/v1beta2`, section by section.
 
-Nothing is filled in here: an absent field is None, or "" and false where Kueue cannot tell them
+Nothing is filled in here: an absent field is None, or "", 0 and false where Kueue cannot tell them
 from absent. `Common` holds what v1beta1 has in the same form.
 """
 
@@ -32,9 +32,9 @@ class Webhook(Struct):
 
 class LeaderElection(Struct):
     leader_elect: bool | None = None
-    lease_duration: Duration | None = None
-    renew_deadline: Duration | None = None
-    retry_period: Duration | None = None
+    lease_duration: Duration = Duration(0)
+    renew_deadline: Duration = Duration(0)
+    retry_period: Duration = Duration(0)
     resource_lock: str = ""
     resource_name: str = ""
     resource_namespace: str = ""
@@ -46,7 +46,7 @@ class CustomLabel(Struct):
     name: str = ""
     source_label_key: str = ""
     source_annotation_key: str = ""
-    source_kind: str | None = None
+    source_kind: str = ""
     tracked_values: list[str] | None = None
 
 
@@ -99,7 +99,7 @@ class RequeuingStrategy(Struct):
 
 
 class WaitForPodsReady(Struct):
-    timeout: Duration | None = None
+    timeout: Duration = Duration(0)
     block_admission: bool | None = None
     recovery_timeout: Duration | None = None
     requeuing_strategy: RequeuingStrategy | None = None
@@ -155,7 +155,7 @@ class IncrementalDispatcherConfig(Struct):
 
 class MultiKueueCommon(Struct):
     gc_interval: Duration | None = None
-    origin: str | None = None
+    origin: str = ""
     worker_lost_timeout: Duration | None = None
     dispatcher_name: str | None = None
     external_frameworks: list[ExternalFramework] | None = None

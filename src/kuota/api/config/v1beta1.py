@@ -7,19 +7,12 @@ enable waitForPodsReady or fairSharing leaves them off.
 
 from __future__ import annotations
 
-from msgspec.structs import fields, replace
+import msgspec
+from msgspec.structs import replace
 
 from ..base import LabelSelector, Struct
 from ..resources import Transformation
-from .defaults import (
-    NAMESPACE,
-    bind_address_defaulted,
-    common_defaulted,
-    integrations_defaulted,
-    multi_kueue_defaulted,
-    resources_defaulted,
-    wait_defaulted,
-)
+from .defaults import NAMESPACE, common_defaulted, wait_defaulted
 from .duration import MINUTE
 from .shapes import (
     FINAL_SHARE,
@@ -29,15 +22,10 @@ from .shapes import (
     V1BETA2,
     Common,
     Configuration,
-    CustomLabel,
-    DeviceClassMapping,
     FairSharing,
     Integrations,
     LocalQueueMetrics,
-    Metrics,
-    MultiKueue,
     MultiKueueCommon,
-    Resources,
     WaitForPodsReady,
 )
 
@@ -110,75 +98,23 @@ class V1beta1Configuration(Common):
 
 def upgraded(old: V1beta1Configuration, namespace: str = NAMESPACE) -> Configuration:
     """The old configuration with its own defaults, in the form of v1beta2."""
-    old = common_defaulted(old, namespace)
-    common = {field.name: getattr(old, field.name) for field in fields(Common)}
-    cfg = Configuration(
-        **common,
-        metrics=_metrics(old.metrics),
-        wait_for_pods_ready=_wait(old.wait_for_pods_ready),
-        integrations=_integrations(old.integrations),
-        multi_kueue=_multi_kueue(old.multi_kueue or MultiKueueCommon()),
-        fair_sharing=_fair_sharing(old.fair_sharing),
-        resources=_resources(old.resources),
+    wait, fair = old.wait_for_pods_ready, old.fair_sharing
+    enabled = replace(
+        old,
+        wait_for_pods_ready=wait if wait and wait.enable else None,
+        fair_sharing=fair if fair and fair.enable else None,
     )
-    return replace(cfg, api_version=V1BETA2, kind=KIND)
-
-
-def _metrics(old: V1beta1Metrics) -> Metrics:
-    labels = old.custom_labels
-    return Metrics(
-        bind_address=bind_address_defaulted(old.bind_address),
-        enable_cluster_queue_resources=old.enable_cluster_queue_resources,
-        custom_labels=None if labels is None else [_custom_label(label) for label in labels],
-        local_queue_metrics=old.local_queue_metrics,
+    cfg = common_defaulted(msgspec.convert(enabled, Configuration, from_attributes=True), namespace)
+    waiting, sharing = cfg.wait_for_pods_ready, cfg.fair_sharing
+    return replace(
+        cfg,
+        api_version=V1BETA2,
+        kind=KIND,
+        wait_for_pods_ready=waiting and wait_defaulted(waiting, 5 * MINUTE, block=True),
+        fair_sharing=sharing and _with_strategies(sharing),
     )
 
 
-def _custom_label(old: V1beta1CustomLabel) -> CustomLabel:
-    return CustomLabel(
-        name=old.name,
-        source_label_key=old.source_label_key,
-        source_annotation_key=old.source_annotation_key,
-    )
-
-
-def _wait(old: V1beta1WaitForPodsReady | None) -> WaitForPodsReady | None:
-    if old is None or not old.enable:
-        return None
-    same = {field.name: getattr(old, field.name) for field in fields(WaitForPodsReady)}
-    return wait_defaulted(WaitForPodsReady(**same), 5 * MINUTE, block=True)
-
-
-def _integrations(old: V1beta1Integrations | None) -> Integrations:
-    old = old or V1beta1Integrations()
-    same = {field.name: getattr(old, field.name) for field in fields(Integrations)}
-    return integrations_defaulted(Integrations(**same))
-
-
-def _multi_kueue(old: MultiKueueCommon) -> MultiKueue:
-    same = {field.name: getattr(old, field.name) for field in fields(MultiKueueCommon)}
-    return multi_kueue_defaulted(MultiKueue(**same))
-
-
-def _fair_sharing(old: V1beta1FairSharing | None) -> FairSharing | None:
-    if old is None or not old.enable:
-        return None
-    return FairSharing(
-        preemption_strategies=old.preemption_strategies or [FINAL_SHARE, INITIAL_SHARE]
-    )
-
-
-def _resources(old: V1beta1Resources | None) -> Resources | None:
-    if old is None:
-        return None
-    mappings = old.device_class_mappings
-    new = Resources(
-        exclude_resource_prefixes=old.exclude_resource_prefixes,
-        transformations=old.transformations,
-        device_class_mappings=None if mappings is None else [_mapping(each) for each in mappings],
-    )
-    return resources_defaulted(new)
-
-
-def _mapping(old: V1beta1DeviceClassMapping) -> DeviceClassMapping:
-    return DeviceClassMapping(name=old.name, device_class_names=old.device_class_names)
+def _with_strategies(fair: FairSharing) -> FairSharing:
+    strategies = fair.preemption_strategies or [FINAL_SHARE, INITIAL_SHARE]
+    return FairSharing(preemption_strategies=strategies)
