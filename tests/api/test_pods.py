@@ -12,12 +12,12 @@ from msgspec import convert
 
 from kuota.api.backoff import Backoff, Pace
 from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass, is_terminated
-from kuota.api.equivalence import equivalent
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.podset import (
     FlavorMissing,
     Injection,
     MergeConflict,
+    equivalent,
     injection,
     joined,
     labelled,

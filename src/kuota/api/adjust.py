@@ -15,7 +15,7 @@ import msgspec
 
 from .base import Quantity, ResourceList
 from .core import Container, LimitRange, LimitRangeItem, PodSpec, ResourceRequirements, RuntimeClass
-from .faults import ErrorType, FieldError
+from .faults import FieldError, invalid
 from .quantity import parse
 from .resources import Nanos, containers, nanos, pod_requests, pod_set_path
 from .workload import PodSet, Workload
@@ -23,8 +23,12 @@ from .workload import PodSet, Workload
 CONTAINER = "Container"
 POD = "Pod"
 
+T = TypeVar("T")
+
 Summary = Mapping[str, LimitRangeItem]
 """One merged item per type. The item's own `type` is left empty."""
+
+_NO_LIMITS = LimitRangeItem()
 
 
 def summarize(ranges: Iterable[LimitRange]) -> dict[str, LimitRangeItem]:
@@ -117,18 +121,8 @@ def _beyond(bounds: Nanos, values: Nanos, sign: int) -> list[str]:
 
 
 def _fault(path: str, names: list[str], how: str, fix: str) -> FieldError:
-    return FieldError(
-        path=path,
-        type=ErrorType.INVALID,
-        message=f"requests of {', '.join(names)} are {how} of the namespace's LimitRange",
-        value=names,
-        fix=f"{fix}, or change the LimitRange",
-    )
-
-
-T = TypeVar("T")
-
-_NO_LIMITS = LimitRangeItem()
+    message = f"requests of {', '.join(names)} are {how} of the namespace's LimitRange"
+    return invalid(path, names, message, f"{fix}, or change the LimitRange")
 
 
 def adjusted(

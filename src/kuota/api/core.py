@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from .base import Condition, Json, Object, Quantity, ResourceList, Struct
+from .base import Condition, Json, LabelSelectorRequirement, Object, Quantity, ResourceList, Struct
+
+RUN_AS = "kuota.dev/run-as-uid"
+"""The user whose rights a pod's processes have: the server writes it, the runner obeys."""
+
+GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
+
+ENDED = ("Succeeded", "Failed")
+"""The phases of a pod that ran to its end, well or badly."""
 
 
 class Taint(Struct):
@@ -22,10 +30,8 @@ class Toleration(Struct):
     toleration_seconds: int | None = None
 
 
-class NodeSelectorRequirement(Struct):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
+class NodeSelectorRequirement(LabelSelectorRequirement):
+    """As in a label selector, where the operators Gt and Lt are not allowed, though."""
 
 
 class NodeSelectorTerm(Struct):
@@ -161,15 +167,6 @@ class PriorityClass(Object):
     global_default: bool = False
     description: str = ""
     preemption_policy: str = ""
-
-
-RUN_AS = "kuota.dev/run-as-uid"
-"""The user whose rights a pod's processes have: the server writes it, the runner obeys."""
-
-GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
-
-ENDED = ("Succeeded", "Failed")
-"""The phases of a pod that ran to its end, well or badly."""
 
 
 def is_terminated(pod: Json) -> bool:

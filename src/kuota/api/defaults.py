@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .base import Json
-from .gates import Gate, Gates
+from .edits import edited, without
+from .gates import DEFAULT_GATES, Gate, Gates
 from .schema import structure
 from .structure import filled
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
-_DEFAULT_GATES = Gates()
 _GUARDED = frozenset({"ClusterQueue", "ResourceFlavor"})
 
 
-def defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
+def defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
     """`obj` as it would be stored when created; an unknown kind as it is.
 
     `obj` is left as it is, and shared where nothing is filled in. Safe on any JSON: where
@@ -24,7 +22,7 @@ def defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
     return webhook_defaulted(schema_defaulted(obj), gates)
 
 
-def webhook_defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
+def webhook_defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
     """What Kueue's mutating webhooks make of a new object that has the defaults of its schema.
 
     Nothing is changed in place. What stays as it was is shared with the result; where nothing is
@@ -35,7 +33,7 @@ def webhook_defaulted(obj: Json, gates: Gates = _DEFAULT_GATES) -> Json:
     if obj["kind"] in _GUARDED:
         return _guarded(obj)
     if obj["kind"] == "Workload" and not gates.on(Gate.PartialAdmission):
-        return _without_minimums(obj)
+        return edited(obj, "spec.podSets[]", without("minCount"))
     return obj
 
 
@@ -58,18 +56,3 @@ def _guarded(obj: Json) -> Json:
     if not isinstance(finalizers, list) or FINALIZER in finalizers:
         return obj
     return obj | {"metadata": metadata | {"finalizers": [*finalizers, FINALIZER]}}
-
-
-def _without_minimums(workload: Json) -> Json:
-    spec = workload.get("spec")
-    pod_sets = spec.get("podSets") if isinstance(spec, dict) else None
-    if not isinstance(spec, dict) or not isinstance(pod_sets, list):
-        return workload
-    kept = [_without_minimum(each) for each in pod_sets]
-    return workload | {"spec": spec | {"podSets": kept}}
-
-
-def _without_minimum(pod_set: Any) -> Any:
-    if not isinstance(pod_set, dict) or "minCount" not in pod_set:
-        return pod_set
-    return {name: value for name, value in pod_set.items() if name != "minCount"}

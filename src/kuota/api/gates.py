@@ -13,7 +13,7 @@ from enum import StrEnum, auto
 
 import msgspec
 
-from .faults import ErrorType, FieldError, Invalid
+from .faults import FieldError, Invalid, invalid
 
 PATH = "featureGates"
 
@@ -259,6 +259,9 @@ class Gates(msgspec.Struct, frozen=True, gc=False):
         return _with(overrides)
 
 
+DEFAULT_GATES = Gates()
+
+
 def _with(overrides: Mapping[str, bool]) -> Gates:
     state = {gate: spec.default for gate, spec in GATES.items()}
     for key, stage in _STAGE_KEYS.items():
@@ -355,4 +358,4 @@ def _word(on: bool) -> str:
 
 
 def _error(message: str, fix: str) -> FieldError:
-    return FieldError(path=PATH, type=ErrorType.INVALID, message=message, fix=fix)
+    return invalid(PATH, None, message, fix)

@@ -16,7 +16,7 @@ import msgspec
 import yaml
 
 from .base import Json
-from .faults import ErrorType, FieldError, Invalid
+from .faults import FieldError, Invalid, invalid
 
 _MOST_REPEATS = 100_000
 _EXACT = 2.0**53
@@ -216,4 +216,4 @@ def _syntax(error: yaml.YAMLError) -> str:
 
 
 def _fault(path: str, message: str) -> FieldError:
-    return FieldError(path=path, type=ErrorType.INVALID, message=message)
+    return invalid(path, None, message)

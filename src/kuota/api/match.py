@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
 
-from .base import LabelSelector
+from .base import LabelSelector, LabelSelectorRequirement
 from .core import NodeSelector, NodeSelectorTerm, Taint, Toleration
 
 _NONE: dict[str, str] = {}
@@ -22,17 +21,6 @@ _INT64 = range(-(2**63), 2**63)
 
 class SelectorError(ValueError):
     """A selector that no API server would store. The message names the fault and its place."""
-
-
-class Requirement(Protocol):
-    """One condition on one label, of a label selector or of a node selector."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def operator(self) -> str: ...
-    @property
-    def values(self) -> list[str] | None: ...
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
@@ -51,7 +39,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) ->
     return all(holds(each, have) for each in selector.match_expressions or ())
 
 
-def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
     """Whether the labels satisfy one well-formed requirement. Gt and Lt compare integers."""
     value = labels.get(requirement.key)
     match requirement.operator:
@@ -68,7 +56,7 @@ def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     raise _unknown_operator(requirement)
 
 
-def _compares(requirement: Requirement, value: str) -> bool:
+def _compares(requirement: LabelSelectorRequirement, value: str) -> bool:
     have, bound = integer(value), integer((requirement.values or [""])[0])
     if have is None or bound is None:
         return False
@@ -84,14 +72,14 @@ def integer(text: str) -> int | None:
     return value if value in _INT64 else None
 
 
-def check_label_requirement(requirement: Requirement) -> None:
+def check_label_requirement(requirement: LabelSelectorRequirement) -> None:
     """Raise SelectorError unless the requirement may stand in a label selector."""
     if requirement.operator in ("Gt", "Lt"):
         raise _unknown_operator(requirement)
     check_requirement(requirement)
 
 
-def check_requirement(requirement: Requirement) -> None:
+def check_requirement(requirement: LabelSelectorRequirement) -> None:
     """Raise SelectorError unless the operator is known and has the values it needs."""
     key, values = requirement.key, requirement.values or ()
     match requirement.operator:
@@ -111,7 +99,7 @@ def check_requirement(requirement: Requirement) -> None:
             raise SelectorError(f"{key}: {value!r} cannot be a label value")
 
 
-def _unknown_operator(requirement: Requirement) -> SelectorError:
+def _unknown_operator(requirement: LabelSelectorRequirement) -> SelectorError:
     return SelectorError(
         f"{requirement.key}: unknown operator {requirement.operator!r};"
         " use In, NotIn, Exists or DoesNotExist"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admission puts into a pod template, and how it is taken out again."""
+"""What an admission puts into a pod template and takes out again, and when pod sets are equal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ from .base import Json, Struct
 from .core import PodSpec, PodTemplateSpec, TemplateMeta, Toleration
 from .kueue import ResourceFlavor
 from .match import same_toleration
+from .quantity import QuantityError, parse
 from .workload import PodSet, PodSetAssignment, PodSetUpdate
 
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
@@ -171,3 +172,49 @@ def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplat
 def _kept(now: T | None, then: T | None) -> T | None:
     """`then`, but absent and empty count as equal and change nothing."""
     return now if not now and not then else then
+
+
+def equivalent(
+    some: list[Json] | None, others: list[Json] | None, *, ignore_tolerations: bool = False
+) -> bool:
+    """Whether two lists of pod sets would run the same pods: the same counts, containers and
+    tolerations, in order.
+
+    Takes undecoded JSON, because images and commands count too. Names, labels and placement do
+    not. Quantities are compared by value; empty equals absent.
+    """
+    a, b = some or [], others or []
+    return len(a) == len(b) and all(
+        _essence(x, ignore_tolerations) == _essence(y, ignore_tolerations)
+        for x, y in zip(a, b, strict=True)
+    )
+
+
+def _essence(pod_set: Json, ignore_tolerations: bool) -> Json:
+    spec = (pod_set.get("template") or {}).get("spec") or {}
+    fields = ("containers", "initContainers") + (() if ignore_tolerations else ("tolerations",))
+    essence = {field: _plain(spec.get(field)) for field in fields}
+    return essence | {"count": pod_set.get("count") or 0, "minCount": pod_set.get("minCount")}
+
+
+def _plain(value: Any, inside: str = "") -> Any:
+    """The value without its empty parts; quantities in lists of resources as integers."""
+    if isinstance(value, dict):
+        plain = {key: _plain(each, "" if _amounts(inside) else key) for key, each in value.items()}
+        if _amounts(inside):
+            plain = {key: _number(each) for key, each in plain.items()}
+        return {key: each for key, each in plain.items() if each or each == 0} or None
+    if isinstance(value, list):
+        return [_plain(each) for each in value] or None
+    return value or None
+
+
+def _amounts(field: str) -> bool:
+    return field in ("requests", "limits")
+
+
+def _number(value: Any) -> Any:
+    try:
+        return parse(value or 0)
+    except QuantityError:
+        return value

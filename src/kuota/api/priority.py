@@ -61,12 +61,10 @@ def pod_priority(
     Kubernetes takes the lowest of several global defaults. Raises ClassMissing.
     """
     if not name:
-        defaults = sorted(
-            (each for each in classes.values() if each.global_default), key=lambda each: each.value
-        )
+        defaults = [each for each in classes.values() if each.global_default]
         if not defaults:
             return None, 0
-        name = defaults[0].metadata.name
+        name = min(defaults, key=lambda each: each.value).metadata.name
     found = classes.get(name)
     if found is None:
         raise ClassMissing(f'priority class "{name}" not found')

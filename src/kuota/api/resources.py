@@ -11,12 +11,15 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .base import ResourceList, Struct
 from .core import Container, PodSpec
-from .faults import ErrorType, FieldError
+from .faults import FieldError, invalid
 from .quantity import NANO, amount, mul, parse, units
 from .workload import Workload
 
 RETAIN = "Retain"
 REPLACE = "Replace"
+
+Nanos = dict[str, int]
+Amounts = dict[str, int]
 
 
 class Transformation(Struct):
@@ -26,6 +29,9 @@ class Transformation(Struct):
     strategy: str = ""
     multiply_by: str = ""
     outputs: ResourceList | None = None
+
+
+_NO_RULES: Mapping[str, Transformation] = {}
 
 
 def by_input(rules: Iterable[Transformation]) -> dict[str, Transformation]:
@@ -67,12 +73,6 @@ def _generate(generated: dict[str, int], base: int, outputs: ResourceList | None
     """Add base (in 10^-18) x factor to each output (in 10^-27)."""
     for name, factor in (outputs or {}).items():
         generated[name] = generated.get(name, 0) + base * parse(factor)
-
-
-Nanos = dict[str, int]
-Amounts = dict[str, int]
-
-_NO_RULES: Mapping[str, Transformation] = {}
 
 
 def nanos(resources: ResourceList | None) -> Nanos:
@@ -157,12 +157,11 @@ def rescaled(totals: Amounts, current: int, wanted: int) -> Amounts:
 def request_faults(workload: Workload) -> list[FieldError]:
     """Every place where a request exceeds its own limit, one fault per place."""
     return [
-        FieldError(
-            path=path,
-            type=ErrorType.INVALID,
-            message=f"requests of {', '.join(over)} exceed the limits",
-            value=over,
-            fix="lower the requests or raise the limits",
+        invalid(
+            path,
+            over,
+            f"requests of {', '.join(over)} exceed the limits",
+            "lower the requests or raise the limits",
         )
         for path, requests, limits in _places(workload)
         if (over := exceeding(requests, limits))

@@ -12,12 +12,11 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.core import PodTemplateSpec
-from kuota.api.equivalence import equivalent
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import difference
 from kuota.api.names import label_value
-from kuota.api.podset import FlavorMissing, Injection, MergeConflict, merged
+from kuota.api.podset import FlavorMissing, Injection, MergeConflict, equivalent, merged
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PREBUILT, PRIORITY_CLASS, STOPPING, suspended
 from kuota.api.rules.metadata import annotation, label

@@ -9,12 +9,12 @@ from conformance import world
 from conformance.case import Difference, Run, check, same
 from conformance.registry import suite
 from kuota.api.core import is_terminated
-from kuota.api.equivalence import equivalent
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.podset import (
     FlavorMissing,
     Injection,
     MergeConflict,
+    equivalent,
     injection,
     labelled,
     merged,

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from .. import names
 from ..faults import FieldError, invalid, not_supported, required
 from ..gates import Gates
-from .duration import Duration
 from .rules_integrations import integration_faults
 from .rules_metrics import custom_label_faults
 from .rules_multi_kueue import multi_kueue_faults
@@ -27,12 +26,12 @@ from .shapes import (
     FairSharing,
     InternalCertManagement,
     ObjectRetentionPolicies,
-    RequeuingStrategy,
     VisibilityServer,
     WaitForPodsReady,
 )
-from .syntax import at_most_one, dns_1035_label
+from .syntax import at_most_one, dns_1035_label, negative_faults
 
+STRATEGY_LISTS = ([FINAL_SHARE], [INITIAL_SHARE], [FINAL_SHARE, INITIAL_SHARE])
 TLS_12 = "VersionTLS12"
 TLS_13 = "VersionTLS13"
 CIPHER_SUITES = frozenset(
@@ -66,25 +65,6 @@ CIPHER_SUITES = frozenset(
         "TLS_RSA_WITH_RC4_128_SHA",
     }
 )
-
-
-def tls_faults(tls: TLS | None) -> Iterator[FieldError]:
-    if tls is None:
-        return
-    suites = tls.cipher_suites or []
-    if tls.min_version == TLS_13 and suites:
-        fix = f"remove cipherSuites, or set minVersion: {TLS_12}"
-        yield invalid("tls.cipherSuites", suites, "cannot be chosen under TLS 1.3", fix)
-    if tls.min_version not in ("", TLS_12, TLS_13):
-        fix = f"use {TLS_12} or {TLS_13}"
-        yield invalid("tls", tls.min_version, f"{tls.min_version!r} is not a minVersion", fix)
-    unknown = [suite for suite in suites if suite not in CIPHER_SUITES]
-    if unknown:
-        yield invalid("tls", unknown, f"unknown cipher suites: {', '.join(unknown)}")
-
-
-STRATEGY_LISTS = ([FINAL_SHARE], [INITIAL_SHARE], [FINAL_SHARE, INITIAL_SHARE])
-
 _LAST_PORT = 65535
 
 
@@ -102,7 +82,7 @@ def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
     yield from _certificate_faults(cfg.internal_cert_management)
     yield from resource_faults(cfg.resources, gates)
     yield from _retention_faults(cfg.object_retention_policies)
-    yield from tls_faults(cfg.tls)
+    yield from _tls_faults(cfg.tls)
     yield from custom_label_faults(cfg)
     yield from _visibility_faults(cfg.visibility_server)
     port = cfg.webhook.port if cfg.webhook is not None else None
@@ -113,19 +93,14 @@ def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
 def _wait_faults(wait: WaitForPodsReady | None) -> Iterator[FieldError]:
     if wait is None:
         return
-    yield from _negative(wait.timeout, "waitForPodsReady.timeout")
-    yield from _negative(wait.recovery_timeout, "waitForPodsReady.recoveryTimeout")
-    if wait.requeuing_strategy is not None:
-        at = "waitForPodsReady.requeuingStrategy"
-        yield from _requeuing_faults(wait.requeuing_strategy, at)
-
-
-def _requeuing_faults(strategy: RequeuingStrategy, path: str) -> Iterator[FieldError]:
+    yield from negative_faults(wait, "waitForPodsReady", "timeout", "recovery_timeout")
+    strategy, at = wait.requeuing_strategy, "waitForPodsReady.requeuingStrategy"
+    if strategy is None:
+        return
     if strategy.timestamp not in (None, "Eviction", "Creation"):
-        yield not_supported(f"{path}.timestamp", strategy.timestamp, ("Creation", "Eviction"))
-    yield from _negative(strategy.backoff_limit_count, f"{path}.backoffLimitCount")
-    yield from _negative(strategy.backoff_base_seconds, f"{path}.backoffBaseSeconds")
-    yield from _negative(strategy.backoff_max_seconds, f"{path}.backoffMaxSeconds")
+        yield not_supported(f"{at}.timestamp", strategy.timestamp, ("Creation", "Eviction"))
+    bounds = ("backoff_limit_count", "backoff_base_seconds", "backoff_max_seconds")
+    yield from negative_faults(strategy, at, *bounds)
 
 
 def _fair_sharing_faults(fair: FairSharing | None) -> Iterator[FieldError]:
@@ -143,12 +118,13 @@ def _admission_fair_sharing_faults(fair: AdmissionFairSharing | None) -> Iterato
     if fair is None:
         return
     path = "admissionFairSharing"
-    yield from _negative(fair.usage_half_life_time, f"{path}.usageHalfLifeTime")
+    yield from negative_faults(fair, path, "usage_half_life_time")
     if fair.usage_sampling_interval <= 0:
         interval = str(fair.usage_sampling_interval)
         yield invalid(f"{path}.usageSamplingInterval", interval, "must be more than 0")
     for resource, weight in (fair.resource_weights or {}).items():
-        yield from _negative(weight, f"{path}.resourceWeights[{resource}]")
+        if weight < 0:
+            yield invalid(f"{path}.resourceWeights[{resource}]", weight, "must be 0 or more")
 
 
 def _certificate_faults(certs: InternalCertManagement | None) -> Iterator[FieldError]:
@@ -166,9 +142,26 @@ def _certificate_faults(certs: InternalCertManagement | None) -> Iterator[FieldE
 def _retention_faults(policies: ObjectRetentionPolicies | None) -> Iterator[FieldError]:
     if policies is None or policies.workloads is None:
         return
-    path, workloads = "objectRetentionPolicies.workloads", policies.workloads
-    yield from _negative(workloads.after_finished, f"{path}.afterFinished")
-    yield from _negative(workloads.after_deactivated_by_kueue, f"{path}.afterDeactivatedByKueue")
+    path, bounds = (
+        "objectRetentionPolicies.workloads",
+        ("after_finished", "after_deactivated_by_kueue"),
+    )
+    yield from negative_faults(policies.workloads, path, *bounds)
+
+
+def _tls_faults(tls: TLS | None) -> Iterator[FieldError]:
+    if tls is None:
+        return
+    suites = tls.cipher_suites or []
+    if tls.min_version == TLS_13 and suites:
+        fix = f"remove cipherSuites, or set minVersion: {TLS_12}"
+        yield invalid("tls.cipherSuites", suites, "cannot be chosen under TLS 1.3", fix)
+    if tls.min_version not in ("", TLS_12, TLS_13):
+        fix = f"use {TLS_12} or {TLS_13}"
+        yield invalid("tls", tls.min_version, f"{tls.min_version!r} is not a minVersion", fix)
+    unknown = [suite for suite in suites if suite not in CIPHER_SUITES]
+    if unknown:
+        yield invalid("tls", unknown, f"unknown cipher suites: {', '.join(unknown)}")
 
 
 def _visibility_faults(server: VisibilityServer | None) -> Iterator[FieldError]:
@@ -187,9 +180,3 @@ def _is_ip(text: str) -> bool:
     except ValueError:
         return False
     return "%" not in text
-
-
-def _negative(value: Duration | float | None, path: str) -> Iterator[FieldError]:
-    if value is not None and value < 0:
-        shown = str(value) if isinstance(value, Duration) else value
-        yield invalid(path, shown, "must be 0 or more")

@@ -9,10 +9,9 @@ from .. import names
 from ..faults import FieldError, duplicate, forbidden, invalid, not_supported, required
 from ..gates import Gate, Gates
 from .defaults import INCREMENTAL
-from .duration import Duration
 from .frameworks import DISPATCHED, GroupVersionKind
 from .shapes import AccessProvider, ClusterProfile, ExecConfig, MultiKueue
-from .syntax import at_most_one
+from .syntax import at_most_one, negative_faults
 
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 _PATH = "multiKueue"
@@ -21,8 +20,7 @@ _PATH = "multiKueue"
 def multi_kueue_faults(multi: MultiKueue | None, gates: Gates) -> Iterator[FieldError]:
     if multi is None:
         return
-    yield from _negative(multi.gc_interval, f"{_PATH}.gcInterval")
-    yield from _negative(multi.worker_lost_timeout, f"{_PATH}.workerLostTimeout")
+    yield from negative_faults(multi, _PATH, "gc_interval", "worker_lost_timeout")
     if multi.origin:
         yield from at_most_one(f"{_PATH}.origin", multi.origin, names.label_value(multi.origin))
     yield from _step_faults(multi)
@@ -30,11 +28,6 @@ def multi_kueue_faults(multi: MultiKueue | None, gates: Gates) -> Iterator[Field
         yield from _external_faults(multi)
     if multi.cluster_profile is not None:
         yield from _profile_faults(multi.cluster_profile, f"{_PATH}.clusterProfile")
-
-
-def _negative(value: Duration | None, path: str) -> Iterator[FieldError]:
-    if value is not None and value < 0:
-        yield invalid(path, str(value), "must be 0 or more")
 
 
 def _step_faults(multi: MultiKueue) -> Iterator[FieldError]:

@@ -26,6 +26,10 @@ MOST_CLASSES = 8
 
 _PATH = "resources"
 _MAPPINGS = f"{_PATH}.deviceClassMappings"
+_GATES = {
+    "counter": Gate.KueueDRAIntegrationPartitionableDevices,
+    "capacity": Gate.KueueDRAIntegrationConsumableCapacity,
+}
 Charge = frozenset[tuple[str, str]]
 """What one mapping charges a device class for; empty: for whole devices."""
 
@@ -106,13 +110,8 @@ def _class_faults(
 
 
 def _charge(mapping: DeviceClassMapping) -> Charge:
-    found = set()
-    for source in mapping.sources or ():
-        if source.counter is not None:
-            found.add(("counter", source.counter.name))
-        if source.capacity is not None:
-            found.add(("capacity", source.capacity.name))
-    return frozenset(found)
+    given = (item for source in mapping.sources or () for item in _given(source).items())
+    return frozenset((kind, device.name) for kind, device in given)
 
 
 def _apart(charge: Charge, other: Charge) -> bool:
@@ -123,45 +122,37 @@ def _apart(charge: Charge, other: Charge) -> bool:
 def _source_faults(
     sources: list[DeviceClassSource], path: str, gates: Gates
 ) -> Iterator[FieldError]:
-    kinds = {kind for source in sources for kind in _kinds(source)}
-    if len(kinds) > 1 and all(len(_kinds(source)) == 1 for source in sources):
+    given = [_given(source) for source in sources]
+    kinds = {kind for each in given for kind in each}
+    if len(kinds) > 1 and all(len(each) == 1 for each in given):
         yield invalid(path, sorted(kinds), "mixes counters and capacities", "use one of the two")
-    for index, source in enumerate(sources):
+    for index, each in enumerate(given):
         at = f"{path}[{index}]"
-        if len(_kinds(source)) != 1:
-            yield invalid(at, sorted(_kinds(source)), "must have either a counter or a capacity")
-        elif source.counter is not None:
-            yield from _counter_faults(source.counter, f"{at}.counter", gates)
-        elif source.capacity is not None:
-            yield from _capacity_faults(source.capacity, f"{at}.capacity", gates)
+        if len(each) != 1:
+            yield invalid(at, sorted(each), "must have either a counter or a capacity")
+            continue
+        for kind, device in each.items():
+            yield from _device_faults(device, kind, f"{at}.{kind}", gates)
 
 
-def _kinds(source: DeviceClassSource) -> list[str]:
+def _given(source: DeviceClassSource) -> dict[str, DeviceSource]:
+    """What the source has, by kind: a counter, a capacity, or, against the rules, none or both."""
     given = {"counter": source.counter, "capacity": source.capacity}
-    return [kind for kind, value in given.items() if value is not None]
+    return {kind: device for kind, device in given.items() if device is not None}
 
 
-def _counter_faults(counter: DeviceSource, path: str, gates: Gates) -> Iterator[FieldError]:
-    if not gates.on(Gate.KueueDRAIntegrationPartitionableDevices):
-        yield _closed(path, Gate.KueueDRAIntegrationPartitionableDevices)
+def _device_faults(
+    source: DeviceSource, kind: str, path: str, gates: Gates
+) -> Iterator[FieldError]:
+    if not gates.on(gate := _GATES[kind]):
+        yield invalid(path, None, f"needs the feature gate {gate}", f"set {gate}=true")
         return
-    if counter.name:
-        yield from at_most_one(f"{path}.name", counter.name, names.dns_label(counter.name))
-    yield from _device_faults(counter, path)
-
-
-def _capacity_faults(capacity: DeviceSource, path: str, gates: Gates) -> Iterator[FieldError]:
-    if not gates.on(Gate.KueueDRAIntegrationConsumableCapacity):
-        yield _closed(path, Gate.KueueDRAIntegrationConsumableCapacity)
-        return
-    if capacity.name:
-        yield from capacity_name_faults(f"{path}.name", capacity.name)
-    yield from _device_faults(capacity, path)
-
-
-def _device_faults(source: DeviceSource, path: str) -> Iterator[FieldError]:
     if not source.name:
         yield required(f"{path}.name", "must be set")
+    elif kind == "counter":
+        yield from at_most_one(f"{path}.name", source.name, names.dns_label(source.name))
+    else:
+        yield from capacity_name_faults(f"{path}.name", source.name)
     if not source.driver:
         yield required(f"{path}.driver", "must be set")
     else:
@@ -172,7 +163,3 @@ def _device_faults(source: DeviceSource, path: str) -> Iterator[FieldError]:
         yield required(at, "must be set")
     else:
         yield from at_most_one(at, expression, cel_complaints(expression))
-
-
-def _closed(path: str, gate: Gate) -> FieldError:
-    return invalid(path, None, f"needs the feature gate {gate}", f"set {gate}=true")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax of names and expressions that only a Configuration holds.
+"""The syntax of names, expressions and numbers that only a Configuration holds.
 
-Like `kuota.api.names`, each function returns complaints, and none for a text that is fine.
+Like those of `kuota.api.names`, most functions return complaints, and none for a text that is fine.
 """
 
 from __future__ import annotations
@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+import msgspec
+from msgspec.structs import fields
+
 from .. import names
 from ..faults import FieldError, invalid, quoted, too_long
+from .duration import Duration
 
 MAX_DRIVER = 63
 MAX_DEVICE_IDENTIFIER = 32
@@ -32,6 +36,15 @@ def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[Fi
     said = "; ".join(complaints)
     if said:
         yield invalid(path, value, f"{quoted(value)} {said}")
+
+
+def negative_faults(section: msgspec.Struct, path: str, *names: str) -> Iterator[FieldError]:
+    """One fault for each of the named fields that is below 0. Unset is fine."""
+    for field in fields(section):
+        value = getattr(section, field.name) if field.name in names else None
+        if value is not None and value < 0:
+            shown = str(value) if isinstance(value, Duration) else value
+            yield invalid(f"{path}.{field.encode_name}", shown, "must be 0 or more")
 
 
 def dns_1035_label(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base import Json
 from ..faults import FieldError, forbidden, invalid, type_invalid
-from ..gates import Gates
+from ..gates import DEFAULT_GATES, Gates
 from .job_common import common_faults, common_update_faults
 from .metadata import PREFIX, annotation, annotation_path, elastic, string_map_faults
 from .report import child, integer, mapping, truth, whole
@@ -21,13 +21,12 @@ from .topology import PREFERRED, REQUIRED, topology_faults
 MIN_PARALLELISM = f"{PREFIX}job-min-parallelism"
 EQUAL_COMPLETIONS = f"{PREFIX}job-completions-equal-parallelism"
 _TEMPLATE = "spec.template.metadata"
-_DEFAULT_GATES = Gates()
 
 
 def job_faults(
     obj: Any,
     old: Any = None,
-    gates: Gates = _DEFAULT_GATES,
+    gates: Gates = DEFAULT_GATES,
     *,
     default_queue: bool = False,
 ) -> list[FieldError]:

@@ -12,7 +12,7 @@ from .. import names
 from ..base import Json
 from ..core import GROUP_NAME, is_terminated
 from ..faults import FieldError, forbidden, immutable, invalid, malformed, required
-from ..gates import Gate, Gates
+from ..gates import DEFAULT_GATES, Gate, Gates
 from .job_common import common_faults, common_update_faults, prebuilt
 from .metadata import PREFIX, annotation, annotation_path, label, label_path
 from .report import child, elements, mapping, whole
@@ -23,13 +23,12 @@ GROUP_TOTAL = f"{PREFIX}pod-group-total-count"
 RETRIABLE = f"{PREFIX}retriable-in-group"
 SUSPENDING_PARENT = f"{PREFIX}pod-suspending-parent"
 ADMISSION_GATE = f"{PREFIX}admission"
-_DEFAULT_GATES = Gates()
 
 
 def pod_faults(
     obj: Json,
     old: Json | None = None,
-    gates: Gates = _DEFAULT_GATES,
+    gates: Gates = DEFAULT_GATES,
     *,
     default_queue: bool = False,
 ) -> list[FieldError]:

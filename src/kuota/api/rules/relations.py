@@ -218,20 +218,20 @@ def level_names(obj: Json) -> list[str]:
 
 def _topology(obj: Json) -> Iterator[FieldError]:
     names = level_names(obj)
-    if len(set(names)) != len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        yield invalid("spec.levels", names, f"level {repeated} is listed twice", "list it once")
+    yield from _repeated(names, "level", "spec.levels")
     if HOSTNAME in names and names[-1] != HOSTNAME:
         message = f"{HOSTNAME} is not the last level, and nothing is narrower than a node"
         yield invalid("spec.levels", names, message, "move it to the end")
 
 
 def _multikueue_config(obj: Json) -> Iterator[FieldError]:
-    names = texts(child(obj, "spec").get("clusters"))
+    yield from _repeated(texts(child(obj, "spec").get("clusters")), "cluster", "spec.clusters")
+
+
+def _repeated(names: list[str], what: str, path: str) -> Iterator[FieldError]:
     if len(set(names)) != len(names):
         repeated = next(name for name in names if names.count(name) > 1)
-        message = f"cluster {repeated} is listed twice"
-        yield invalid("spec.clusters", names, message, "list it once")
+        yield invalid(path, names, f"{what} {repeated} is listed twice", "list it once")
 
 
 def _multikueue_cluster(obj: Json) -> Iterator[FieldError]:

@@ -14,6 +14,8 @@ from ..base import Json
 from ..quantity import QuantityError, parse
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+_QUANTITY_MAPS = frozenset({"requests", "limits", "resourceUsage", "overhead", "capacity"})
 
 
 def mapping(value: Any) -> Json:
@@ -75,12 +77,12 @@ def truth(value: str) -> bool | None:
     return False if value in ("0", "f", "F", "FALSE", "false", "False") else None
 
 
-_EMPTY: tuple[Any, ...] = (None, "", [], {})
-_QUANTITY_MAPS = frozenset({"requests", "limits", "resourceUsage", "overhead", "capacity"})
-
-
 def same(one: Any, other: Any, *, quantities: bool = False) -> bool:
-    """`quantities` says that the values inside are quantities."""
+    """Whether two JSON values mean the same to Kubernetes.
+
+    Null and empty equal absent, and quantities are compared by amount: "1" is "1000m".
+    `quantities` says that the values inside are quantities.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         return all(
             same(one.get(key), other.get(key), quantities=quantities or key in _QUANTITY_MAPS)

@@ -83,15 +83,7 @@ def _frozen(
         yield immutable(f"{path}.{field}", after.get(field), why, fix)
 
 
-def _local_queue(obj: Json, old: Json) -> Iterator[FieldError]:
-    yield from _frozen_while_set(obj, old, "clusterQueue")
-
-
-def _admission_check(obj: Json, old: Json) -> Iterator[FieldError]:
-    yield from _frozen_while_set(obj, old, "controllerName")
-
-
-def _frozen_while_set(obj: Json, old: Json, field: str) -> Iterator[FieldError]:
+def _frozen_while_set(obj: Json, old: Json, *, field: str) -> Iterator[FieldError]:
     """A rule on the field itself, which an API server applies only where both objects have it."""
     after, before = child(obj, "spec"), child(old, "spec")
     if before.get(field) is not None and after.get(field) is not None:
@@ -117,8 +109,8 @@ def _topology(obj: Json, old: Json, *, older: bool = False) -> Iterator[FieldErr
 
 _TRANSITIONS: dict[str, Callable[[Json, Json], Iterator[FieldError]]] = {
     "Workload": _workload,
-    "LocalQueue": _local_queue,
-    "AdmissionCheck": _admission_check,
+    "LocalQueue": partial(_frozen_while_set, field="clusterQueue"),
+    "AdmissionCheck": partial(_frozen_while_set, field="controllerName"),
     "ResourceFlavor": _resource_flavor,
     "Topology": _topology,
 }

@@ -17,7 +17,7 @@ from ..base import Json
 from ..convert import convert
 from ..defaults import defaulted, schema_defaulted
 from ..faults import ErrorType, FieldError, type_invalid
-from ..gates import Gates
+from ..gates import DEFAULT_GATES, Gates
 from ..kueue import V1BETA2
 from ..schema import structure
 from ..structure import Cleaning, value_faults
@@ -70,10 +70,7 @@ def _reworded(words: str, names: dict[str, str]) -> str:
     return words
 
 
-_DEFAULT_GATES = Gates()
-
-
-def faults(obj: Any, old: Any = None, gates: Gates = _DEFAULT_GATES) -> list[FieldError]:
+def faults(obj: Any, old: Any = None, gates: Gates = DEFAULT_GATES) -> list[FieldError]:
     """Everything that keeps an object of Kueue from being created, or updated from `old`.
 
     Defaults are filled in first, so the object may be just as a user wrote it. Paths are those of

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from .. import names
 from ..base import Json
 from ..faults import FieldError, duplicate, invalid, malformed
-from ..gates import Gates
+from ..gates import DEFAULT_GATES, Gates
 from .cluster_queue import cluster_queue_faults
 from .metadata import label_faults, toleration_faults
 from .quota import Owner, resource_group_faults, weight_faults
 from .report import child, elements, integer, mapping, text
 from .workload import workload_faults
+
+_NEGATIVE = "a negative number of sub-groups means nothing, and will be refused in future"
 
 
 def resource_flavor_faults(obj: Json) -> Iterator[FieldError]:
@@ -47,12 +49,8 @@ def cohort_faults(obj: Json) -> Iterator[FieldError]:
     yield from weight_faults(spec)
 
 
-_DEFAULT_GATES = Gates()
-_NEGATIVE = "a negative number of sub-groups means nothing, and will be refused in future"
-
-
 def webhook_faults(
-    obj: Json, old: Json | None = None, gates: Gates = _DEFAULT_GATES
+    obj: Json, old: Json | None = None, gates: Gates = DEFAULT_GATES
 ) -> list[FieldError]:
     """What Kueue's validating webhook would refuse, taking the object as it stands.
 
