@@ -14,7 +14,6 @@ from kuota.kube.errors import Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.runtime import Runtime
-from kuota.metrics.runtime_families import show
 from metrics.shown import Shown
 
 
@@ -57,7 +56,7 @@ def test_requests_are_counted_by_their_answers() -> None:
         with pytest.raises(Unreachable):
             async for _ in line.stream(HttpRequest(method="GET", path="/x")):
                 pass
-        show(runtime, metrics)
+        metrics.show_process(runtime)
         host = "example.test:6443"
         assert {
             ("201", host, "POST"): 1,
@@ -81,7 +80,7 @@ def test_reconciliations_are_counted_and_timed_by_how_they_end() -> None:
         assert 5.0 == await watched("later")
         with pytest.raises(ValueError, match="broken"):
             await watched("broken")
-        show(runtime, metrics, depths=lambda: {"workload_controller": 3})
+        metrics.show_process(runtime, depths=lambda: {"workload_controller": 3})
         at = "workload_controller"
         assert {(at, each): 1 for each in ("success", "requeue_after", "error")} == values(
             metrics, "controller_runtime_reconcile_total"
@@ -95,7 +94,7 @@ def test_reconciliations_are_counted_and_timed_by_how_they_end() -> None:
 
 def test_who_leads_is_told_and_what_the_process_uses() -> None:
     runtime, metrics = Runtime(), Metrics(Engine())
-    show(runtime, metrics, lease="kueue-controller")
+    metrics.show_process(runtime, lease="kueue-controller")
     assert {("kueue-controller",): 0} == values(metrics, "leader_election_master_status")
     metrics.role = "leader"
     assert {("kueue-controller",): 1} == values(metrics, "leader_election_master_status")
@@ -105,5 +104,5 @@ def test_who_leads_is_told_and_what_the_process_uses() -> None:
 def test_unexpected_errors_are_counted_by_the_part_that_failed() -> None:
     report("translation", ValueError("a bug"), "it failed")
     runtime, metrics = Runtime(), Metrics(Engine())
-    show(runtime, metrics)
+    metrics.show_process(runtime)
     assert COUNTS["translation"] == values(metrics, "kuota_internal_errors_total")["translation",]

@@ -37,13 +37,12 @@ class MetricsPart:
         """Count all that the system does, which must not have begun yet."""
         from kuota.control.observer import Stored, watch_along
         from kuota.metrics.metrics import Metrics
-        from kuota.metrics.runtime_families import show
         from kuota.metrics.setup import setup
 
         wanted = setup(self._settings.config, self._settings.gates)
         metrics = Metrics(system.engine, wanted, Stored(system.world))
         lease = leadership.lease if leadership is not None else ""
-        show(self._runtime, metrics, lease=lease, depths=system.depths)
+        metrics.show_process(self._runtime, lease=lease, depths=system.depths)
         watch_along(metrics, system.driver, system.world, self._clock)
         self._watching.set_result(metrics)
 
@@ -87,4 +86,4 @@ async def _tell_role(metrics: Metrics, leadership: Leadership | None) -> None:
 def load_metrics() -> None:
     """Load what `watch` needs, which takes a while."""
     import kuota.control.observer
-    import kuota.metrics.runtime_families  # noqa: F401
+    import kuota.metrics.metrics  # noqa: F401

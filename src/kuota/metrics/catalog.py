@@ -7,10 +7,12 @@ names. `replaced_workload_slices_total` is missing on purpose: Kueue counts it b
 
 from __future__ import annotations
 
-from .catalog_local import LOCAL_METRICS
+from collections.abc import Callable
+from functools import partial
+from itertools import chain
+
 from .metric import (
     CLUSTER_QUEUE,
-    COHORT,
     LATENCY,
     LOCAL_QUEUE,
     LONG_WAITS,
@@ -25,17 +27,18 @@ from .metric import (
     histogram,
 )
 
-_CQ = (CLUSTER_QUEUE,)
-_CQ_W = (CLUSTER_QUEUE, WORKLOAD)
-_LQ = (LOCAL_QUEUE,)
-_CO = (COHORT,)
-_QUEUE = ("cluster_queue",)
-_CLASS = ("priority_class",)
-_STATUS = ("status",)
-_COLUMN = ("flavor", "resource")
-_CAUSE = ("reason", "underlying_cause")
-_QUEUE_COLUMN = ("cohort", *_QUEUE, *_COLUMN)
+PREFIX = "kueue_local_queue_"
+"""Begins the names of metrics of LocalQueues."""
 
+_CQ_W = (CLUSTER_QUEUE, WORKLOAD)
+_LQ_W = (LOCAL_QUEUE, WORKLOAD)
+_LOCAL = "name namespace"
+_LOCAL_CLASS = f"{_LOCAL} priority_class"
+_CAUSE = "reason underlying_cause"
+_QUOTA = "cohort cluster_queue flavor resource"
+_SUBTREE = "cohort flavor resource"
+_ON, _READY = Need.LOCAL_QUEUES, Need.PODS_READY
+_waits = partial(histogram, WAITS)
 
 _BUILD = Metric(
     name="kueue_build_info",
@@ -46,244 +49,219 @@ _BUILD = Metric(
 )
 
 _SCHEDULING = (
-    counter("kueue_admission_attempts_total", ("result",), "Cycles, by whether one was admitted"),
+    counter("kueue_admission_attempts_total", "result", "Cycles, by whether one was admitted"),
     histogram(
-        "kueue_admission_attempt_duration_seconds", SHORT, ("result",), "How long a cycle takes"
+        SHORT, "kueue_admission_attempt_duration_seconds", "result", "How long a cycle takes"
     ),
     counter(
         "multikueue_workloads_dispatched_total",
-        (*_QUEUE, "cluster"),
+        "cluster_queue cluster",
         "Workloads created on worker clusters",
+        custom=(),
     ),
     counter(
         "multikueue_workloads_admitted_total",
-        (*_QUEUE, "cluster"),
+        "cluster_queue cluster",
         "Workloads admitted by worker clusters",
+        custom=(),
     ),
     gauge(
         "kueue_admission_cycle_preemption_skips",
-        _QUEUE,
+        "cluster_queue",
         "Preemptions given up in the last cycle because another one got in the way",
-        _CQ,
     ),
     counter(
         "kueue_preemption_target_recomputations_total",
-        (*_QUEUE, "result"),
+        "cluster_queue result",
         "Searches for other victims, by what came of them",
-        _CQ,
     ),
+)
+
+
+def _both(
+    metric: Callable[..., Metric], name: str, labels: str, about: str, *needs: Need
+) -> tuple[Metric, Metric]:
+    """The same metric for ClusterQueues and for LocalQueues."""
+    return (
+        metric(f"kueue_{name}", f"cluster_queue {labels}", about, *needs),
+        metric(f"{PREFIX}{name}", f"{_LOCAL} {labels}", about, _ON, *needs),
+    )
+
+
+def _wait(name: str, about: str, *needs: Need) -> tuple[Metric, Metric]:
+    return _both(_waits, f"{name}_time_seconds", "priority_class", about, *needs)
+
+
+def _gauges(prefix: str, need: Need, *rows: tuple[str, str, str]) -> list[Metric]:
+    """Gauges by the rest of their names, their labels and what they tell."""
+    return [gauge(f"{prefix}{name}", labels, about, need) for name, labels, about in rows]
+
+
+_EITHER_QUEUE = (
+    _both(gauge, "finished_workloads", "", "Finished workloads that still exist"),
+    _both(counter, "finished_workloads_total", "priority_class", "Workloads that finished"),
+    _both(counter, "quota_reserved_workloads_total", "priority_class", "Reservations of quota"),
+    _wait("quota_reserved_wait", "From being queued to having quota"),
+    _wait("admission_checks_wait", "From having quota to having passed all admission checks"),
+    _wait("ready_wait", "From being queued to all pods being ready", _READY),
+    _wait("admitted_until_ready_wait", "From being admitted to all pods being ready", _READY),
+    _both(
+        partial(histogram, LONG_WAITS),
+        "execution_time_seconds",
+        "priority_class",
+        "How long finished workloads were admitted, in all",
+    ),
+    _both(counter, "evicted_workloads_total", f"{_CAUSE} priority_class", "Evictions"),
+    _both(gauge, "reserving_active_workloads", "", "Workloads that hold quota"),
 )
 
 _CLUSTER_QUEUES = (
-    gauge("kueue_pending_workloads", (*_QUEUE, *_STATUS), "Workloads that wait", _CQ_W),
+    gauge("kueue_pending_workloads", "cluster_queue status", "Workloads that wait", custom=_CQ_W),
     gauge(
         "kueue_pending_scheduling_hashes",
-        (*_QUEUE, *_STATUS),
+        "cluster_queue status",
         "Different kinds of workloads among those that wait",
-        _CQ,
         Need.CLASSES,
     ),
-    gauge("kueue_finished_workloads", _QUEUE, "Finished workloads that still exist", _CQ),
-    counter("kueue_finished_workloads_total", (*_QUEUE, *_CLASS), "Workloads that finished", _CQ),
-    counter(
-        "kueue_quota_reserved_workloads_total", (*_QUEUE, *_CLASS), "Reservations of quota", _CQ
-    ),
+    counter("kueue_admitted_workloads_total", "cluster_queue priority_class", "Admissions"),
     histogram(
-        "kueue_quota_reserved_wait_time_seconds",
-        WAITS,
-        (*_QUEUE, *_CLASS),
-        "From being queued to having quota",
-        _CQ,
-    ),
-    counter("kueue_admitted_workloads_total", (*_QUEUE, *_CLASS), "Admissions", _CQ),
-    histogram(
+        LONG_WAITS,
         "kueue_admission_wait_time_seconds",
-        LONG_WAITS,
-        (*_QUEUE, *_CLASS),
+        "cluster_queue priority_class",
         "From being queued to being admitted",
-        _CQ,
     ),
-    histogram(
-        "kueue_admission_checks_wait_time_seconds",
-        WAITS,
-        (*_QUEUE, *_CLASS),
-        "From having quota to having passed all admission checks",
-        _CQ,
-    ),
-    histogram(
-        "kueue_ready_wait_time_seconds",
-        WAITS,
-        (*_QUEUE, *_CLASS),
-        "From being queued to all pods being ready",
-        _CQ,
-        Need.PODS_READY,
-    ),
-    histogram(
-        "kueue_admitted_until_ready_wait_time_seconds",
-        WAITS,
-        (*_QUEUE, *_CLASS),
-        "From being admitted to all pods being ready",
-        _CQ,
-        Need.PODS_READY,
-    ),
-    histogram(
-        "kueue_execution_time_seconds",
-        LONG_WAITS,
-        (*_QUEUE, *_CLASS),
-        "How long finished workloads were admitted, in all",
-        _CQ,
-    ),
-    histogram(
+    _waits(
         "kueue_pods_ready_to_evicted_time_seconds",
-        WAITS,
-        (*_QUEUE, *_CAUSE),
+        f"cluster_queue {_CAUSE}",
         "How long the pods of evicted workloads had been ready",
-        _CQ,
     ),
-    counter("kueue_evicted_workloads_total", (*_QUEUE, *_CAUSE, *_CLASS), "Evictions", _CQ),
     counter(
         "kueue_evicted_workloads_once_total",
-        (*_QUEUE, *_CAUSE, *_CLASS),
+        f"cluster_queue {_CAUSE} priority_class",
         "Workloads evicted at least once for the reason",
-        _CQ,
     ),
     counter(
         "kueue_preempted_workloads_total",
-        ("preempting_cluster_queue", "reason"),
+        "preempting_cluster_queue reason",
         "Workloads that had to make room, by the queue that they made room for",
-        _CQ,
     ),
-    histogram(
+    _waits(
         "kueue_workload_eviction_latency_seconds",
-        WAITS,
-        (*_QUEUE, "reason"),
+        "cluster_queue reason",
         "From an eviction to its quota being free",
-        _CQ,
     ),
-    gauge("kueue_reserving_active_workloads", _QUEUE, "Workloads that hold quota", _CQ),
-    gauge("kueue_admitted_active_workloads", _QUEUE, "Admitted workloads", _CQ_W),
-    gauge("kueue_cluster_queue_status", (*_QUEUE, *_STATUS), "1 for the status that holds", _CQ),
+    gauge("kueue_admitted_active_workloads", "cluster_queue", "Admitted workloads", custom=_CQ_W),
+    gauge("kueue_cluster_queue_status", "cluster_queue status", "1 for the status that holds"),
     gauge(
         "kueue_unadmitted_workloads",
-        (*_QUEUE, *_CAUSE),
+        f"cluster_queue {_CAUSE}",
         "Workloads that are not admitted, by why",
-        _CQ,
         Need.UNADMITTED,
     ),
     histogram(
-        "kueue_pod_scheduling_gate_removal_seconds",
         SHORT,
-        ("name", *_QUEUE, "is_group"),
+        "kueue_pod_scheduling_gate_removal_seconds",
+        "name cluster_queue is_group",
         "From an admission to the pod's scheduling gate being gone",
-        _CQ,
     ),
     histogram(
-        "kueue_workload_creation_latency_seconds",
         LATENCY,
-        ("job_kind",),
+        "kueue_workload_creation_latency_seconds",
+        "job_kind",
         "From a job's creation to that of its Workload",
-        _LQ,
         Need.CREATION,
+        custom=(LOCAL_QUEUE,),
     ),
 )
 
+_LOCAL_QUEUES = (
+    counter(f"{PREFIX}admitted_workloads_total", _LOCAL_CLASS, "Admissions", _ON, custom=_LQ_W),
+    _waits(
+        f"{PREFIX}admission_wait_time_seconds",
+        _LOCAL_CLASS,
+        "From being queued to being admitted",
+        _ON,
+        custom=_LQ_W,
+    ),
+    gauge(f"{PREFIX}admitted_active_workloads", _LOCAL, "Admitted workloads", _ON, custom=_LQ_W),
+    *_gauges(
+        PREFIX,
+        _ON,
+        ("pending_workloads", f"{_LOCAL} status", "Workloads that wait"),
+        ("status", f"{_LOCAL} active", "1 for the status that holds"),
+        ("resource_reservation", f"{_LOCAL} flavor resource", "What workloads hold"),
+        ("resource_usage", f"{_LOCAL} flavor resource", "What admitted workloads hold"),
+        (
+            "admission_fair_sharing_usage",
+            f"{_LOCAL} cluster_queue",
+            "What the queue has used and not yet been forgiven, over its weight",
+        ),
+    ),
+    gauge(
+        f"{PREFIX}unadmitted_workloads",
+        f"{_LOCAL} cluster_queue {_CAUSE}",
+        "Workloads that are not admitted, by why",
+        _ON,
+        Need.UNADMITTED,
+    ),
+)
+
+_SHARE = "Fair share of what is borrowed; NaN for a borrower without weight"
 _QUOTAS = (
-    gauge(
-        "kueue_cluster_queue_resource_reservation",
-        _QUEUE_COLUMN,
-        "What workloads hold",
-        _CQ,
+    *_gauges(
+        "kueue_cluster_queue_",
         Need.RESOURCES,
-    ),
-    gauge(
-        "kueue_cluster_queue_resource_usage",
-        _QUEUE_COLUMN,
-        "What admitted workloads hold",
-        _CQ,
-        Need.RESOURCES,
-    ),
-    gauge(
-        "kueue_cluster_queue_resource_pending",
-        (*_QUEUE, "resource"),
-        "What waiting workloads ask for",
-        _CQ,
-        Need.RESOURCES,
-    ),
-    gauge("kueue_cluster_queue_nominal_quota", _QUEUE_COLUMN, "Nominal quota", _CQ, Need.RESOURCES),
-    gauge(
-        "kueue_cluster_queue_borrowing_limit",
-        _QUEUE_COLUMN,
-        "How much may be borrowed, +Inf without a limit",
-        _CQ,
-        Need.RESOURCES,
-    ),
-    gauge(
-        "kueue_cluster_queue_lending_limit",
-        _QUEUE_COLUMN,
-        "How much may be lent, +Inf without a limit",
-        _CQ,
-        Need.RESOURCES,
+        ("resource_reservation", _QUOTA, "What workloads hold"),
+        ("resource_usage", _QUOTA, "What admitted workloads hold"),
+        ("resource_pending", "cluster_queue resource", "What waiting workloads ask for"),
+        ("nominal_quota", _QUOTA, "Nominal quota"),
+        ("borrowing_limit", _QUOTA, "How much may be borrowed, +Inf without a limit"),
+        ("lending_limit", _QUOTA, "How much may be lent, +Inf without a limit"),
     ),
     gauge(
         "kueue_cluster_queue_weighted_share",
-        (*_QUEUE, "cohort"),
-        "Fair share of what is borrowed; NaN for a borrower without weight",
-        _CQ,
+        "cluster_queue cohort",
+        _SHARE,
         Need.RESOURCES,
         Need.FAIR_SHARING,
     ),
     gauge(
         "kueue_cluster_queue_info",
-        (*_QUEUE, "parent_cohort", "root_cohort"),
+        "cluster_queue parent_cohort root_cohort",
         "Always 1; the labels say where the queue is",
-        _CQ,
         Need.COHORTS,
     ),
-    gauge(
-        "kueue_cohort_info",
-        ("cohort", "parent_cohort", "root_cohort"),
-        "Always 1; the labels say where the cohort is",
-        _CO,
+    gauge("kueue_cohort_weighted_share", "cohort", _SHARE, Need.FAIR_SHARING),
+    *_gauges(
+        "kueue_cohort_",
         Need.COHORTS,
-    ),
-    gauge(
-        "kueue_cohort_weighted_share",
-        ("cohort",),
-        "Fair share of what is borrowed; NaN for a borrower without weight",
-        _CO,
-        Need.FAIR_SHARING,
-    ),
-    gauge(
-        "kueue_cohort_subtree_quota",
-        ("cohort", *_COLUMN),
-        "Quota of the cohort and all below it",
-        _CO,
-        Need.COHORTS,
-    ),
-    gauge(
-        "kueue_cohort_subtree_resource_reservations",
-        ("cohort", *_COLUMN),
-        "What workloads hold in all queues below",
-        _CO,
-        Need.COHORTS,
+        (
+            "info",
+            "cohort parent_cohort root_cohort",
+            "Always 1; the labels say where the cohort is",
+        ),
+        ("subtree_quota", _SUBTREE, "Quota of the cohort and all below it"),
+        ("subtree_resource_reservations", _SUBTREE, "What workloads hold in all queues below"),
     ),
     counter(
         "kueue_cohort_subtree_admitted_workloads_total",
-        ("cohort", *_CLASS),
+        "cohort priority_class",
         "Admissions in all queues below",
-        _CO,
         Need.COHORTS,
     ),
     gauge(
         "kueue_cohort_subtree_admitted_active_workloads",
-        ("cohort",),
+        "cohort",
         "Admitted workloads in all queues below",
-        _CQ,
         Need.COHORTS,
+        custom=(CLUSTER_QUEUE,),
     ),
 )
 
 METRICS: dict[str, Metric] = {
-    each.name: each for each in (_BUILD, *_SCHEDULING, *_CLUSTER_QUEUES, *_QUOTAS, *LOCAL_METRICS)
+    each.name: each
+    for each in chain(
+        (_BUILD,), _SCHEDULING, *_EITHER_QUEUE, _CLUSTER_QUEUES, _LOCAL_QUEUES, _QUOTAS
+    )
 }
 """All metrics by name, in the order in which they are shown."""

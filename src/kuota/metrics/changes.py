@@ -16,7 +16,7 @@ from kuota.bridge.lifetime import eviction_end, execution_s, waited_s
 from kuota.bridge.variants import follows, is_parent, parent_of
 from kuota.engine.engine import Engine
 
-from .catalog_local import PREFIX
+from .catalog import PREFIX
 from .metric import WORKLOAD
 from .series import Labels, Series
 from .setup import CustomLabels

@@ -7,18 +7,22 @@ A family without samples is left out, as in Kueue.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from kuota.engine.engine import Engine
+from kuota.failures import COUNTS
 
 from .board import Board, waiting
 from .catalog import METRICS
 from .gauges_local import read_local_queues, read_unadmitted
 from .gauges_queue import read_cluster_queues, read_cohorts
 from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
+from .runtime import BUGS, DEPTH, MASTER, Runtime
+from .runtime import METRICS as RUNTIME_METRICS
 from .series import Distribution, Labels, Series
 from .setup import CustomLabels, Objects, Setup, measured
 
@@ -68,14 +72,10 @@ class Families(Collector):
                     yield family
 
     def _family(self, metric: Metric, board: Board) -> Family:
-        family = empty_family(metric)
+        family = family_of(metric, self._series, partial(self._counted, metric))
         names = (*metric.labels, *self._custom.names(*metric.custom))
         for values, number in board.readings[metric.name].items():
             family.add_sample(metric.name, self._labels(metric, names, values), number)
-        for values, number in self._series.values(metric.name).items():
-            family.add_sample(metric.name, self._counted(metric, values), number)
-        for values, found in self._series.distributions(metric.name).items():
-            put_distribution(family, metric, self._counted(metric, values), found)
         return family
 
     def _counted(self, metric: Metric, values: Labels) -> dict[str, str]:
@@ -86,7 +86,7 @@ class Families(Collector):
         return self._labels(metric, (*metric.labels, *self._custom.names(*kinds)), values)
 
     def _labels(self, metric: Metric, names: Labels, values: Labels) -> dict[str, str]:
-        found = dict(zip(names, values, strict=True))
+        found = _named(names, values)
         return found | {"replica_role": self._role()} if metric.role else found
 
     def _exists(self, metric: Metric, values: Labels) -> bool:
@@ -103,14 +103,55 @@ class Families(Collector):
         return key in state.local_queues and self._measured(key)
 
 
-def empty_family(metric: Metric) -> Family:
-    """The family of a metric, without samples. Counters go without their suffix there."""
-    counter = metric.kind is Kind.COUNTER
-    name = metric.name.removesuffix("_total") if counter else metric.name
-    return Family(name, metric.about, metric.kind.value)
+class RuntimeFamilies(Collector):
+    """Collects how the process fares.
+
+    `lease` is the name of what replicas lead by, and `depths` gives the lengths of work queues.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        leads: Callable[[], bool],
+        lease: str,
+        depths: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self._series = runtime.series
+        self._leads = leads
+        self._lease = lease
+        self._depths = depths
+
+    def collect(self) -> Iterator[Family]:
+        series = self._series
+        for name, depth in self._depths().items():
+            series.put(DEPTH, depth, name)
+        for where, count in COUNTS.items():
+            series.put(BUGS, count, where)
+        if self._lease:
+            series.put(MASTER, float(self._leads()), self._lease)
+        for metric in RUNTIME_METRICS.values():
+            family = family_of(metric, series, partial(_named, metric.labels))
+            if family.samples:
+                yield family
 
 
-def put_distribution(
+def family_of(metric: Metric, series: Series, named: Callable[[Labels], dict[str, str]]) -> Family:
+    """The family of a metric with what was counted; `named` gives the labels of a series."""
+    # Counters go without their suffix there.
+    name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
+    family = Family(name, metric.about, metric.kind.value)
+    for values, number in series.values(metric.name).items():
+        family.add_sample(metric.name, named(values), number)
+    for values, found in series.distributions(metric.name).items():
+        _put_distribution(family, metric, named(values), found)
+    return family
+
+
+def _named(names: Labels, values: Labels) -> dict[str, str]:
+    return dict(zip(names, values, strict=True))
+
+
+def _put_distribution(
     family: Family, metric: Metric, labels: dict[str, str], found: Distribution
 ) -> None:
     below = 0

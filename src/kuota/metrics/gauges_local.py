@@ -13,7 +13,7 @@ from kuota.bridge.variants import parent_of
 from kuota.engine.model import LocalQueue
 
 from .board import Board, Tally, in_units
-from .catalog_local import PREFIX
+from .catalog import PREFIX
 from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from .series import Labels
 

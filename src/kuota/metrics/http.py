@@ -27,7 +27,6 @@ from .metrics import Metrics
 
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""How long requests under way get to finish when the server closes."""
 
 _SCRAPE = Access(verb="get", path=PATH)
 _BEARER = "bearer "

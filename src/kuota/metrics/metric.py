@@ -14,7 +14,13 @@ LOCAL_QUEUE = "LocalQueue"
 COHORT = "Cohort"
 WORKLOAD = "Workload"
 
-_QUEUE_LABELS = ("cluster_queue", "preempting_cluster_queue")
+_OWNERS = {
+    "namespace": LOCAL_QUEUE,
+    "cluster_queue": CLUSTER_QUEUE,
+    "preempting_cluster_queue": CLUSTER_QUEUE,
+    "cohort": COHORT,
+}
+"""Labels that name what a series is about, and its kind. The first that a metric has counts."""
 
 
 class Kind(StrEnum):
@@ -62,46 +68,42 @@ WAITS = _waits(14)
 LONG_WAITS = _waits(16)
 
 
-def _single(
+def _metric(
     kind: Kind,
-    name: str,
-    labels: tuple[str, ...],
-    about: str,
-    custom: tuple[str, ...] = (),
-    *needs: Need,
-) -> Metric:
-    return Metric(name=name, kind=kind, labels=labels, about=about, custom=custom, needs=needs)
-
-
-gauge = partial(_single, Kind.GAUGE)
-counter = partial(_single, Kind.COUNTER)
-
-
-def histogram(
-    name: str,
     buckets: tuple[float, ...],
-    labels: tuple[str, ...],
+    name: str,
+    labels: str,
     about: str,
-    custom: tuple[str, ...] = (),
     *needs: Need,
+    custom: tuple[str, ...] | None = None,
 ) -> Metric:
+    """A metric with these labels, separated by blanks.
+
+    It carries the custom labels of the kind that it is about, unless `custom` names other kinds.
+    """
+    names = tuple(labels.split())
+    if custom is None:
+        owner = _owner_label(names)
+        custom = (_OWNERS[owner],) if owner else ()
     return Metric(
-        name=name,
-        kind=Kind.HISTOGRAM,
-        labels=labels,
-        about=about,
-        custom=custom,
-        needs=needs,
-        buckets=buckets,
+        name=name, kind=kind, labels=names, about=about, custom=custom, needs=needs, buckets=buckets
     )
+
+
+gauge = partial(_metric, Kind.GAUGE, ())
+counter = partial(_metric, Kind.COUNTER, ())
+histogram = partial(_metric, Kind.HISTOGRAM)
+
+
+def _owner_label(labels: tuple[str, ...]) -> str:
+    return next((each for each in _OWNERS if each in labels), "")
 
 
 def owner_of(metric: Metric, values: tuple[str, ...]) -> tuple[str, Key] | None:
     """The queue or cohort that a counted series is about, as its labels say."""
+    owner = _owner_label(metric.labels)
+    if not owner:
+        return None
     labels = dict(zip(metric.labels, values, strict=False))
-    if "namespace" in labels:
-        return LOCAL_QUEUE, Key(labels["namespace"], labels["name"])
-    for name in _QUEUE_LABELS:
-        if name in labels:
-            return CLUSTER_QUEUE, Key("", labels[name])
-    return (COHORT, Key("", labels["cohort"])) if "cohort" in labels else None
+    name = Key(labels[owner], labels["name"]) if owner == "namespace" else Key("", labels[owner])
+    return _OWNERS[owner], name

@@ -8,8 +8,9 @@ queues that are gone are dropped then, too.
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Mapping
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from kuota import __version__
 from kuota.api.base import Key
@@ -19,8 +20,9 @@ from kuota.engine.engine import Engine
 
 from .catalog import METRICS
 from .changes import Changes
-from .families import Families, Kept
+from .families import Families, Kept, RuntimeFamilies
 from .metric import LOCAL_QUEUE, owner_of
+from .runtime import Runtime
 from .series import Series
 from .setup import CustomLabels, NoObjects, Objects, Setup, measured
 
@@ -57,6 +59,17 @@ class Metrics:
         self.registry.register(
             Families(self._series, engine, objects, self._custom, setup, lambda: self.role)
         )
+
+    def show_process(
+        self,
+        runtime: Runtime,
+        *,
+        lease: str = "",
+        depths: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """Show how the process fares, too: what `runtime` counts, and its CPU and memory."""
+        self.registry.register(RuntimeFamilies(runtime, lambda: self.role == LEADER, lease, depths))
+        ProcessCollector(registry=self.registry)
 
     def collected(self) -> Kept:
         """All metrics as of now, for someone else to write down."""

@@ -36,19 +36,19 @@ BUGS = "kuota_internal_errors_total"
 METRICS: dict[str, Metric] = {
     each.name: each
     for each in (
-        counter(_REQUESTS, ("code", "host", "method"), "Requests to the API server"),
-        counter(_PASSES, ("controller", "result"), "Reconciliations, by how they ended"),
-        counter(_ERRORS, ("controller",), "Reconciliations that failed"),
-        histogram(_TOOK, _TIMES, ("controller",), "How long a reconciliation takes"),
-        gauge(DEPTH, ("name",), "Names that wait to be reconciled"),
-        gauge(MASTER, ("name",), "1 while this replica leads"),
-        counter(BUGS, ("where",), "Unexpected errors, by the part of the program that failed"),
+        counter(_REQUESTS, "code host method", "Requests to the API server"),
+        counter(_PASSES, "controller result", "Reconciliations, by how they ended"),
+        counter(_ERRORS, "controller", "Reconciliations that failed"),
+        histogram(_TIMES, _TOOK, "controller", "How long a reconciliation takes"),
+        gauge(DEPTH, "name", "Names that wait to be reconciled"),
+        gauge(MASTER, "name", "1 while this replica leads"),
+        counter(BUGS, "where", "Unexpected errors, by the part of the program that failed"),
     )
 }
 
 
 class Runtime:
-    """Counts from the start of a process. `runtime_families` shows what was counted."""
+    """Counts from the start of a process. `Metrics.show_process` shows what was counted."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.series = Series(METRICS)

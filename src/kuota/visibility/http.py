@@ -31,7 +31,6 @@ from .pending import GROUP
 ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
 MASTERS = "system:masters"
 ANONYMOUS = Person("system:anonymous", groups=(UNKNOWN,))
-"""How long requests under way get to finish when the server closes."""
 REREAD_S = 60.0
 """Between two looks at whom the API server shows itself as."""
 UNKNOWN_S = 5.0
