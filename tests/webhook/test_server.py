@@ -19,7 +19,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.pki.certificate import chain
 from kuota.pki.serving import Chain, serving_context, show
-from kuota.webhook.certificate_files import Directory
+from kuota.webhook.certificates import Directory
 from kuota.webhook.server import MOST_BYTES, Webhooks
 from webhook.reviews import Objects, cluster_queue, job, review, workload
 

@@ -53,7 +53,7 @@ async def shown(
     in the directory, and made only where there is none.
     """
     if not own and (directory / "tls.crt").exists():
-        from kuota.webhook.certificate_files import Directory
+        from kuota.webhook.certificates import Directory
 
         given = Directory(directory, to, clock)
         group.create_task(given.run())

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from kuota.control.system import System
     from kuota.kube.client import Client
-    from kuota.webhook.certificate_files import Directory
-    from kuota.webhook.certificates import Managed
+    from kuota.webhook.certificates import Directory, Managed
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +79,7 @@ class WebhookPart:
     def _certificate(self, context: ssl.SSLContext) -> Managed | Directory:
         config = self._settings.config
         if not certificates.managed(config):
-            from kuota.webhook.certificate_files import Directory
+            from kuota.webhook.certificates import Directory
 
             return Directory(certificates.webhook_directory(config), context, self._clock)
         from kuota.webhook.certificates import SECRET, Managed

@@ -31,7 +31,7 @@ from .fairness import fairness
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
 from .people import people_roles
 from .rbac import controller_roles
-from .settings import LABELS, PREFIX, Settings
+from .settings import LABELS, Settings
 
 
 def webhook_configurations(settings: Settings) -> list[Json]:
@@ -42,7 +42,6 @@ def webhook_configurations(settings: Settings) -> list[Json]:
         settings.namespace,
         WEBHOOK_SERVICE,
         config.integrations.frameworks or () if config.integrations else (),
-        prefix=PREFIX,
         namespace_selector=msgspec.to_builtins(selector) if selector is not None else None,
         reinvocation=settings.reinvocation,
     )

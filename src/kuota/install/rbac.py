@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 from kuota.api.crds import GROUP, KINDS
-from kuota.webhook.manifests import mutating_name, validating_name
+from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
 from .deployment import SECRET
 from .network import api_services
-from .settings import CONTROLLER, PREFIX, Settings, named, named_object
+from .settings import CONTROLLER, Settings, named, named_object
 
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
@@ -85,10 +85,8 @@ def _manager_rules(settings: Settings) -> list[Json]:
     kinds = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
     return [
         *(_rule(group, plurals, verbs) for group, plurals, verbs in _RULES),
-        _rule("admissionregistration.k8s.io", kinds[0], f"{_WATCH} update", mutating_name(PREFIX)),
-        _rule(
-            "admissionregistration.k8s.io", kinds[1], f"{_WATCH} update", validating_name(PREFIX)
-        ),
+        _rule("admissionregistration.k8s.io", kinds[0], f"{_WATCH} update", MUTATING_NAME),
+        _rule("admissionregistration.k8s.io", kinds[1], f"{_WATCH} update", VALIDATING_NAME),
         _rule("apiextensions.k8s.io", "customresourcedefinitions", f"{_WATCH} update", *converted),
         _rule("apiregistration.k8s.io", "apiservices", f"{_WATCH} update", *aggregated),
     ]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate of our own: made, kept in a Secret, renewed, and made known to the API server.
+"""The certificate of a server: our own, or one that others provide in a directory.
 
-All replicas share the Secret: whoever finds what is in it missing, bad or about to expire makes a
-new one, and whoever loses the race to store it takes the winner's. A certificate that others
-provide in a directory is the business of `kuota.webhook.certificate_files`.
+Our own is kept in a Secret, renewed, and made known to the API server. All replicas share the
+Secret: whoever finds what is in it missing, bad or about to expire makes a new one, and whoever
+loses the race to store it takes the winner's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ import binascii
 import contextlib
 import logging
 import ssl
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -25,17 +28,18 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from kuota.kube.informer import Informer
-from kuota.kube.resources import SECRETS
-from kuota.pki.serving import Chain, Pair, show, trusted_until, unexpired
+from kuota.kube.resources import SECRETS, Resource
+from kuota.pki.serving import BadCertificate, Chain, Pair, show, trusted_until, unexpired
 
 from .injection import Place, essence, inject, places, trusts
-from .manifests import NAMESPACE, PREFIX, SERVICE
+from .manifests import NAMESPACE, SERVICE
 
 SECRET = "kueue-webhook-server-cert"
 AUTHORITY = "kueue-ca"
 LIFETIME = timedelta(days=365)
 RENEWED_BEFORE = timedelta(days=90)
 LOOKED_AT_EVERY_S = 12 * 3600.0
+FILES_LOOKED_AT_EVERY_S = 1.0
 SETTLING_S = 2.0
 """How long an API server may take to notice whom to trust."""
 _PAUSE = Backoff(base=250, cap=30_000)
@@ -45,20 +49,16 @@ _log = logging.getLogger(__name__)
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the certificate lies, and for whom it is: `hosts` are names besides the service's.
 
-    `prefix` is that of the names of the webhook configurations. `api_services` are given where the
-    service is that of an aggregated API instead. `entry` begins the names under which the Secret
-    holds it, so that several fit in one.
+    `api_services` are given where the service is that of an aggregated API instead of webhooks.
+    `entry` begins the names under which the Secret holds it, so that several fit in one.
     """
 
     namespace: str = NAMESPACE
     secret: str = SECRET
     service: str = SERVICE
     hosts: tuple[str, ...] = ()
-    prefix: str = PREFIX
     api_services: tuple[str, ...] = ()
     entry: str = ""
-    lifetime: timedelta = LIFETIME
-    renewed_before: timedelta = RENEWED_BEFORE
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,24 +88,29 @@ class Managed:
         self._clock = clock or SystemClock()
         self._shown: Chain | None = None
         self._changed = asyncio.Event()
-        named = places(self._settings.prefix, self._settings.api_services)
-        self._places = {each: self._follower(each) for each in named}
-        self._secret: Informer[Json] = Informer(
-            client,
-            SECRETS,
-            self._settings.namespace,
-            field_selector=f"metadata.name={self._settings.secret}",
-            decode=_nameless,
-            clock=self._clock,
+        self._places = {
+            each: self._informer(each.resource, each.name, essence)
+            for each in places(self._settings.api_services)
+        }
+        # Only that the Secret changed is of interest, so nothing of it is kept.
+        self._secret = self._informer(
+            SECRETS, self._settings.secret, lambda secret: {}, self._settings.namespace
         )
 
-    def _follower(self, place: Place) -> Informer[Json]:
-        selector = f"metadata.name={place.name}"
+    def _informer(
+        self,
+        resource: Resource,
+        name: str,
+        decode: Callable[[Json], Json],
+        namespace: str | None = None,
+    ) -> Informer[Json]:
+        """Follows one object."""
         return Informer(
             self._client,
-            place.resource,
-            field_selector=selector,
-            decode=essence,
+            resource,
+            namespace,
+            field_selector=f"metadata.name={name}",
+            decode=decode,
             clock=self._clock,
         )
 
@@ -118,7 +123,7 @@ class Managed:
         """Look after the certificate until cancelled."""
         async with asyncio.TaskGroup() as group:
             for each in (self._secret, *self._places.values()):
-                each.observe(self._note)
+                each.observe(lambda old, new: self._changed.set())
                 group.create_task(each.run())
             failures = 0
             while True:
@@ -148,9 +153,6 @@ class Managed:
             await self._clock.sleep(SETTLING_S)
             self._show(kept)
 
-    def _note(self, old: Json | None, new: Json | None) -> None:
-        self._changed.set()
-
     def _show(self, kept: Chain) -> None:
         show(self._context, kept.pair)
         self._shown = kept
@@ -177,7 +179,7 @@ class Managed:
             return made
 
     def _good(self, kept: Chain) -> bool:
-        due = self._clock.now() + self._settings.renewed_before
+        due = self._clock.now() + RENEWED_BEFORE
         host = self._settings.names[0]
         ends = (
             trusted_until(kept.pair, each, host)
@@ -190,7 +192,7 @@ class Managed:
         from kuota.pki.certificate import chain
 
         now = self._clock.now()
-        made = chain(AUTHORITY, self._settings.names, now, self._settings.lifetime)
+        made = chain(AUTHORITY, self._settings.names, now, LIFETIME)
         before = unexpired(kept.authority, now)[:1] if kept is not None else []
         return Chain(authority=b"".join([made.authority, *before]), pair=made.pair)
 
@@ -231,11 +233,6 @@ def _trusted(follower: Informer[Json], place: Place, bundle: str) -> bool:
     return found is None or trusts(found, bundle)
 
 
-def _nameless(secret: Json) -> Json:
-    """Nothing of the Secret: only that it changed is of interest."""
-    return {}
-
-
 def _stored(secret: Json | None, entry: str) -> Chain | None:
     """What a Secret holds; None when it is incomplete."""
     data = (secret or {}).get("data") or {}
@@ -247,3 +244,47 @@ def _stored(secret: Json | None, entry: str) -> Chain | None:
     except (KeyError, TypeError, binascii.Error):
         return None
     return Chain(authority=authority, pair=Pair(certificate, key))
+
+
+class Directory:
+    """Keeps a context up to date with `tls.crt` and `tls.key` of a directory.
+
+    `ready` is set once there is one. Files that change are read again, both or neither.
+    """
+
+    def __init__(
+        self, directory: str | Path, context: ssl.SSLContext, clock: Clock | None = None
+    ) -> None:
+        self.ready = asyncio.Event()
+        self._files = (Path(directory) / "tls.crt", Path(directory) / "tls.key")
+        self._context = context
+        self._clock = clock or SystemClock()
+        self._seen: tuple[object, ...] = ()
+        self._told = ""
+
+    async def run(self) -> NoReturn:
+        """Follow the files until cancelled."""
+        while True:
+            self.look()
+            await self._clock.sleep(FILES_LOOKED_AT_EVERY_S)
+
+    def look(self) -> None:
+        """Show what lies there now, if that is another certificate and can be used."""
+        try:
+            stats = [each.stat() for each in self._files]
+            seen = tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in stats)
+            if seen == self._seen:
+                return
+            certificate, key = (each.read_bytes() for each in self._files)
+            show(self._context, Pair(certificate, key))
+        except (OSError, BadCertificate) as error:
+            # A pair that is being replaced does not match for a moment: it is looked at again.
+            self._tell(f"no usable certificate in {self._files[0].parent}: {error}")
+            return
+        self._seen, self._told = seen, ""
+        self.ready.set()
+
+    def _tell(self, message: str) -> None:
+        if message != self._told:
+            _log.warning("%s", message)
+            self._told = message

@@ -18,27 +18,19 @@ from kuota.kube.client import Client
 from kuota.kube.errors import Conflict, NotFound
 from kuota.kube.resources import CRDS, Resource
 
-from .manifests import PREFIX, mutating_name, validating_name
+from .manifests import MUTATING_NAME, VALIDATING_NAME
+
+
+def _of_cluster(group: str, plural: str, kind: str) -> Resource:
+    return Resource(group, "v1", plural, kind, namespaced=False)
+
 
 _ADMISSION = "admissionregistration.k8s.io"
-MUTATING = Resource(
-    _ADMISSION,
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
+MUTATING = _of_cluster(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration")
+VALIDATING = _of_cluster(
+    _ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
 )
-VALIDATING = Resource(
-    _ADMISSION,
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
-)
-
-API_SERVICES = Resource(
-    "apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False
-)
+API_SERVICES = _of_cluster("apiregistration.k8s.io", "apiservices", "APIService")
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -48,13 +40,13 @@ class Place(msgspec.Struct, frozen=True):
     name: str
 
 
-def places(prefix: str = PREFIX, api_services: tuple[str, ...] = ()) -> Iterator[Place]:
+def places(api_services: tuple[str, ...] = ()) -> Iterator[Place]:
     """The APIServices named; where none is, the webhook configurations and the converted CRDs."""
     if api_services:
         yield from (Place(API_SERVICES, each) for each in api_services)
         return
-    yield Place(MUTATING, mutating_name(prefix))
-    yield Place(VALIDATING, validating_name(prefix))
+    yield Place(MUTATING, MUTATING_NAME)
+    yield Place(VALIDATING, VALIDATING_NAME)
     for kind in KINDS:
         if kind.converted:
             yield Place(CRDS, f"{kind.plural}.{GROUP}")

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews of batch/v1 Jobs, answered by the admission path in `kuota.bridge.jobs.job_arrival`."""
+"""Reviews of batch/v1 Jobs, by `kuota.bridge.jobs.job_arrival`, and of Pods, by `api.rules.pod`.
+
+New Pods are given nothing. A Pod that were gated here would wait for ever, because no controller
+opens the gate yet.
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
 from kuota.api.base import Json
-from kuota.bridge.jobs.ancestor import Nesting
-from kuota.bridge.jobs.job_arrival import defaulted, faults_of
+from kuota.api.rules.pod import pod_faults, pod_warnings
+from kuota.bridge.jobs.ancestor import Nesting, owned
+from kuota.bridge.jobs.job_arrival import defaulted, faults_of, left_default_queue
 from kuota.bridge.lifecycle_view import Rules
 
 from .lookup import Lookup, answered
@@ -25,32 +30,45 @@ from .review import (
 
 
 class JobReviews:
-    """Answers for Jobs, by what `lookup` finds."""
+    """Answers for Jobs and Pods, by what `lookup` finds.
+
+    Each answer raises Unreadable, and KubeError when other objects cannot be read.
+    """
 
     def __init__(self, lookup: Lookup, rules: Rules) -> None:
         self._lookup = lookup
         self._rules = rules
 
-    async def mutation(self, request: Request) -> Verdict:
-        """What a new Job is given; raises Unreadable, and KubeError when others cannot be read."""
+    async def job_mutation(self, request: Request) -> Verdict:
+        """What a new Job is given."""
         if request.operation != CREATE or request.sub_resource:
             return UNTOUCHED
-        job = _job(request.new())
+        job = expected(request.new(), "batch/v1", "Job")
         try:
             stored = await answered(self._lookup, partial(defaulted, job, rules=self._rules))
         except Nesting as error:
             return refused(403, "Forbidden", str(error))
         return changed(job, stored)
 
-    async def validation(self, request: Request) -> Verdict:
-        """What is refused; raises Unreadable, and KubeError when others cannot be read."""
+    async def job_validation(self, request: Request) -> Verdict:
+        """What is refused of a new or changed Job."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
-        job = _job(request.new())
-        old = _job(request.old()) if request.operation == UPDATE else None
+        job, old = _new_and_old(request, "batch/v1", "Job")
         question = partial(faults_of, job, old, rules=self._rules)
         return judged(request, await answered(self._lookup, question))
 
+    async def pod_validation(self, request: Request) -> Verdict:
+        """What is refused of a new or changed Pod."""
+        if request.operation not in (CREATE, UPDATE) or request.sub_resource:
+            return UNTOUCHED
+        pod, old = _new_and_old(request, "v1", "Pod")
+        default = await answered(self._lookup, partial(left_default_queue, pod, old))
+        faults = pod_faults(pod, old, self._rules.gates, default_queue=default)
+        warnings = pod_warnings(pod, old, owned=owned(pod, self._rules.owners))
+        return judged(request, faults, warnings)
 
-def _job(obj: Json) -> Json:
-    return expected(obj, "batch/v1", "Job")
+
+def _new_and_old(request: Request, api_version: str, kind: str) -> tuple[Json, Json | None]:
+    new = expected(request.new(), api_version, kind)
+    return new, expected(request.old(), api_version, kind) if request.operation == UPDATE else None

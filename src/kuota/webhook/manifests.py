@@ -11,17 +11,10 @@ from .targets import Target, targets
 
 NAMESPACE = "kueue-system"
 SERVICE = "kueue-webhook-service"
-PREFIX = "kueue"
+MUTATING_NAME = "kueue-mutating-webhook-configuration"
+VALIDATING_NAME = "kueue-validating-webhook-configuration"
 _API = "admissionregistration.k8s.io/v1"
 _CHECKED_ON = ("CREATE", "UPDATE")
-
-
-def mutating_name(prefix: str = PREFIX) -> str:
-    return f"{prefix}-mutating-webhook-configuration"
-
-
-def validating_name(prefix: str = PREFIX) -> str:
-    return f"{prefix}-validating-webhook-configuration"
 
 
 def configurations(
@@ -29,7 +22,6 @@ def configurations(
     service_name: str = SERVICE,
     integrations: Iterable[str] | None = None,
     *,
-    prefix: str = PREFIX,
     namespace_selector: Json | None = None,
     url: str = "",
     reinvocation: str = "",
@@ -57,8 +49,8 @@ def configurations(
         for each in picked
     ]
     return [
-        _configuration("MutatingWebhookConfiguration", mutating_name(prefix), mutating),
-        _configuration("ValidatingWebhookConfiguration", validating_name(prefix), validating),
+        _configuration("MutatingWebhookConfiguration", MUTATING_NAME, mutating),
+        _configuration("ValidatingWebhookConfiguration", VALIDATING_NAME, validating),
     ]
 
 

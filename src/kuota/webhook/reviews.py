@@ -20,7 +20,6 @@ from kuota.kube.errors import KubeError
 from . import kueue_kinds
 from .jobs import JobReviews
 from .lookup import Lookup
-from .pods import PodReviews
 from .review import UNTOUCHED, Request, Unreadable, Verdict, answer, refused, request_of
 from .targets import JOBS, KUEUE, Target
 
@@ -82,11 +81,10 @@ def _job_judges(lookup: Lookup, config: Configuration | None, gates: Gates) -> d
     """Kinds whose integration is off, or not built, are let pass: their paths are asked anyway."""
     integrations = config.integrations if config is not None else None
     named = integrations.frameworks if integrations is not None else None
-    held_to = rules(config, gates)
-    jobs, pods = JobReviews(lookup, held_to), PodReviews(lookup, held_to)
+    jobs = JobReviews(lookup, rules(config, gates))
     built: dict[str, tuple[Judge, Judge]] = {
-        BATCH_JOB: (jobs.mutation, jobs.validation),
-        POD: (_untouched, pods.validation),
+        BATCH_JOB: (jobs.job_mutation, jobs.job_validation),
+        POD: (_untouched, jobs.pod_validation),
     }
     found: dict[str, Judge] = {}
     for target in JOBS:
