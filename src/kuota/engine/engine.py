@@ -40,6 +40,7 @@ from .pending import Place
 from .policy import Policy
 from .queues import Queues
 from .quiet import QuietTrees
+from .ranking import frees
 from .reasons import Requeue
 from .snapshot import Snapshot
 from .state import NOBODY, State, Woken
@@ -159,7 +160,9 @@ class Engine:
     def _workload(self, new: Workload, now: Instant) -> None:
         state = self.state
         old = state.workloads.get(new.key)
-        if old is not None and _frees(old, new):
+        if old == new and self._just_waits(new):
+            return
+        if old is not None and frees(old, new):
             self._released |= state.tree_of(state.queue_of(old))
         # The finished are many and hold nothing.
         state.workloads[new.key] = new.remains() if new.finished else new
@@ -171,6 +174,19 @@ class Engine:
         self.queues.put_workload(new, now)
         if not new.queueable or new.reservation is not None:
             self.last.pop(new.key, None)
+
+    def _just_waits(self, workload: Workload) -> bool:
+        """Whether news that say the same again change nothing: it waits, and all know it as it is.
+
+        Without PreserveScanProgress any news let the search for flavors start over.
+        """
+        return (
+            self.policy.on(Gate.FlavorFungibilityPreserveScanProgress)
+            and workload.queueable
+            and workload.requeue_at is None
+            and self.state.running(workload.key) is None
+            and self.queues.workload(workload.key) is self.state.workloads[workload.key]
+        )
 
     def _workload_gone(self, key: Key) -> None:
         old = self.state.workloads.pop(key, None)
@@ -381,19 +397,3 @@ def _head(pending: Pending) -> Head:
 def _held_up(decision: Decision) -> bool:
     """Whether only pods that are not ready yet keep a workload from being admitted."""
     return isinstance(decision, Wait) and decision.why is Why.NOT_READY
-
-
-def _frees(old: Workload, new: Workload) -> bool:
-    """Whether the change may have made room for others."""
-    if old.finished:
-        return False
-    if new.finished > old.finished or new.active < old.active:
-        return True
-    if old.reservation is None:
-        return False
-    return (
-        new.reservation is None
-        or new.reclaimable != old.reclaimable
-        or new.priority != old.priority
-        or any(a.count < b.count for a, b in zip(new.pod_sets, old.pod_sets, strict=False))
-    )

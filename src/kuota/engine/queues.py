@@ -16,6 +16,7 @@ from kuota.api.gates import Gate
 from .amounts import FlavorResource
 from .assignment import Bookmark
 from .buckets import Pending
+from .entry import Head
 from .model import ClusterQueue, Instant, LocalQueue, Workload
 from .need import Needs
 from .pending import LocalUse, PendingQueue
@@ -30,8 +31,8 @@ NamespaceMatches = Callable[[str, str], bool]
 class Queues:
     """Every queue's pending workloads. `local_use` tells what each LocalQueue has used so far.
 
-    `touched` collects the ClusterQueues in which something changed. Those in `quiet` have no turn
-    until they are woken, or touched.
+    `touched` collects the ClusterQueues in which something changed. Those in `quiet`, each with the
+    head that it would give, have no turn until they are woken, or would give another head.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Queues:
         self._members: dict[Key, dict[Key, None]] = {}
         self._in: dict[Key, PendingQueue] = {}
         self._ready: set[str] = set()
-        self.quiet: set[str] = set()
+        self.quiet: dict[str, Head] = {}
         self.touched: set[str] = set()
         self._second_pass = SecondPass()
 
@@ -112,7 +113,7 @@ class Queues:
         if self._cluster_queues.pop(name, None) is None:
             return
         self._ready.discard(name)
-        self.quiet.discard(name)
+        self.quiet.pop(name, None)
         for local_queue in self._feeders.get(name, ()):
             for key in self._members.get(local_queue, ()):
                 self._in.pop(key, None)
@@ -231,16 +232,16 @@ class Queues:
         """When heads will be there without anything happening; None if never."""
         return self._second_pass.next_wakeup()
 
-    def rest(self, cluster_queues: Iterable[str]) -> None:
-        """Take no heads from these until they are woken."""
-        self.quiet.update(cluster_queues)
-        self._ready.difference_update(cluster_queues)
+    def rest(self, heads: Iterable[Head]) -> None:
+        """Take no heads from the queues of these, which would give the same again."""
+        for head in heads:
+            self.quiet[head.cluster_queue] = head
+            self._ready.discard(head.cluster_queue)
 
     def wake(self, cluster_queues: Iterable[str]) -> None:
         """Take heads again from these, which are quiet."""
-        names = list(cluster_queues)
-        self.quiet.difference_update(names)
-        for name in names:
+        for name in list(cluster_queues):
+            del self.quiet[name]
             if self._cluster_queues[name].waiting:
                 self._ready.add(name)
 
@@ -298,8 +299,11 @@ class Queues:
                 del self._members[workload.local_queue]
 
     def _note(self, queue: PendingQueue) -> None:
+        head = self.quiet.get(queue.name)
+        if head is not None and queue.would_repeat(head):
+            return
+        self.quiet.pop(queue.name, None)
         self.touched.add(queue.name)
-        self.quiet.discard(queue.name)
         if queue.waiting:
             self._ready.add(queue.name)
         else:

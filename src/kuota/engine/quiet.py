@@ -60,7 +60,7 @@ class QuietTrees:
             if name not in woken:
                 woken |= self._state.tree_of(name)
                 woken.add(name)
-        self._queues.wake(woken & self._queues.quiet)
+        self._queues.wake(woken & self._queues.quiet.keys())
 
     def note(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
         """Take note of a cycle, after all its decisions are believed."""
@@ -70,19 +70,19 @@ class QuietTrees:
             return
         # An admission may take back an earlier one that was made in another tree.
         self._wake(changed)
-        trees: dict[Node, list[str]] = {}
+        trees: dict[Node, list[Head]] = {}
         moving = {queue.node.root for queue in self._queues_of(changed)}
         for head in heads:
             queue = self._state.queues.get(head.cluster_queue)
             if queue is None or queue.node.cyclic:
                 continue
             root = queue.node.root
-            trees.setdefault(root, []).append(queue.name)
+            trees.setdefault(root, []).append(head)
             if root not in moving and not self._repeats(head, decided.get(head.workload.key)):
                 moving.add(root)
-        for root, names in trees.items():
+        for root, same in trees.items():
             if root not in moving:
-                self._queues.rest(names)
+                self._queues.rest(same)
 
     def _queues_of(self, names: set[str]) -> list[Queue]:
         found = (self._state.queues.get(name) for name in names)

@@ -51,3 +51,19 @@ def relevant_change(old: Workload, new: Workload) -> bool:
         or old.pod_sets != new.pod_sets
         or old.faults != new.faults
     )
+
+
+def frees(old: Workload, new: Workload) -> bool:
+    """Whether the change may have made room for others."""
+    if old.finished:
+        return False
+    if new.finished > old.finished or new.active < old.active:
+        return True
+    if old.reservation is None:
+        return False
+    return (
+        new.reservation is None
+        or new.reclaimable != old.reclaimable
+        or new.priority != old.priority
+        or any(a.count < b.count for a, b in zip(new.pod_sets, old.pod_sets, strict=False))
+    )

@@ -12,6 +12,7 @@ from kuota.api.base import Key
 from kuota.engine.decisions import Decision, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, Stored
+from kuota.engine.model import Workload
 from kuota.engine.pending import Place
 from kuota.engine.policy import Policy
 from kuota.sim.world import World
@@ -20,11 +21,19 @@ SEVERAL = 4
 """Cycles in place of coming to rest, which the two engines may notice at different times."""
 
 
+class Attentive(Engine):
+    """An engine that takes in every fact, also one that says nothing new."""
+
+    def _just_waits(self, workload: Workload) -> bool:
+        return False
+
+
 class Pair:
     """Two worlds that are told the same. In the eager one every head is taken in every cycle."""
 
     def __init__(self, policy: Policy, *, carried_out: bool) -> None:
         self.quiet, self.eager = World(policy), World(policy)
+        self.eager.engine = Attentive(policy)
         self.left_out = 0
         self._carried_out = carried_out
 
@@ -37,7 +46,7 @@ class Pair:
             world.advance(world.now + seconds)
 
     def cycle(self) -> None:
-        self.eager.engine.queues.wake(set(self.eager.engine.queues.quiet))
+        self.eager.engine.queues.wake(self.eager.engine.queues.quiet)
         decided = [self._decided(world) for world in (self.quiet, self.eager)]
         self._compare(*decided)
 
