@@ -8,6 +8,7 @@ The modules are compiled from their own source with each `await x` rewritten to
 from __future__ import annotations
 
 import ast
+import asyncio
 import importlib
 import inspect
 import sys
@@ -137,9 +138,13 @@ async def _each(point: str, inner: AsyncIterator[T]) -> AsyncIterator[T]:
 
 
 def _discard(awaited: object) -> None:
+    """Let go of what is not awaited after all, and of coroutines that were given to it."""
     if inspect.iscoroutine(awaited):
+        given = inspect.getcoroutinelocals(awaited).values()
+        for each in filter(inspect.iscoroutine, given):
+            each.close()
         awaited.close()
-    elif hasattr(awaited, "cancel"):
+    elif isinstance(awaited, asyncio.Future):
         awaited.cancel()
 
 
