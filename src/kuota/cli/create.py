@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota create`: queues, flavors and cohorts from flags, as kueuectl has them."""
+"""`kuota create`: queues, flavors and cohorts from flags, which are written as in kueuectl."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.faults import FieldError
 from kuota.api.gates import resolved
+from kuota.api.kueue import V1BETA2
+from kuota.api.quantity import QuantityError, parse
 from kuota.api.rules import faults, unknown_faults
 from kuota.kube.errors import NotFound
-from kuota.kube.resources import CLUSTER_QUEUES
+from kuota.kube.resources import CLUSTER_QUEUES, Resource
 
 from . import output as printed
-from . import quotas, room
+from . import room
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .groups import KindGroup
 from .kinds import NAMES
@@ -27,29 +31,59 @@ if TYPE_CHECKING:
 _QUOTA = "FLAVOR:RESOURCE=AMOUNT[;RESOURCE=AMOUNT][,FLAVOR:…]"
 _POLICIES = ["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _RECLAIM = ["Never", "LowerPriority", "Any"]
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+Amounts = dict[str, dict[str, str]]
+"""By flavor, then by resource, both in the order written."""
 
 
-def _write_options(function: Any) -> Any:
-    """What all of them take."""
-    function = click.option(
+class Target(msgspec.Struct, frozen=True):
+    """Where and how an object is created."""
+
+    dry_run: str
+    output: str
+    choice: Choice
+
+
+def _write_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that all of them take; the command gets them as one `target`."""
+
+    @click.option(
+        "-o", "--output", type=click.Choice(["text", "json", "yaml", "name"]), default="text"
+    )
+    @click.option(
         "--dry-run",
         type=click.Choice(["none", "client", "server"]),
         default="none",
         help="client: only print it. server: let the server check it, and store nothing.",
-    )(function)
-    return click.option(
-        "-o", "--output", type=click.Choice(["text", "json", "yaml", "name"]), default="text"
-    )(function)
+    )
+    @server_options
+    @functools.wraps(function)
+    def wrapped(dry_run: str, output: str, choice: Choice, **own: Any) -> None:
+        function(target=Target(dry_run, output, choice), **own)
+
+    return wrapped
 
 
-def _quota_options(function: Any) -> Any:
+def _quota_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options for quota; the command gets them as resource `groups`."""
+
+    @functools.wraps(function)
+    def wrapped(
+        nominal_quota: tuple[str, ...],
+        borrowing_limit: tuple[str, ...],
+        lending_limit: tuple[str, ...],
+        **own: Any,
+    ) -> None:
+        function(groups=_groups(nominal_quota, borrowing_limit, lending_limit), **own)
+
+    made: Callable[..., None] = wrapped
     for name, words in (
         ("--lending-limit", "The most that others may use of it."),
         ("--borrowing-limit", "The most that it may use of others."),
         ("--nominal-quota", "What it owns."),
     ):
-        function = click.option(name, multiple=True, metavar=_QUOTA, help=words)(function)
-    return function
+        made = click.option(name, multiple=True, metavar=_QUOTA, help=words)(made)
+    return made
 
 
 @click.group("create", cls=KindGroup)
@@ -71,7 +105,6 @@ def command() -> None:
 @click.option("--preemption-within-cluster-queue", "within", type=click.Choice(_POLICIES))
 @_quota_options
 @_write_options
-@server_options
 def cluster_queue(
     name: str,
     cohort: str,
@@ -79,12 +112,8 @@ def cluster_queue(
     namespace_selector: str,
     reclaim_within_cohort: str | None,
     within: str | None,
-    nominal_quota: tuple[str, ...],
-    borrowing_limit: tuple[str, ...],
-    lending_limit: tuple[str, ...],
-    dry_run: str,
-    output: str,
-    choice: Choice,
+    groups: list[Json],
+    target: Target,
 ) -> None:
     """Create a ClusterQueue.
 
@@ -100,9 +129,9 @@ def cluster_queue(
         "queueingStrategy": queuing_strategy,
         "namespaceSelector": {"matchLabels": labels} if labels else {},
         "preemption": _stated(preemption) or None,
-        "resourceGroups": quotas.groups(nominal_quota, borrowing_limit, lending_limit) or None,
+        "resourceGroups": groups or None,
     }
-    _create("ClusterQueue", {"name": name}, {"spec": _stated(spec)}, dry_run, output, choice)
+    _create("ClusterQueue", name, _stated(spec), target)
 
 
 @command.command("cohort")
@@ -110,21 +139,10 @@ def cluster_queue(
 @click.option("--parent", default="", metavar="NAME", help="The cohort that it is part of.")
 @_quota_options
 @_write_options
-@server_options
-def cohort(
-    name: str,
-    parent: str,
-    nominal_quota: tuple[str, ...],
-    borrowing_limit: tuple[str, ...],
-    lending_limit: tuple[str, ...],
-    dry_run: str,
-    output: str,
-    choice: Choice,
-) -> None:
+def cohort(name: str, parent: str, groups: list[Json], target: Target) -> None:
     """Create a Cohort, with quota of its own if you like."""
-    groups = quotas.groups(nominal_quota, borrowing_limit, lending_limit)
     spec = _stated({"parentName": parent or None, "resourceGroups": groups or None})
-    _create("Cohort", {"name": name}, {"spec": spec}, dry_run, output, choice)
+    _create("Cohort", name, spec, target)
 
 
 @command.command("localqueue")
@@ -134,14 +152,10 @@ def cohort(
     "-i", "--ignore-unknown-cq", "lenient", is_flag=True, help="Even if that is not there yet."
 )
 @_write_options
-@server_options
-def local_queue(
-    name: str, clusterqueue: str, lenient: bool, dry_run: str, output: str, choice: Choice
-) -> None:
+def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> None:
     """Create a LocalQueue in a namespace."""
     needed = "" if lenient else clusterqueue
-    fields = {"spec": {"clusterQueue": clusterqueue}}
-    _create("LocalQueue", {"name": name}, fields, dry_run, output, choice, needed)
+    _create("LocalQueue", name, {"clusterQueue": clusterqueue}, target, needed)
 
 
 @command.command("resourceflavor")
@@ -155,31 +169,24 @@ def local_queue(
     help="Given to the pods that use it.",
 )
 @_write_options
-@server_options
 def resource_flavor(
-    name: str,
-    node_labels: str,
-    node_taints: str,
-    tolerations: str,
-    dry_run: str,
-    output: str,
-    choice: Choice,
+    name: str, node_labels: str, node_taints: str, tolerations: str, target: Target
 ) -> None:
     """Create a ResourceFlavor."""
     spec = {
         "nodeLabels": _pairs(node_labels, "--node-labels") or None,
-        "nodeTaints": [quotas.taint(each) for each in _split(node_taints)] or None,
-        "tolerations": [quotas.toleration(each) for each in _split(tolerations)] or None,
+        "nodeTaints": [_taint(each) for each in _split(node_taints)] or None,
+        "tolerations": [_toleration(each) for each in _split(tolerations)] or None,
     }
-    _create("ResourceFlavor", {"name": name}, {"spec": _stated(spec)}, dry_run, output, choice)
+    _create("ResourceFlavor", name, _stated(spec), target)
 
 
 def _stated(fields: Json) -> Json:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _split(words: str) -> list[str]:
-    return [each.strip() for each in words.split(",") if each.strip()]
+def _split(words: str, separator: str = ",") -> list[str]:
+    return [each.strip() for each in words.split(separator) if each.strip()]
 
 
 def _pairs(words: str, option: str) -> dict[str, str]:
@@ -192,69 +199,142 @@ def _pairs(words: str, option: str) -> dict[str, str]:
     return pairs
 
 
-def _create(
-    kind: str,
-    metadata: Json,
-    fields: Json,
-    dry_run: str,
-    output: str,
-    choice: Choice,
-    needed: str = "",
-) -> None:
-    """Check the object by the rules of `kuota check`, then create it; ends the command."""
-    obj = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata} | fields
-    namespace = choice.namespace or "default"
-    faults = checked(obj | {"metadata": metadata | _placed(kind, namespace)})
-    for each in faults:
-        click.echo(f"{kind}/{metadata['name']} {each}", err=True)
-    if faults:
+def _create(kind: str, name: str, spec: Json, target: Target, needed: str = "") -> None:
+    """Check the object by the rules of `kuota check`, then create it; ends the command.
+
+    `needed` is a ClusterQueue without which it is not created.
+    """
+    resource, dry_run = NAMES[kind.lower()], target.dry_run == "server"
+
+    def placed(namespace: str) -> Json:
+        metadata = {"name": name} | ({"namespace": namespace} if resource.namespaced else {})
+        return {"apiVersion": V1BETA2, "kind": kind, "metadata": metadata, "spec": spec}
+
+    local = placed(target.choice.namespace or "default")
+    wrong = [*faults(local, None, resolved("", None)), *unknown_faults(local)]
+    for each in wrong:
+        click.echo(f"{kind}/{name} {each}", err=True)
+    if wrong:
         click.echo("nothing was created", err=True)
         raise click.exceptions.Exit(FAILED)
-    if dry_run == "client":
-        shown(kind, obj, "yaml" if output == "text" else output, "created (dry run)")
+    if target.dry_run == "client":
+        local["metadata"] = {"name": name}
+        _show(resource, local, "yaml" if target.output == "text" else target.output, "")
         return
 
-    async def work(session: Session) -> int:
-        placed = obj | {"metadata": metadata | _placed(kind, session.namespace)}
-        try:
-            made = await created(session, placed, needed, dry_run == "server")
-        except LookupError as error:
-            raise Failed(str(error.args[0])) from None
-        shown(kind, made, output, "created (dry run)" if dry_run == "server" else "created")
-        if kind in room.KINDS and dry_run != "server":
+    async def work(session: Session) -> None:
+        if needed:
+            await _check_cluster_queue(session, needed)
+        obj = placed(session.namespace)
+        made = await session.client.create(resource, obj, dry_run=dry_run, validation="Strict")
+        _show(resource, made, target.output, f"created{' (dry run)' if dry_run else ''}")
+        if kind in room.KINDS and not dry_run:
             await room.warn(session)
-        return 0
 
-    conduct(choice, work)
-
-
-def _placed(kind: str, namespace: str) -> Json:
-    return {"namespace": namespace} if kind == "LocalQueue" else {}
+    conduct(target.choice, work)
 
 
-def checked(obj: Json) -> list[FieldError]:
-    """Everything that is wrong with the object."""
-    return [*faults(obj, None, resolved("", None)), *unknown_faults(obj)]
+async def _check_cluster_queue(session: Session, name: str) -> None:
+    """Raises Failed if the ClusterQueue is not there."""
+    try:
+        await session.client.get(CLUSTER_QUEUES, Key("", name))
+    except NotFound:
+        raise Failed(
+            f"there is no ClusterQueue {name}; create it first, or give --ignore-unknown-cq"
+        ) from None
 
 
-async def created(session: Session, obj: Json, needed: str, dry_run: bool) -> Json:
-    """The object as stored. Raises LookupError if the ClusterQueue that it needs is not there."""
-    if needed:
-        try:
-            await session.client.get(CLUSTER_QUEUES, Key("", needed))
-        except NotFound:
-            raise LookupError(
-                f"there is no ClusterQueue {needed}; create it first, or give --ignore-unknown-cq"
-            ) from None
-    resource = NAMES[str(obj["kind"]).lower()]
-    return await session.client.create(resource, obj, dry_run=dry_run, validation="Strict")
-
-
-def shown(kind: str, obj: Json, output: str, word: str) -> None:
-    resource = NAMES[kind.lower()]
+def _show(resource: Resource, obj: Json, output: str, word: str) -> None:
     if output in printed.FORMATS:
         printed.show(tidied(obj), output)
-    elif output == "name":
-        click.echo(name_text(resource, obj))
     else:
-        click.echo(f"{name_text(resource, obj)} {word}")
+        name = name_text(resource, obj)
+        click.echo(name if output == "name" else f"{name} {word}")
+
+
+def _groups(nominal: Sequence[str], borrowing: Sequence[str], lending: Sequence[str]) -> list[Json]:
+    """The resource groups. Flavors that offer the same resources make one group."""
+    own = _amounts(nominal, "--nominal-quota")
+    limits: dict[str, Amounts] = {}
+    for field, option, given in (
+        ("borrowingLimit", "--borrowing-limit", borrowing),
+        ("lendingLimit", "--lending-limit", lending),
+    ):
+        limits[field] = _amounts(given, option)
+        for flavor, resources in limits[field].items():
+            for resource in resources:
+                if resource not in own.get(flavor, {}):
+                    raise click.BadParameter(
+                        f"{flavor}:{resource} has no --nominal-quota; give it one, 0 if need be",
+                        param_hint=option,
+                    )
+    made: dict[tuple[str, ...], Json] = {}
+    for flavor, resources in own.items():
+        covered = tuple(sorted(resources))
+        group = made.setdefault(covered, {"coveredResources": list(resources), "flavors": []})
+        group["flavors"].append(_flavor(flavor, group["coveredResources"], resources, limits))
+    return list(made.values())
+
+
+def _flavor(
+    name: str, order: Sequence[str], own: dict[str, str], limits: dict[str, Amounts]
+) -> Json:
+    """One flavor, its resources in the order in which its group covers them."""
+    resources = []
+    for resource in order:
+        quota: Json = {"name": resource, "nominalQuota": own[resource]}
+        for field, given in limits.items():
+            if resource in given.get(name, {}):
+                quota[field] = given[name][resource]
+        resources.append(quota)
+    return {"name": name, "resources": resources}
+
+
+def _amounts(given: Sequence[str], option: str) -> Amounts:
+    """`flavor:cpu=4;memory=8Gi,other:cpu=2`, each flavor and resource once."""
+    found: Amounts = {}
+    for part in _split(",".join(given)):
+        flavor, colon, rest = part.partition(":")
+        if not colon or not flavor:
+            raise click.BadParameter(f"'{part}' is not FLAVOR:RESOURCE=AMOUNT", param_hint=option)
+        of_flavor = found.setdefault(flavor, {})
+        for pair in _split(rest, ";"):
+            resource, equals, amount = pair.partition("=")
+            if not equals or not resource:
+                raise click.BadParameter(f"'{pair}' is not RESOURCE=AMOUNT", param_hint=option)
+            if resource in of_flavor:
+                raise click.BadParameter(f"{flavor}:{resource} is given twice", param_hint=option)
+            of_flavor[resource] = _quantity(amount, option)
+    return found
+
+
+def _quantity(amount: str, option: str) -> str:
+    try:
+        parse(amount)
+    except QuantityError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+    return amount
+
+
+def _taint(words: str) -> Json:
+    """KEY[=VALUE]:EFFECT"""
+    pair, colon, effect = words.rpartition(":")
+    if not colon or effect not in _EFFECTS:
+        raise click.BadParameter(
+            f"'{words}' is not KEY[=VALUE]:EFFECT with one of {', '.join(_EFFECTS)}",
+            param_hint="--node-taints",
+        )
+    key, _, value = pair.partition("=")
+    return {"key": key, "effect": effect} | ({"value": value} if value else {})
+
+
+def _toleration(words: str) -> Json:
+    """KEY[=VALUE][:EFFECT]; without a value any will do, without an effect all are tolerated."""
+    pair, colon, effect = words.rpartition(":") if ":" in words else (words, "", "")
+    if colon and effect not in _EFFECTS:
+        raise click.BadParameter(
+            f"'{effect}' is none of {', '.join(_EFFECTS)}", param_hint="--tolerations"
+        )
+    key, equals, value = pair.partition("=")
+    matched = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}
+    return {"key": key, **matched} | ({"effect": effect} if effect else {})

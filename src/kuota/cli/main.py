@@ -53,7 +53,7 @@ _SYNONYMS = {
 _PLACES = {
     "backup": "machine:backup",
     "down": "machine:down",
-    "list": "list_queues:command",
+    "list": "listing:command",
     "restore": "machine:restore",
     "resume": "stop:resume",
     "status": "machine:status",
