@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 import click
 
 from kuota.api.base import Json
+from kuota.api.gates import resolved
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.requests import Patch, WriteOptions, patching
 from kuota.kube.resources import Resource, key_of
 
 from . import output as printed
 from . import room
+from .check import UNREADABLE
 from .connect import FAILED, MANAGER, Choice, conduct, filename_option, refusal, server_options
+from .findings import Severity, inspected
 from .kinds import absence, resource_for
 from .manifests import Manifest, load
 from .output import name_text, tidied
@@ -28,7 +31,6 @@ from .output import name_text, tidied
 if TYPE_CHECKING:
     from .session import Session
 
-UNREADABLE = 2
 _FIRST = ("Namespace", "CustomResourceDefinition")
 """Kinds that others need to be there before they can be."""
 _NO_SUCH_KIND = "could not find the requested resource"
@@ -66,10 +68,6 @@ def command(
 
 def _checked(paths: tuple[str, ...]) -> list[Manifest]:
     """The objects to apply; ends the command when any has a fault."""
-    from kuota.api.gates import resolved
-
-    from .findings import Severity, inspected
-
     manifests = load(paths)
     verdict = inspected(manifests, resolved("", None))
     faults = [each for each in verdict.findings if each.severity is Severity.ERROR]

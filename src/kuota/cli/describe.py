@@ -12,7 +12,6 @@ import click
 import yaml
 
 from kuota.api.base import Json, Key
-from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
@@ -44,7 +43,7 @@ from kuota.view.words import several
 
 from . import room
 from .connect import FAILED, Choice, conduct, server_options
-from .job_follow import JOB_NAME, owners
+from .job_follow import JOB_NAME, workload_of
 from .kinds import absent, named
 from .listing import positions
 from .output import one_line, show_table
@@ -152,20 +151,6 @@ def _head(obj: Json, now: datetime) -> Iterator[tuple[str, str]]:
     if metadata.get("deletionTimestamp"):
         waits = ", ".join(metadata.get("finalizers") or ()) or "nothing"
         yield "Deleted", f"{metadata['deletionTimestamp']}; waits for {waits}"
-
-
-async def workload_of(session: Session, resource: Resource, obj: Json) -> Json | None:
-    """The workload that the object is or has, if any."""
-    if resource == WORKLOADS:
-        return obj
-    if resource != JOBS and QUEUE_NAME not in (obj["metadata"].get("labels") or {}):
-        return None
-    try:
-        listed = await session.client.list(WORKLOADS, obj["metadata"].get("namespace"))
-    except ApiError:
-        return None
-    mine = [each for each in listed.items if obj["metadata"]["uid"] in owners(each)]
-    return mine[-1] if mine else None
 
 
 async def _standing(session: Session, workload: Json, of_job: bool) -> None:

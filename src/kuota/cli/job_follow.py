@@ -17,7 +17,7 @@ from kuota.failures import alongside
 from kuota.kube.errors import ApiError, NotFound, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.requests import LogOptions
-from kuota.kube.resources import JOBS, PODS, WORKLOADS, key_of
+from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
 from kuota.view.live import gets, holds, pod_why, state, way_out, why
 from kuota.view.plan import State
 
@@ -197,6 +197,28 @@ def owners(obj: Json) -> list[str]:
     return [str(each.get("uid")) for each in obj["metadata"].get("ownerReferences") or ()]
 
 
+async def workload_of(session: Session, resource: Resource, obj: Json) -> Json | None:
+    """The workload that the object is or has, if any."""
+    if resource == WORKLOADS:
+        return obj
+    if resource != JOBS and QUEUE_NAME not in (obj["metadata"].get("labels") or {}):
+        return None
+    try:
+        listed = await session.client.list(WORKLOADS, obj["metadata"].get("namespace"))
+    except ApiError:
+        return None
+    mine = [each for each in listed.items if obj["metadata"]["uid"] in owners(each)]
+    return mine[-1] if mine else None
+
+
+async def pods_of(session: Session, job: Json) -> list[Json]:
+    """The pods of the Job so far, the oldest first. Those of another Job of its name are not."""
+    key, uid = key_of(job), job["metadata"]["uid"]
+    listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
+    mine = [each for each in listed.items if uid in owners(each)]
+    return sorted(mine, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+
+
 def finished(job: Json) -> bool:
     return holds(job, "Complete") or holds(job, "Failed")
 
@@ -208,18 +230,11 @@ async def outcome(session: Session, job: Json) -> tuple[int, str]:
     """
     if holds(job, "Complete"):
         return 0, ""
-    key = key_of(job)
-    listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
-    mine = [each for each in listed.items if job["metadata"]["uid"] in owners(each)]
-    failures = [each for pod in sorted(mine, key=_created) for each in _failures(pod)]
+    failures = [each for pod in await pods_of(session, job) for each in _failures(pod)]
     if not failures:
         return 1, ""
     last = failures[-1]
     return int(last["exitCode"]), str(last.get("message") or "")
-
-
-def _created(pod: Json) -> str:
-    return str(pod["metadata"].get("creationTimestamp"))
 
 
 def _failures(pod: Json) -> list[Json]:

@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kuota.api.base import Json
+from kuota.kube.errors import ApiError, BadRequest, NotFound
+from kuota.kube.requests import LogOptions
+from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
+from kuota.view.live import condition, holds, owner, pod_why, state, why
+from kuota.view.plan import State
+
 from .connect import FAILED, Choice, Failed, conduct, server_options
+from .job_follow import JobFollow, pods_of, workload_of
+from .kinds import absent, resource_of
+from .log_lines import Copying, Writer, begun, until_begun
+from .progress import Progress
 
 if TYPE_CHECKING:
-    from kuota.api.base import Json
-    from kuota.kube.requests import LogOptions
-    from kuota.kube.resources import Resource
-
     from .session import Session
 
 
@@ -23,19 +30,12 @@ if TYPE_CHECKING:
 @click.option("-c", "--container", default="", metavar="NAME")
 @click.option("-p", "--previous", is_flag=True, help="Of the run before the last restart.")
 @click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
-@click.option("--since", type=click.IntRange(0), metavar="SECONDS", help="Only what is newer.")
+@click.option(
+    "--since", "since_s", type=click.IntRange(0), metavar="SECONDS", help="Only what is newer."
+)
 @click.option("--timestamps", is_flag=True, help="With the time of each line.")
 @server_options
-def command(
-    what: str,
-    follow: bool,
-    container: str,
-    previous: bool,
-    tail: int | None,
-    since: int | None,
-    timestamps: bool,
-    choice: Choice,
-) -> None:
+def command(what: str, choice: Choice, **options: Any) -> None:
     """Print the log of a pod, or the logs of all pods of a Job.
 
     \b
@@ -44,32 +44,18 @@ def command(
       kuota logs train-x7k2p --tail 20
     """
 
-    async def work(session: Session) -> int:
-        from kuota.kube.requests import LogOptions
+    wanted = LogOptions(**options)
 
-        options = LogOptions(
-            container=container,
-            follow=follow,
-            previous=previous,
-            tail=tail,
-            since_s=since,
-            timestamps=timestamps,
-        )
+    async def work(session: Session) -> int:
         kind, slash, name = what.partition("/")
         if not slash or kind in ("pod", "pods", "po"):
-            return await _of_pod(session, name or kind, options)
-        return await _of_job(session, await _job(session, kind, name), options)
+            return await _of_pod(session, name or kind, wanted)
+        return await _of_job(session, await _job(session, kind, name), wanted)
 
     conduct(choice, work)
 
 
 async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
-    from kuota.kube.errors import BadRequest, NotFound
-    from kuota.kube.resources import PODS
-
-    from .kinds import absent
-    from .log_lines import Copying, begun, until_begun
-
     key = session.key(PODS, name)
     try:
         pod = await session.client.get(PODS, key)
@@ -91,9 +77,6 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
 
 async def _meant(session: Session, name: str) -> str:
     """What to say where the name is that of a Job, else ""."""
-    from kuota.kube.errors import ApiError
-    from kuota.kube.resources import JOBS
-
     try:
         await session.client.get(JOBS, session.key(JOBS, name))
     except ApiError:
@@ -102,8 +85,6 @@ async def _meant(session: Session, name: str) -> str:
 
 
 def _because(pod: Json) -> str:
-    from kuota.view.live import pod_why
-
     reason = pod_why(pod)
     return f": {reason}" if reason else ""
 
@@ -115,8 +96,6 @@ def _with_why(message: str, pod: Json) -> str:
 
 def _tell_silence(pod: Json, options: LogOptions) -> None:
     """Say of a pod that failed without a word why it did."""
-    from kuota.view.live import pod_why
-
     reason = "" if options.container or options.previous else pod_why(pod)
     if reason:
         click.echo(f"pod {pod['metadata']['name']} wrote nothing: {reason}", err=True)
@@ -124,11 +103,6 @@ def _tell_silence(pod: Json, options: LogOptions) -> None:
 
 async def _job(session: Session, kind: str, name: str) -> Json:
     """The Job that is meant; raises Failed where there is none behind the words."""
-    from kuota.kube.errors import NotFound
-    from kuota.kube.resources import JOBS, WORKLOADS
-    from kuota.view.live import owner
-
-    from .kinds import absent, resource_of
 
     async def found(resource: Resource, name: str) -> Json:
         try:
@@ -148,9 +122,6 @@ async def _job(session: Session, kind: str, name: str) -> Json:
 
 
 async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
-    from .job_follow import JobFollow
-    from .progress import Progress
-
     if options.follow:
         ended = await JobFollow(session, job, options, Progress()).run()
         if ended is None:
@@ -161,20 +132,9 @@ async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
 
 async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
     """The logs of all pods so far, in the order in which they were made."""
-    from kuota.kube.errors import ApiError
-    from kuota.kube.resources import PODS, key_of
-
-    from .job_follow import JOB_NAME, owners
-    from .log_lines import Copying, Writer
-
-    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
-    listed = await session.client.list(
-        PODS, job["metadata"]["namespace"], label_selector=f"{JOB_NAME}={name}"
-    )
-    pods = [each for each in listed.items if uid in owners(each)]
+    pods = await pods_of(session, job)
     if not pods:
         raise Failed(_without_pods(job, await _waiting(session, job)))
-    pods.sort(key=lambda each: str(each["metadata"].get("creationTimestamp")))
     status = 0
     for pod in pods:
         key = key_of(pod)
@@ -193,12 +153,6 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
 
 async def _waiting(session: Session, job: Json) -> str:
     """Why the Job waits in its queue, "" if it is in none or need not."""
-    from kuota.kube.resources import JOBS
-    from kuota.view.live import state, why
-    from kuota.view.plan import State
-
-    from .describe import workload_of
-
     workload = await workload_of(session, JOBS, job)
     if workload is None or state(workload) is State.ADMITTED:
         return ""
@@ -206,8 +160,6 @@ async def _waiting(session: Session, job: Json) -> str:
 
 
 def _without_pods(job: Json, waiting: str) -> str:
-    from kuota.view.live import condition, holds
-
     name = job["metadata"]["name"]
     failed = condition(job, "Failed")
     if failed is not None and failed.get("status") == "True":

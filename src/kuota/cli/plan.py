@@ -7,24 +7,29 @@ Exit status: 0 when there is a plan, even if everything waits; 1 when the manife
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import click
+import msgspec
 
+from kuota.api.config.load import checked
+from kuota.api.config.shapes import Configuration
+from kuota.api.faults import Invalid
+from kuota.api.gates import Gates, resolved
+from kuota.bridge.settings import policy
+from kuota.sim.scene import Scene, staged, time_faults
+from kuota.sim.timeline import played
+from kuota.view.build import Builder, Past, Subject
+from kuota.view.plan import Plan, WorkloadRow
+
+from . import output as printed
+from .check import FAULTY, UNREADABLE, show
 from .connect import PATH, filename_option
-
-if TYPE_CHECKING:
-    from kuota.api.config.shapes import Configuration
-    from kuota.api.gates import Gates
-    from kuota.sim.scene import Scene
-    from kuota.view.plan import Plan, WorkloadRow
-
-    from .findings import Finding, Verdict
-
-FAULTY = 1
-UNREADABLE = 2
+from .findings import Finding, Verdict, finding, inspected
+from .manifests import load
 
 
 @click.command("plan")
@@ -85,10 +90,6 @@ def command(
 
 def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gates]:
     """The configuration, if any, and the gates; ends the command when they have faults."""
-    from kuota.api.config.load import checked
-    from kuota.api.faults import Invalid
-    from kuota.api.gates import resolved
-
     try:
         if config is None:
             return None, resolved(flag, None)
@@ -108,11 +109,6 @@ def _scene(
     paths: Sequence[str], settings: Configuration | None, gates: Gates, output: str
 ) -> tuple[Scene, list[str]]:
     """The scene and what `kuota check` would warn of; ends the command when there are faults."""
-    from kuota.sim.scene import staged, time_faults
-
-    from .findings import finding, inspected
-    from .manifests import load
-
     manifests = load(paths)
     verdict = inspected(manifests, gates)
     if verdict.faults or verdict.unreadable:
@@ -129,25 +125,15 @@ def _scene(
 
 def _refuse(verdict: Verdict, output: str) -> NoReturn:
     """Say what is wrong as `kuota check` does, and end the command."""
-    from .check import show
-
     show(verdict, output if output in ("json", "yaml") else "text")
     sys.exit(UNREADABLE if verdict.unreadable else FAULTY)
 
 
 def _with(verdict: Verdict, more: list[Finding]) -> Verdict:
-    import msgspec
-
     return msgspec.structs.replace(verdict, findings=[*verdict.findings, *more])
 
 
 def _plan(scene: Scene, notes: list[str], settings: Configuration | None, gates: Gates) -> Plan:
-    import msgspec
-
-    from kuota.bridge.settings import policy
-    from kuota.sim.timeline import played
-    from kuota.view.build import Builder, Past, Subject
-
     rules = policy(settings, gates)
     if rules.block_until_ready:
         notes.append("Pods are taken to be ready as soon as they are admitted.")
@@ -171,8 +157,6 @@ def _row(plan: Plan, wanted: str) -> WorkloadRow:
         namespace = row.name.partition("/")[0]
         if wanted in (row.name, f"{namespace}/{row.workload}"):
             return row
-    import difflib
-
     names = [row.name for row in plan.workloads]
     close = difflib.get_close_matches(wanted, names, n=1)
     bare = [name for name in names if name.partition("/")[2] == wanted]
@@ -181,16 +165,13 @@ def _row(plan: Plan, wanted: str) -> WorkloadRow:
 
 
 def _show(shown: Plan | WorkloadRow, output: str) -> None:
-    from kuota.view.plan import Plan as PlanRow
-
-    from . import output as printed
-
     if output in printed.FORMATS:
         printed.show(shown, output)
         return
+    # Imported here because JSON and YAML do not need its library.
     from . import tables
 
-    if isinstance(shown, PlanRow):
+    if isinstance(shown, Plan):
         tables.print_plan(shown, wide=output == "wide")
     else:
         tables.print_explanation(shown)
