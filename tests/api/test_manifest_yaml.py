@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kuota.api.faults import Invalid
-from kuota.api.manifest_yaml import documents, load_all
+from kuota.api.manifest_yaml import load_all, scanned
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_empty_documents_are_left_out() -> None:
 
 
 def test_each_field_has_its_line() -> None:
-    lines = documents("a: 1\nspec:\n  list:\n  - c: 1\n    d: 2\n")[0].lines
+    lines = scanned("a: 1\nspec:\n  list:\n  - c: 1\n    d: 2\n")[0].lines
     assert [lines[path] for path in ("a", "spec.list", "spec.list[0].d")] == [1, 3, 5]
 
 
 def test_lines_count_from_the_top_of_the_text_not_of_the_document() -> None:
-    assert documents("a: 1\n---\nb: 2\n")[1].lines["b"] == 3
+    assert scanned("a: 1\n---\nb: 2\n")[1].lines["b"] == 3
 
 
 def test_every_key_set_twice_is_told() -> None:

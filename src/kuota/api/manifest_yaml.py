@@ -31,14 +31,11 @@ _BEYOND_JSON = {".inf": math.inf, ".nan": math.nan}
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One YAML document: its value, and the line (from 1) of each field by its path.
-
-    `errors` is filled in by `scanned` only.
-    """
+    """One YAML document: its value, the line (from 1) of each field by its path, and its faults."""
 
     value: Any
     lines: dict[str, int]
-    errors: tuple[FieldError, ...] = ()
+    errors: tuple[FieldError, ...]
 
 
 class _Loader(yaml.CSafeLoader):
@@ -47,43 +44,24 @@ class _Loader(yaml.CSafeLoader):
     yaml_implicit_resolvers = {None: [(_WORD, re.compile(""))]}
 
 
-def documents(text: str) -> list[Document]:
-    """Every document that is not empty; raises Invalid with all faults, or with a syntax error."""
-    try:
-        roots = list(yaml.compose_all(text, Loader=_Loader))
-    except yaml.YAMLError as error:
-        raise Invalid([_fault("", _syntax(error))]) from None
-    read = _Reader()
-    found = [read.document(root) for root in roots if root is not None]
-    if read.errors:
-        raise Invalid(read.errors)
-    return [each for each in found if each.value is not None]
-
-
 def scanned(text: str) -> list[Document]:
     """Every document with its own faults. Where the text stops being YAML, the last one says so."""
-    found = []
+    found, read = [], _Reader()
     try:
         for root in yaml.compose_all(text, Loader=_Loader):
             if root is not None:
-                found.append(_scanned(root))
+                found.append(read.document(root))
     except yaml.YAMLError as error:
         found.append(Document(None, {}, (_fault("", _syntax(error)),)))
     return [each for each in found if each.value is not None or each.errors]
 
 
-def _scanned(root: yaml.Node) -> Document:
-    read = _Reader()
-    try:
-        document = read.document(root)
-    except Invalid as error:
-        return Document(None, read.lines, error.errors)
-    return Document(document.value, document.lines, tuple(read.errors))
-
-
 def load_all(text: str) -> list[Json]:
     """The objects of a manifest; raises Invalid, also for a document that is not an object."""
-    found = documents(text)
+    found = scanned(text)
+    errors = [error for each in found for error in each.errors]
+    if errors:
+        raise Invalid(errors)
     odd = [each for each in found if not isinstance(each.value, dict)]
     if odd:
         message = "holds a document that is not an object with fields"
@@ -92,7 +70,10 @@ def load_all(text: str) -> list[Json]:
 
 
 class _Reader:
-    """Turns composed nodes into JSON values and gathers what JSON or kubectl would refuse."""
+    """Turns composed nodes into JSON values and gathers what JSON or kubectl would refuse.
+
+    The number of repeats by aliases is limited for all documents together.
+    """
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
@@ -102,8 +83,12 @@ class _Reader:
         self.open: set[int] = set()
 
     def document(self, root: yaml.Node) -> Document:
-        self.lines = {}
-        return Document(self.value(root, ""), self.lines)
+        self.errors, self.lines, self.seen = [], {}, set()
+        try:
+            value = self.value(root, "")
+        except Invalid as error:
+            return Document(None, self.lines, error.errors)
+        return Document(value, self.lines, tuple(self.errors))
 
     def value(self, node: yaml.Node, path: str) -> Any:
         self.lines.setdefault(path, _line(node))

@@ -20,7 +20,7 @@ from ..faults import (
     type_invalid,
 )
 from ..gates import Gate, Gates
-from .report import child, elements, integer, mapping, string_map, text, texts
+from .report import child, elements, integer, mapping, objects, string_map, text, texts
 
 PREFIX = "kueue.x-k8s.io/"
 ADMISSION_GATED_BY = f"{PREFIX}admission-gated-by"
@@ -91,17 +91,18 @@ def annotation_faults(annotations: Any, path: str) -> Iterator[FieldError]:
 
 
 def toleration_faults(tolerations: Any, path: str) -> Iterator[FieldError]:
-    for index, toleration in enumerate(elements(tolerations)):
-        key = text(mapping(toleration).get("key"))
+    for at, toleration in objects(tolerations, path):
+        key = text(toleration.get("key"))
         if key:
-            yield from malformed(f"{path}[{index}].key", key, names.qualified_name(key))
+            yield from malformed(f"{at}.key", key, names.qualified_name(key))
 
 
 def selector_faults(selector: Any, path: str) -> Iterator[FieldError]:
     """Faults of a label selector. No selector at all is fine."""
     yield from label_faults(child(selector, "matchLabels"), f"{path}.matchLabels")
-    for index, each in enumerate(elements(mapping(selector).get("matchExpressions"))):
-        yield from _requirement_faults(mapping(each), f"{path}.matchExpressions[{index}]")
+    expressions = mapping(selector).get("matchExpressions")
+    for at, each in objects(expressions, f"{path}.matchExpressions"):
+        yield from _requirement_faults(each, at)
 
 
 def _requirement_faults(requirement: Json, path: str) -> Iterator[FieldError]:
@@ -124,8 +125,7 @@ def _requirement_faults(requirement: Json, path: str) -> Iterator[FieldError]:
 
 def condition_faults(conditions: Any, path: str) -> Iterator[FieldError]:
     seen = set()
-    for index, each in enumerate(elements(conditions)):
-        condition, at = mapping(each), f"{path}[{index}]"
+    for at, condition in objects(conditions, path):
         kind = text(condition.get("type"))
         if kind in seen:
             yield duplicate(f"{at}.type", kind, f"condition {kind} is listed twice")

@@ -11,7 +11,7 @@ import msgspec
 from .. import names
 from ..base import Json
 from ..faults import FieldError, duplicate, invalid, malformed
-from .report import child, elements, mapping, nano, text, texts
+from .report import child, elements, mapping, nano, objects, text, texts
 
 RESOURCE_GROUPS = "spec.resourceGroups"
 _MAX_FLAVORS = 256
@@ -29,21 +29,24 @@ class Owner(msgspec.Struct, frozen=True):
 
 def flavor_names(spec: Json) -> list[str]:
     """The flavors of all resource groups, in order of preference, repeats included."""
-    groups = elements(spec.get("resourceGroups"))
-    flavors = (flavor for group in groups for flavor in elements(mapping(group).get("flavors")))
-    return [text(mapping(flavor).get("name")) for flavor in flavors]
+    return [text(flavor.get("name")) for _, _, _, flavor in each_flavor(spec)]
+
+
+def each_flavor(spec: Json) -> Iterator[tuple[str, Json, str, Json]]:
+    """The path of the group, the group, the path of the flavor, and the flavor, for each flavor."""
+    for path, group in objects(spec.get("resourceGroups"), RESOURCE_GROUPS):
+        for at, flavor in objects(group.get("flavors"), f"{path}.flavors"):
+            yield path, group, at, flavor
 
 
 def resource_group_faults(spec: Json, owner: Owner) -> Iterator[FieldError]:
     resources: set[str] = set()
     flavors: set[str] = set()
-    for index, each in enumerate(elements(spec.get("resourceGroups"))):
-        group, path = mapping(each), f"{RESOURCE_GROUPS}[{index}]"
+    for path, group in objects(spec.get("resourceGroups"), RESOURCE_GROUPS):
         yield from _covered_faults(group, path, resources)
-        for number, flavor in enumerate(elements(group.get("flavors"))):
-            at = f"{path}.flavors[{number}]"
-            yield from _name_faults(mapping(flavor), at, flavors)
-            yield from _quota_faults(mapping(flavor), group, at, owner)
+        for at, flavor in objects(group.get("flavors"), f"{path}.flavors"):
+            yield from _name_faults(flavor, at, flavors)
+            yield from _quota_faults(flavor, group, at, owner)
 
 
 def _covered_faults(group: Json, path: str, seen: set[str]) -> Iterator[FieldError]:

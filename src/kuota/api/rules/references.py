@@ -17,8 +17,8 @@ from ..faults import FieldError, invalid, not_found
 from ..structure import suggestion
 from .job_common import PRIORITY_CLASS, QUEUE_NAME
 from .metadata import label, label_path
-from .quota import RESOURCE_GROUPS
-from .report import child, elements, mapping, text, texts
+from .quota import each_flavor
+from .report import child, objects, text, texts
 
 DEFAULT_NAMESPACE = "default"
 _NAMESPACED = frozenset({"LocalQueue"})
@@ -133,17 +133,14 @@ def _references(obj: Json) -> Iterator[_Reference]:
 def _cluster_queue(spec: Json) -> Iterator[_Reference]:
     inactive = "the queue stays inactive and admits nothing"
     yield from _flavors(spec, inactive)
-    checks = elements(child(spec, "admissionChecksStrategy").get("admissionChecks"))
-    for index, each in enumerate(checks):
-        name = _text(mapping(each), "name")
-        yield _Reference(f"{_CHECKS}[{index}].name", "AdmissionCheck", name, inactive)
+    checks = child(spec, "admissionChecksStrategy").get("admissionChecks")
+    for path, each in objects(checks, _CHECKS):
+        yield _Reference(f"{path}.name", "AdmissionCheck", _text(each, "name"), inactive)
 
 
 def _flavors(spec: Json, consequence: str) -> Iterator[_Reference]:
-    for index, group in enumerate(elements(spec.get("resourceGroups"))):
-        for number, flavor in enumerate(elements(mapping(group).get("flavors"))):
-            path = f"{RESOURCE_GROUPS}[{index}].flavors[{number}].name"
-            yield _Reference(path, "ResourceFlavor", _text(mapping(flavor), "name"), consequence)
+    for _, _, path, flavor in each_flavor(spec):
+        yield _Reference(f"{path}.name", "ResourceFlavor", _text(flavor, "name"), consequence)
 
 
 def _queue(path: str, name: str) -> _Reference:

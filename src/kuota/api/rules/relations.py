@@ -16,9 +16,9 @@ from ..base import Json
 from ..faults import FieldError, invalid
 from ..v1beta1 import V1BETA1
 from .cluster_queue import fungibility_faults, preemption_faults
-from .quota import RESOURCE_GROUPS
-from .report import child, elements, integer, mapping, text, texts
-from .workload_status import reserved
+from .quota import each_flavor
+from .report import child, elements, integer, mapping, objects, text, texts
+from .workload_status import pod_set_updates, reserved
 
 HOSTNAME = "kubernetes.io/hostname"
 _ASSIGNMENTS = "status.admission.podSetAssignments"
@@ -42,10 +42,10 @@ def _workload(obj: Json) -> Iterator[FieldError]:
     yield from _priority(spec, "priorityClassRef")
     yield from _class_kind(spec.get("priorityClassRef"))
     yield from _workload_both(spec, status, obj)
-    assigned = elements(child(status, "admission").get("podSetAssignments"))
-    for index, each in enumerate(map(mapping, assigned)):
-        path = f"{_ASSIGNMENTS}[{index}].topologyAssignment"
-        yield from _topology_assignment(child(each, "topologyAssignment"), path)
+    assigned = child(status, "admission").get("podSetAssignments")
+    for path, each in objects(assigned, _ASSIGNMENTS):
+        at = f"{path}.topologyAssignment"
+        yield from _topology_assignment(child(each, "topologyAssignment"), at)
 
 
 def _workload_v1beta1(obj: Json) -> Iterator[FieldError]:
@@ -55,11 +55,11 @@ def _workload_v1beta1(obj: Json) -> Iterator[FieldError]:
 
 
 def _workload_both(spec: Json, status: Json, obj: Json) -> Iterator[FieldError]:
-    for index, each in enumerate(map(mapping, elements(spec.get("podSets")))):
+    for path, each in objects(spec.get("podSets"), "spec.podSets"):
         least, count = integer(each.get("minCount")), integer(each.get("count"))
         if least is not None and count is not None and least > count:
             message = f"minCount {least} is above count {count}"
-            yield invalid(f"spec.podSets[{index}]", least, message, f"use {count} or less")
+            yield invalid(path, least, message, f"use {count} or less")
     if reserved(obj) and status.get("admission") is not None:
         yield from _assignment_count(spec, child(status, "admission"))
     nominated = elements(status.get("nominatedClusterNames"))
@@ -67,7 +67,8 @@ def _workload_both(spec: Json, status: Json, obj: Json) -> Iterator[FieldError]:
         message = "clusterName and nominatedClusterNames exclude each other"
         fix = "clear nominatedClusterNames when the cluster is chosen"
         yield invalid("status", status.get("clusterName"), message, fix)
-    yield from _updates(status)
+    for path, update in pod_set_updates(status):
+        yield from _tolerations(update.get("tolerations"), f"{path}.tolerations")
 
 
 def _assignment_count(spec: Json, admission: Json) -> Iterator[FieldError]:
@@ -89,13 +90,6 @@ def _class_kind(ref: Any) -> Iterator[FieldError]:
     if group in _KIND_BY_GROUP and kind and kind != _KIND_BY_GROUP[group]:
         fix = f"with group {group} use kind {_KIND_BY_GROUP[group]}"
         yield invalid("spec.priorityClassRef", ref, f"group {group} has no kind {kind}", fix)
-
-
-def _updates(status: Json) -> Iterator[FieldError]:
-    for index, check in enumerate(elements(status.get("admissionChecks"))):
-        for number, update in enumerate(elements(mapping(check).get("podSetUpdates"))):
-            path = f"status.admissionChecks[{index}].podSetUpdates[{number}].tolerations"
-            yield from _tolerations(mapping(update).get("tolerations"), path)
 
 
 def _topology_assignment(assignment: Json, path: str) -> Iterator[FieldError]:
@@ -134,9 +128,8 @@ def _cluster_queue(obj: Json, cohort: str = "cohortName") -> Iterator[FieldError
     spec = child(obj, "spec")
     yield from _quota_counts(spec)
     if spec.get(cohort) is None:
-        for path, number, _, flavor in _flavors(spec):
-            resources = elements(flavor.get("resources"))
-            yield from _borrowing(resources, f"{path}.flavors[{number}]", cohort)
+        for _, _, path, flavor in each_flavor(spec):
+            yield from _borrowing(flavor.get("resources"), f"{path}.resources", cohort)
     yield from preemption_faults(spec)
     yield from fungibility_faults(spec)
 
@@ -145,32 +138,24 @@ def _cohort(obj: Json) -> Iterator[FieldError]:
     yield from _quota_counts(child(obj, "spec"))
 
 
-def _flavors(spec: Json) -> Iterator[tuple[str, int, list[Any], Json]]:
-    """Each flavor: the path of its group, its number there, what the group covers, and itself."""
-    for index, group in enumerate(map(mapping, elements(spec.get("resourceGroups")))):
-        covered = elements(group.get("coveredResources"))
-        for number, flavor in enumerate(map(mapping, elements(group.get("flavors")))):
-            yield f"{RESOURCE_GROUPS}[{index}]", number, covered, flavor
-
-
 def _quota_counts(spec: Json) -> Iterator[FieldError]:
     """Flavors with more or fewer quotas than their group covers resources."""
-    for path, number, covered, flavor in _flavors(spec):
+    for path, group, at, flavor in each_flavor(spec):
+        covered = elements(group.get("coveredResources"))
         resources = elements(flavor.get("resources"))
         if resources and len(resources) != len(covered):
-            name = text(flavor.get("name")) or f"number {number}"
+            name = text(flavor.get("name")) or at
             message = f"flavor {name} has {len(resources)} quota(s) for {len(covered)} resource(s)"
             fix = f"give it a quota for each of: {', '.join(texts(covered))}"
             yield invalid(path, len(resources), message, fix)
 
 
-def _borrowing(resources: list[Any], path: str, cohort: str) -> Iterator[FieldError]:
-    for index, each in enumerate(map(mapping, resources)):
+def _borrowing(resources: Any, path: str, cohort: str) -> Iterator[FieldError]:
+    for at, each in objects(resources, path):
         if each.get("borrowingLimit") is not None:
             message = f"has no effect without spec.{cohort}"
             fix = f"set spec.{cohort}, or remove borrowingLimit"
-            at = f"{path}.resources[{index}].borrowingLimit"
-            yield invalid(at, each["borrowingLimit"], message, fix)
+            yield invalid(f"{at}.borrowingLimit", each["borrowingLimit"], message, fix)
 
 
 def _resource_flavor(obj: Json) -> Iterator[FieldError]:
@@ -178,10 +163,9 @@ def _resource_flavor(obj: Json) -> Iterator[FieldError]:
     if spec.get("topologyName") is not None and not child(spec, "nodeLabels"):
         message = "topologyName needs at least one nodeLabel, to tell which nodes are meant"
         yield invalid("spec", spec.get("topologyName"), message, "set spec.nodeLabels")
-    for index, each in enumerate(map(mapping, elements(spec.get("nodeTaints")))):
+    for path, each in objects(spec.get("nodeTaints"), "spec.nodeTaints"):
         effect = text(each.get("effect"))
         if each.get("effect") is not None and effect not in _EFFECTS:
-            path = f"spec.nodeTaints[{index}]"
             yield invalid(path, effect, f'"{effect}" is not a taint effect', _one(_EFFECTS))
     yield from _tolerations(spec.get("tolerations"), "spec.tolerations")
 
@@ -191,9 +175,9 @@ def _one(options: tuple[str, ...]) -> str:
 
 
 def _tolerations(tolerations: Any, path: str) -> Iterator[FieldError]:
-    for index, each in enumerate(map(mapping, elements(tolerations))):
+    for at, each in objects(tolerations, path):
         for message, fix in _toleration_complaints(each):
-            yield invalid(f"{path}[{index}]", each, message, fix)
+            yield invalid(at, each, message, fix)
 
 
 def _toleration_complaints(each: Json) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ reporting that its type is wrong is the task of `kuota.api.structure`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from ..base import Json
@@ -33,6 +34,12 @@ def child(value: Any, *keys: str) -> Json:
 def elements(value: Any) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
+
+
+def objects(value: Any, path: str) -> Iterator[tuple[str, Json]]:
+    """The path of each element of the list at `path`, and the element: empty if it is no object."""
+    for index, each in enumerate(elements(value)):
+        yield f"{path}[{index}]", mapping(each)
 
 
 def text(value: Any) -> str:

@@ -15,7 +15,7 @@ from ..gates import DEFAULT_GATES, Gates
 from .cluster_queue import cluster_queue_faults
 from .metadata import label_faults, toleration_faults
 from .quota import Owner, resource_group_faults, weight_faults
-from .report import child, elements, integer, mapping, text
+from .report import child, elements, integer, mapping, objects, text
 from .workload import workload_faults
 
 _NEGATIVE = "a negative number of sub-groups means nothing, and will be refused in future"
@@ -30,8 +30,7 @@ def resource_flavor_faults(obj: Json) -> Iterator[FieldError]:
 
 def _taint_faults(spec: Json) -> Iterator[FieldError]:
     seen = set()
-    for index, each in enumerate(elements(spec.get("nodeTaints"))):
-        taint, path = mapping(each), f"spec.nodeTaints[{index}]"
+    for path, taint in objects(spec.get("nodeTaints"), "spec.nodeTaints"):
         key, value = text(taint.get("key")), text(taint.get("value"))
         yield from malformed(f"{path}.key", key, names.qualified_name(key))
         yield from malformed(f"{path}.value", value, names.label_value(value))

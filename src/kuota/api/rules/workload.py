@@ -21,7 +21,7 @@ from .metadata import (
     gated_by_faults,
     label_faults,
 )
-from .report import child, elements, integer, mapping, nano, whole
+from .report import child, elements, integer, mapping, nano, objects, whole
 from .workload_status import status_faults
 from .workload_update import update_faults
 
@@ -33,8 +33,7 @@ def workload_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[Field
     pod_sets = elements(child(obj, "spec").get("podSets"))
     # The very pod sets that are stored were checked then; a status is written far more often.
     unchanged = old is not None and child(obj, "spec") is child(old, "spec")
-    for index, each in enumerate(() if unchanged else pod_sets):
-        path = f"spec.podSets[{index}]"
+    for path, each in objects(() if unchanged else pod_sets, "spec.podSets"):
         yield from _template_faults(child(each, "template"), f"{path}.template", gates)
         if gates.on(Gate.TASValidateWorkloadSliceSize):
             yield from _slice_faults(child(each, "topologyRequest"), f"{path}.topologyRequest")
@@ -53,9 +52,8 @@ def _template_faults(template: Json, path: str, gates: Gates) -> Iterator[FieldE
         yield from annotation_faults(metadata.get("annotations"), f"{path}.metadata.annotations")
     yield from _resource_faults(child(template, "spec"), f"{path}.spec", gates)
     for field in ("initContainers", "containers"):
-        for index, container in enumerate(elements(child(template, "spec").get(field))):
-            at = f"{path}.spec.{field}[{index}]"
-            yield from _resource_faults(mapping(container), at, gates)
+        for at, container in objects(child(template, "spec").get(field), f"{path}.spec.{field}"):
+            yield from _resource_faults(container, at, gates)
 
 
 def _resource_faults(owner: Json, path: str, gates: Gates) -> Iterator[FieldError]:
@@ -82,10 +80,10 @@ def _slice_faults(request: Json, path: str) -> Iterator[FieldError]:
     if size is not None and (integer(size) or 0) <= 0:
         yield invalid(at, size, f"must be 1 or more, is {size}")
     field = "podsetSliceRequiredTopologyConstraints"
-    for index, each in enumerate(elements(request.get(field))):
-        layer = integer(mapping(each).get("size")) or 0
+    for at, each in objects(request.get(field), f"{path}.{field}"):
+        layer = integer(each.get("size")) or 0
         if layer <= 0:
-            yield invalid(f"{path}.{field}[{index}].size", layer, f"must be 1 or more, is {layer}")
+            yield invalid(f"{at}.size", layer, f"must be 1 or more, is {layer}")
 
 
 def _partial_faults(obj: Json, pod_sets: list[object], gates: Gates) -> Iterator[FieldError]:

@@ -16,7 +16,7 @@ from .metadata import (
     label_faults,
     toleration_faults,
 )
-from .report import child, elements, integer, mapping, text
+from .report import child, elements, integer, mapping, objects, text
 
 
 def reserved(obj: Json | None) -> bool:
@@ -40,6 +40,12 @@ def reclaimable_counts(obj: Json | None) -> dict[str, int]:
     return {text(each.get("name")): integer(each.get("count")) or 0 for each in entries}
 
 
+def pod_set_updates(status: Json) -> Iterator[tuple[str, Json]]:
+    """What admission checks ask for, with its path."""
+    for path, check in objects(status.get("admissionChecks"), "status.admissionChecks"):
+        yield from objects(check.get("podSetUpdates"), f"{path}.podSetUpdates")
+
+
 def status_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldError]:
     status, counts = child(obj, "status"), pod_set_counts(obj)
     if _lacks_admission(obj) and not (old is not None and _lacks_admission(old)):
@@ -48,10 +54,8 @@ def status_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldEr
     yield from _assignment_faults(child(status, "admission"), counts)
     yield from condition_faults(status.get("conditions"), "status.conditions")
     yield from _reclaimable_faults(obj, old, counts, gates)
-    for index, check in enumerate(elements(status.get("admissionChecks"))):
-        for number, update in enumerate(elements(mapping(check).get("podSetUpdates"))):
-            path = f"status.admissionChecks[{index}].podSetUpdates[{number}]"
-            yield from _pod_set_update_faults(mapping(update), path, counts)
+    for path, update in pod_set_updates(status):
+        yield from _pod_set_update_faults(update, path, counts)
 
 
 def _lacks_admission(obj: Json) -> bool:
@@ -59,8 +63,8 @@ def _lacks_admission(obj: Json) -> bool:
 
 
 def _assignment_faults(admission: Json, counts: dict[str, int]) -> Iterator[FieldError]:
-    for index, each in enumerate(elements(admission.get("podSetAssignments"))):
-        assignment, path = mapping(each), f"status.admission.podSetAssignments[{index}]"
+    assignments = admission.get("podSetAssignments")
+    for path, assignment in objects(assignments, "status.admission.podSetAssignments"):
         name, count = text(assignment.get("name")), integer(assignment.get("count")) or 0
         if name not in counts:
             fix = f"use one of: {', '.join(counts)}"

@@ -9,7 +9,7 @@ from ..base import Json
 from ..faults import FieldError, immutable, invalid, quoted, required
 from ..gates import Gate, Gates
 from .metadata import PREFIX, annotation, elastic, gated_by_update_faults
-from .report import child, elements, integer, mapping, same, text
+from .report import child, elements, integer, mapping, objects, same, text
 from .workload_status import pod_set_counts, reclaimable_counts, reserved
 
 REPLACEMENT_FOR = f"{PREFIX}workload-slice-replacement-for"
@@ -101,15 +101,14 @@ def _check_faults(status: Json, old: Json) -> Iterator[FieldError]:
         text(each.get("name")): each
         for each in map(mapping, elements(status.get("admissionChecks")))
     }
-    for index, each in enumerate(elements(old.get("admissionChecks"))):
-        before = mapping(each)
+    for path, before in objects(old.get("admissionChecks"), "status.admissionChecks"):
         now = after.get(text(before.get("name")), {})
         if before.get("state") != "Ready" or now.get("state") != "Ready":
             continue
         if not same(before.get("podSetUpdates"), now.get("podSetUpdates")):
-            path = f"status.admissionChecks[{index}].podSetUpdates"
             fix = "the check must leave Ready before it asks for other changes"
-            yield immutable(path, now.get("podSetUpdates"), "while the check is Ready", fix)
+            updates = now.get("podSetUpdates")
+            yield immutable(f"{path}.podSetUpdates", updates, "while the check is Ready", fix)
 
 
 def _cluster_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
