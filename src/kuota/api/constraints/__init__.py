@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from ..v1beta1 import GONE
 from . import checks, queues, workload
-from .rule import FieldRule, Table
+from .rule import FieldRule, Table, amended
 
 __all__ = ["FieldRule", "constraints"]
 
@@ -38,9 +39,9 @@ _TABLES: Mapping[str, tuple[Table, Table]] = {
     "MultiKueueCluster": (checks.MULTIKUEUE_CLUSTER_V1BETA1, checks.MULTIKUEUE_CLUSTER),
 }
 
-_VERSIONS = {"v1beta1": 0, "v1beta2": 1}
-
 
 def constraints(kind: str, version: str = "v1beta2") -> Mapping[str, FieldRule]:
     """The table of one kind in one version. KeyError for a kind or version Kueue has not."""
-    return MappingProxyType(_TABLES[kind][_VERSIONS[version]])
+    older, newer = _TABLES[kind]
+    table = {"v1beta1": amended(older, gone=GONE.get(kind, ())), "v1beta2": newer}[version]
+    return MappingProxyType(table)

@@ -83,14 +83,13 @@ PROVISIONING_REQUEST_CONFIG_V1BETA1: Table = relaxed(
 
 MULTIKUEUE_CONFIG_V1BETA1: Table = amended(
     MULTIKUEUE_CONFIG,
-    gone=("spec.clusters[]", "spec.quotaManagement"),
+    gone=("spec.clusters[]",),
     changed={"spec.clusters": set_of(20, required=True, min_items=1)},
 )
 
 MULTIKUEUE_CLUSTER_V1BETA1: Table = relaxed(
     amended(
         MULTIKUEUE_CLUSTER,
-        gone=("spec.clusterSource",),
         changed={
             "spec.kubeConfig": field(required=True),
             "spec.kubeConfig.location": field(required=True),

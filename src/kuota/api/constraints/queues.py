@@ -111,7 +111,7 @@ _COVERED = "spec.resourceGroups[].coveredResources"
 CLUSTER_QUEUE_V1BETA1: Table = relaxed(
     amended(
         CLUSTER_QUEUE,
-        gone=("spec.cohortName", "spec.concurrentAdmissionPolicy", _CHECKS),
+        gone=(_CHECKS,),
         changed={
             "spec.cohort": subdomain(),
             "spec.admissionChecks[]": text(316),
@@ -147,7 +147,6 @@ COHORT_V1BETA1: Table = relaxed(
 LOCAL_QUEUE_V1BETA1: Table = relaxed(
     amended(
         LOCAL_QUEUE,
-        gone=("status.flavorsUsage",),
         changed={
             **under("status.flavorUsage", FLAVOR_USAGE),
             "status.flavors": keyed(max_items=64),

@@ -132,14 +132,10 @@ V1BETA1: Table = relaxed(
         V1BETA2,
         gone=(
             *(f"{_REQUEST}.{name}" for name in TOPOLOGY_REQUEST if name != "podSetSliceSize"),
-            "spec.preemptionGates",
-            "spec.priorityClassRef",
-            "status.accumulatedPastExecutionTimeSeconds",
             "status.clusterName",
             "status.nominatedClusterNames[]",
-            "status.preemptionGates",
             "status.unhealthyNodes",
-            _ASSIGNMENT,
+            f"{_ASSIGNMENT}.levels[]",
         ),
         changed={
             "spec.podSets": keyed(required=True, min_items=1, max_items=18),
@@ -152,7 +148,6 @@ V1BETA1: Table = relaxed(
             "status.admission.podSetAssignments": keyed(required=True, max_items=18),
             "status.admission.podSetAssignments[].delayedTopologyRequest": field(),
             "status.admission.podSetAssignments[].name": dns_label(required=True, default="main"),
-            f"{_ASSIGNMENT}.levels": atomic(16, required=True, min_items=1),
             f"{_ASSIGNMENT}.domains": field(required=True),
             f"{_ASSIGNMENT}.domains[].values": atomic(16, required=True, min_items=1),
             f"{_ASSIGNMENT}.domains[].count": int32(required=True, minimum=1),

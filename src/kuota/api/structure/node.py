@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from ..base import Json
 from .faults import Type
 from .limits import Check, checks, parsed
@@ -32,10 +34,11 @@ _TYPES: dict[str, tuple[Type, tuple[type, ...]]] = {
     "quantity": (Type.QUANTITY, (str, int, float)),
     "any": (Type.ANY, ()),
 }
+_Python = type  # a name for it where a field is called type
 _COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
 
 
-class Node:
+class Node(msgspec.Struct, eq=False):
     """One schema. Fields, items and values are Nodes in turn; a recursive type contains itself.
 
     `types` are the Python types of JSON that fit, () if all do. `plain` is the type of which every
@@ -43,48 +46,25 @@ class Node:
     a default, or have one somewhere inside.
     """
 
-    __slots__ = (
-        "checks",
-        "combinations",
-        "default",
-        "enum",
-        "fields",
-        "filling",
-        "fills",
-        "items",
-        "list_type",
-        "map_keys",
-        "nullable",
-        "omits",
-        "open",
-        "plain",
-        "required",
-        "type",
-        "types",
-        "values",
-        "word",
-    )
-
-    def __init__(self) -> None:
-        self.type = "any"
-        self.word = Type.ANY
-        self.types: tuple[type, ...] = ()
-        self.plain: type | None = None
-        self.fields: dict[str, Node] = {}
-        self.items: Node | None = None
-        self.values: Node | None = None
-        self.omits = False
-        self.open = False
-        self.nullable = False
-        self.required: tuple[str, ...] = ()
-        self.default: Any = ABSENT
-        self.enum: tuple[Any, ...] = ()
-        self.list_type = ""
-        self.map_keys: tuple[str, ...] = ()
-        self.checks: tuple[Check, ...] = ()
-        self.combinations: tuple[tuple[str, tuple[Node, ...]], ...] = ()
-        self.filling: tuple[tuple[str, Node], ...] = ()
-        self.fills = False
+    type: str = "any"
+    word: Type = Type.ANY
+    types: tuple[_Python, ...] = ()
+    plain: _Python | None = None
+    fields: dict[str, Node] = {}
+    items: Node | None = None
+    values: Node | None = None
+    omits: bool = False
+    open: bool = False
+    nullable: bool = False
+    required: tuple[str, ...] = ()
+    default: Any = ABSENT
+    enum: tuple[Any, ...] = ()
+    list_type: str = ""
+    map_keys: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    combinations: tuple[tuple[str, tuple[Node, ...]], ...] = ()
+    filling: tuple[tuple[str, Node], ...] = ()
+    fills: bool = False
 
 
 class Compiler:
