@@ -28,6 +28,7 @@ from kuota.engine.model import (
     Workload,
 )
 from kuota.engine.policy import FINAL_SHARE, Policy
+from kuota.engine.touched import Footprint
 from kuota.sim.world import World
 
 from .shapes import CPU, NAMESPACE, workload
@@ -59,7 +60,7 @@ def _passes(queues: int, *, fair: bool) -> float:
         _tell(engine, _queue(f"q{number}", cohort="all"))
         _tell(engine, LocalQueue(key=Key(NAMESPACE, f"q{number}"), cluster_queue=f"q{number}"))
     _tell(engine, _running("w", "q0"))
-    touched = engine.apply(Gone(kind=Workload, key=Key(NAMESPACE, "w")), 0.0)
+    touched = Footprint(engine).apply(Gone(kind=Workload, key=Key(NAMESPACE, "w")), 0.0)
     return len(touched.cluster_queues) + len(touched.local_queues) + len(touched.cohorts)
 
 

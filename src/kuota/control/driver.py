@@ -29,7 +29,7 @@ from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Pre
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
 from kuota.engine.quiet import Rest
-from kuota.engine.touched import Touched
+from kuota.engine.touched import Footprint, Touched
 from kuota.failures import report, tolerated
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
@@ -67,6 +67,7 @@ class Driver:
         reports: PendingReports,
     ) -> None:
         self.engine = engine
+        self._footprint = Footprint(engine)
         self.told: Callable[[Touched], None] = lambda touched: None
         self.cycle_observers: list[Callable[[Outcome, float], None]] = []
         self._world = world
@@ -92,7 +93,7 @@ class Driver:
 
     def tell(self, fact: Fact) -> None:
         """Take note of a fact, and decide again soon."""
-        touched = self.engine.apply(fact, self.now())
+        touched = self._footprint.apply(fact, self.now())
         if isinstance(fact, Gone):
             self._failed.pop(fact.key, None)
         self.told(touched)

@@ -44,7 +44,6 @@ from .ranking import frees
 from .reasons import Requeue
 from .snapshot import Snapshot
 from .state import NOBODY, State, Woken
-from .touched import Footprint, Touched
 
 _KEEPS_BOOKMARK = frozenset({Why.LOST_RACE, Why.OVERLAP, Why.BETTER_SIBLING})
 _CLEARS_BOOKMARK = frozenset({Why.GATED, Why.DEFERRED})
@@ -64,8 +63,6 @@ class Engine:
         self.queues = Queues(
             self.policy, namespace_matches=self.state.admits, local_use=self.history.use
         )
-        shares = self.policy.fair_sharing is not None
-        self._footprint = Footprint(self.state, self.queues, shares=shares)
         self._quiet = QuietTrees(self.policy, self.state, self.queues)
         self.cycles = 0
         self.last: dict[Key, Decision] = {}
@@ -81,17 +78,12 @@ class Engine:
 
     # Facts
 
-    def apply(self, fact: Fact, now: Instant) -> Touched:
-        """Take note of something that happened, and say what it touched. Decides nothing.
+    def apply(self, fact: Fact, now: Instant) -> None:
+        """Take note of something that happened. Decides nothing.
 
         No value that `kuota.bridge.inbound` makes is refused. Should it raise all the same, that
         is a bug and part of the fact may be applied: the engine is to be made anew.
         """
-        step = self._footprint.begin(fact)
-        self._apply(fact, now)
-        return self._footprint.end(step)
-
-    def _apply(self, fact: Fact, now: Instant) -> None:
         match fact:
             case Stored(value=Workload() as workload):
                 self._workload(workload, now)

@@ -7,22 +7,22 @@ use, whether a queue is active, and, with fair sharing, its share.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from collections.abc import Callable, Collection, Mapping
 
 from kuota.api.base import Key
 
+from .engine import Engine
 from .facts import Fact, Gone, Known, Stored
 from .model import (
     AdmissionCheck,
     ClusterQueue,
     Cohort,
+    Instant,
     LocalQueue,
     ResourceFlavor,
     Topology,
     Workload,
 )
-from .queues import Queues
-from .state import State
 from .tree import Node
 
 Places = tuple[str, str, str]
@@ -40,41 +40,35 @@ class Touched:
         self.cohorts: set[str] = set()
 
 
-class Step(NamedTuple):
-    """A fact that is about to be applied: its object, how it is known, and what that concerns."""
-
-    kind: type[Known]
-    key: Key
-    known: object
-    touched: Touched
-
-
 class Footprint:
-    """Finds what facts concern. `shares` tells that shares are published (fair sharing)."""
+    """Applies facts to an engine and finds out what they concern, before and after."""
 
-    def __init__(self, state: State, queues: Queues, *, shares: bool) -> None:
+    def __init__(self, engine: Engine) -> None:
+        state = engine.state
+        self._engine = engine
         self._state = state
-        self._queues = queues
-        self._shares = shares
+        self._shares = engine.policy.fair_sharing is not None
+        self._parts: dict[
+            type[Known], tuple[Mapping[str, object], Callable[[str], Collection[str]]]
+        ] = {
+            ResourceFlavor: (state.flavors, state.by_flavor.of),
+            AdmissionCheck: (state.checks, state.by_check.of),
+            Topology: (state.topologies, state.using_topology),
+        }
 
-    def begin(self, fact: Fact) -> Step:
-        """To be called before the fact is applied: its object may leave queues by it."""
+    def apply(self, fact: Fact, now: Instant) -> Touched:
+        """Apply the fact. Objects that are stored as they were concern nobody."""
         kind, key = _subject(fact)
+        touched = Touched()
         if kind is Workload:
-            return Step(kind, key, self._places(key), Touched())
-        step = Step(kind, key, self._spec(kind, key), Touched())
-        self._note(kind, key, step.touched)
-        return step
-
-    def end(self, step: Step) -> Touched:
-        """What was concerned before and is now. Queues that did not change concern nobody."""
-        kind, key, known, touched = step
-        if kind is Workload:
-            places = self._places(key)
-            self._workload(key, places, touched)
-            if known != places:
-                self._workload(key, cast(Places, known), touched)
+            before = self._places(key)
+            self._engine.apply(fact, now)
+            for places in {before, self._places(key)}:
+                self._workload(key, places, touched)
             return touched
+        known = self._spec(kind, key)
+        self._note(kind, key, touched)
+        self._engine.apply(fact, now)
         if known == self._spec(kind, key):
             return Touched()
         self._note(kind, key, touched)
@@ -83,7 +77,7 @@ class Footprint:
     def _places(self, key: Key) -> Places:
         """The LocalQueue of a Workload that is not over, and where it waits and holds quota."""
         workload, running = self._state.workloads.get(key), self._state.running(key)
-        waits = self._queues.queue_of(key)
+        waits = self._engine.queues.queue_of(key)
         return (
             workload.queue if workload is not None and not workload.finished else "",
             waits.name if waits is not None else "",
@@ -91,34 +85,30 @@ class Footprint:
         )
 
     def _spec(self, kind: type[Known], key: Key) -> object:
-        state = self._state
         if kind is ClusterQueue:
-            queue = state.queues.get(key.name)
+            queue = self._state.queues.get(key.name)
             return queue.spec if queue is not None else None
         if kind is LocalQueue:
-            return state.local_queues.get(key)
+            return self._state.local_queues.get(key)
         if kind is Cohort:
-            return state.cohorts.get(key.name)
-        if kind is ResourceFlavor:
-            return state.flavors.get(key.name)
-        if kind is AdmissionCheck:
-            return state.checks.get(key.name)
-        return state.topologies.get(key.name) if kind is Topology else None
+            return self._state.cohorts.get(key.name)
+        return self._parts[kind][0].get(key.name) if kind in self._parts else None
 
     def _note(self, kind: type[Known], key: Key, touched: Touched) -> None:
         """Add what an object that is no Workload concerns as things stand now."""
         if kind is LocalQueue:
-            self._local_queue(key, touched)
+            touched.local_queues.add(key)
+            known = self._state.local_queues.get(key)
+            if known is not None:
+                touched.cluster_queues.add(known.cluster_queue)
         elif kind is ClusterQueue:
             self._queue(key.name, touched)
-            if self._shares:
-                self._tree(self._state.tree.queues.get(key.name), touched)
+            self._tree(self._state.tree.queues.get(key.name), touched)
         elif kind is Cohort:
             touched.cohorts.add(key.name)
-            if self._shares:
-                self._tree(self._state.tree.cohorts.get(key.name), touched)
-        else:
-            for name in self._using(kind, key.name):
+            self._tree(self._state.tree.cohorts.get(key.name), touched)
+        elif kind in self._parts:
+            for name in self._parts[kind][1](key.name):
                 self._queue(name, touched)
 
     def _workload(self, key: Key, places: Places, touched: Touched) -> None:
@@ -133,19 +123,13 @@ class Footprint:
             if self._shares and not node.cyclic:
                 touched.cohorts.update(each.name for each in node.ancestors())
 
-    def _local_queue(self, key: Key, touched: Touched) -> None:
-        touched.local_queues.add(key)
-        known = self._state.local_queues.get(key)
-        if known is not None:
-            touched.cluster_queues.add(known.cluster_queue)
-
     def _queue(self, name: str, touched: Touched) -> None:
         touched.cluster_queues.add(name)
-        touched.local_queues.update(self._queues.feeders(name))
+        touched.local_queues.update(self._engine.queues.feeders(name))
 
     def _tree(self, node: Node | None, touched: Touched) -> None:
         """Quota decides the shares of all who could lend or borrow it."""
-        if node is None or node.cyclic:
+        if node is None or node.cyclic or not self._shares:
             return
         touched.cluster_queues |= node.root.leaf_names
         ahead = [node.root] if not node.root.is_queue else []
@@ -153,14 +137,6 @@ class Footprint:
             cohort = ahead.pop()
             touched.cohorts.add(cohort.name)
             ahead += cohort.cohorts.values()
-
-    def _using(self, kind: type[Known], name: str) -> set[str]:
-        """The ClusterQueues that are active, or not, because of an object."""
-        if kind is ResourceFlavor:
-            return set(self._state.by_flavor.of(name))
-        if kind is AdmissionCheck:
-            return set(self._state.by_check.of(name))
-        return self._state.using_topology(name) if kind is Topology else set()
 
 
 def _subject(fact: Fact) -> tuple[type[Known], Key]:
