@@ -1,66 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would help a workload that waits for quota. Changes of policy are tried before advised."""
+"""What keeps quota from a workload that waits, and what would help it.
+
+Told once a search for victims has found nobody: what protects the running workloads that hold what
+is missing, and which changes would make room. Changes of policy are tried before advised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from kuota.api.base import Key
-from kuota.api.quantity import UNLIMITED, add, sub
+from kuota.api.quantity import UNLIMITED, sub
 
 from .amounts import FlavorResource
-from .candidates import ANY, LOWER, LOWER_OR_NEWER
+from .candidates import ANY, LOWER, LOWER_OR_NEWER, NEVER, Target, gives_up
 from .entry import Entry, Head
-from .explanation import Advice, Lack, Limit, Suggestion, Tried
+from .explanation import Advice, Lack, Limit, Protected, Shield, Suggestion, Tried
 from .model import ClusterQueue, Preemption, Workload
 from .nominate import plan
 from .preempt import targets
-from .reasons import Cause
-from .snapshot import Queue, Snapshot
+from .reasons import Cause, Reason
+from .snapshot import Queue, Running, Snapshot
 from .tree import Node
 
-_NEVER = ("Never", "")
+_HOPES = {Cause.INSUFFICIENT: 0, Cause.EXCEEDS_MAX: 1}
+"""0 where time alone may help, more where something has to be changed."""
+_EASIEST_FIRST = list(Advice)
 
 
 def suggestions(entry: Entry, tried: Sequence[Tried], snapshot: Snapshot) -> list[Suggestion]:
     """Everything that would help an entry without room and without victims, easiest first."""
-    short = [each for each in tried if each.lacks]
-    short.sort(key=lambda each: _hopes(each.lacks))
-    found = [one for each in short for one in _waits(each.lacks)]
-    found += [one for each in short for one in _smaller(each.lacks, entry, snapshot)]
-    if any(_only_short(each.lacks) for each in short):
+    short = [each.lacks for each in tried if each.lacks]
+    short.sort(key=lambda lacks: max(_HOPES.get(each.reason.cause, 2) for each in lacks))
+    found = [one for lacks in short for one in _waits(lacks)]
+    found += [one for lacks in short for one in _smaller(lacks, entry, snapshot)]
+    if any(_only_short(lacks) for lacks in short):
         found += _preemptions(entry, snapshot)
-    found += [one for each in short for one in _changes(each.lacks, entry)]
-    return sorted(dict.fromkeys(found), key=_effort)
+    found += [one for lacks in short for one in _changes(lacks, entry)]
+    return sorted(dict.fromkeys(found), key=lambda one: _EASIEST_FIRST.index(one.advice))
 
 
-_EFFORT = (
-    Advice.WAIT_FOR_RELEASE,
-    Advice.ASK_LESS,
-    Advice.TOLERATE,
-    Advice.MATCH_NODES,
-    Advice.RAISE_PRIORITY,
-    Advice.SET_POLICY,
-    Advice.RAISE_LIMIT,
-    Advice.OFFER_RESOURCE,
-    Advice.CREATE,
-)
-
-
-def _effort(one: Suggestion) -> int:
-    """Waiting is easiest, then what the owner of the job can do, then what administrators can."""
-    return _EFFORT.index(one.advice)
-
-
-def _hopes(lacks: Sequence[Lack]) -> int:
-    """0 where time alone may help, more where something has to be changed."""
-    order = (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX)
-    return max(
-        order.index(each.reason.cause) if each.reason.cause in order else len(order)
-        for each in lacks
-    )
+def _about(reason: Reason, advice: Advice, **fields: Any) -> Suggestion:
+    return Suggestion(advice=advice, flavor=reason.flavor, resource=reason.resource, **fields)
 
 
 def _only_short(lacks: Sequence[Lack]) -> bool:
@@ -68,39 +53,26 @@ def _only_short(lacks: Sequence[Lack]) -> bool:
 
 
 def _waits(lacks: Sequence[Lack]) -> Iterator[Suggestion]:
-    if not _only_short(lacks):
-        return
-    for each in lacks:
-        yield Suggestion(
-            advice=Advice.WAIT_FOR_RELEASE,
-            kind=each.kind,
-            where=each.where,
-            flavor=each.reason.flavor,
-            resource=each.reason.resource,
-            amount=each.reason.missing,
-        )
+    for each in lacks if _only_short(lacks) else ():
+        reason, where = each.reason, {"kind": each.kind, "where": each.where}
+        yield _about(reason, Advice.WAIT_FOR_RELEASE, amount=reason.missing, **where)
 
 
 def _changes(lacks: Sequence[Lack], entry: Entry) -> Iterator[Suggestion]:
+    queue = {"kind": "ClusterQueue", "where": entry.queue.name}
     for each in lacks:
         reason = each.reason
         match reason.cause:
             case Cause.INSUFFICIENT:
-                yield from _raised(each, entry.queue.node, reason.missing)
+                yield from _raised(each, queue, reason.missing)
             case Cause.EXCEEDS_MAX:
-                asked = add(reason.assumed, reason.requested)
-                yield from _raised(each, entry.queue.node, sub(asked, reason.limit))
+                yield from _raised(each, queue, sub(reason.asked, reason.limit))
             case Cause.UNDECLARED:
-                yield Suggestion(
-                    advice=Advice.OFFER_RESOURCE,
-                    kind="ClusterQueue",
-                    where=entry.queue.name,
-                    resource=reason.resource,
-                )
+                yield _about(reason, Advice.OFFER_RESOURCE, **queue)
             case Cause.TAINT:
-                yield Suggestion(advice=Advice.TOLERATE, flavor=reason.flavor, detail=reason.detail)
+                yield _about(reason, Advice.TOLERATE, detail=reason.detail)
             case Cause.AFFINITY:
-                yield Suggestion(advice=Advice.MATCH_NODES, flavor=reason.flavor)
+                yield _about(reason, Advice.MATCH_NODES)
             case Cause.FLAVOR_NOT_FOUND:
                 yield Suggestion(advice=Advice.CREATE, kind="ResourceFlavor", where=reason.flavor)
 
@@ -108,60 +80,41 @@ def _changes(lacks: Sequence[Lack], entry: Entry) -> Iterator[Suggestion]:
 def _smaller(lacks: Sequence[Lack], entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
     """How much less to ask for. It helps only if this is all that stands in the way."""
     reason = lacks[0].reason
-    if len(lacks) > 1 or reason.cause not in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX):
+    if len(lacks) > 1 or reason.cause not in _HOPES:
         return
-    column = FlavorResource(reason.flavor, reason.resource)
     room = sub(reason.limit, reason.assumed)
     if room > 0:
-        yield Suggestion(
-            advice=Advice.ASK_LESS, flavor=reason.flavor, resource=reason.resource, amount=room
-        )
+        yield _about(reason, Advice.ASK_LESS, amount=room)
+    column = reason.column
     cell = entry.queue.node.cell(column)
     own = sub(sub(cell.nominal, cell.used), reason.assumed)
     if room < own < reason.requested and not reason.assumed:
         wanted = frozenset((column,))
         victims = targets(entry.workload, entry.queue, wanted, {column: own}, snapshot)
         if victims:
-            yield Suggestion(
-                advice=Advice.ASK_LESS,
-                flavor=reason.flavor,
-                resource=reason.resource,
-                amount=own,
-                workloads=tuple(sorted(each.running.key for each in victims)),
-            )
+            yield _about(reason, Advice.ASK_LESS, amount=own, workloads=_keys(victims))
 
 
-def _raised(lack: Lack, node: Node, missing: int) -> Iterator[Suggestion]:
+def _raised(lack: Lack, queue: dict[str, str], missing: int) -> Iterator[Suggestion]:
     """The limit that binds, by how much is missing; other limits may bind after it."""
-    column = FlavorResource(lack.reason.flavor, lack.reason.resource)
     if lack.limit is None or missing == UNLIMITED:
         return
+    raised = partial(_about, lack.reason, Advice.RAISE_LIMIT)
     for kept in lack.kept:
-        yield _limit(column, kept.kind, kept.name, Limit.LENDING, min(kept.amount, missing))
+        amount = min(kept.amount, missing)
+        yield raised(kind=kept.kind, where=kept.name, field=Limit.LENDING, amount=amount)
     if lack.limit is Limit.BORROWING:
-        yield _limit(column, lack.kind, lack.where, lack.limit, missing)
+        yield raised(kind=lack.kind, where=lack.where, field=lack.limit, amount=missing)
     elif not lack.kept:
         # The root itself may have no quota of its own, so it is the queue's that is raised.
-        yield _limit(column, "ClusterQueue", node.name, Limit.NOMINAL, missing)
-
-
-def _limit(column: FlavorResource, kind: str, name: str, field: Limit, amount: int) -> Suggestion:
-    return Suggestion(
-        advice=Advice.RAISE_LIMIT,
-        kind=kind,
-        where=name,
-        field=field,
-        flavor=column.flavor,
-        resource=column.resource,
-        amount=amount,
-    )
+        yield raised(**queue, field=Limit.NOMINAL, amount=missing)
 
 
 def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
     """Policies and priorities under which victims would be found, each tried by itself."""
     spec = entry.queue.spec
-    for field, value, rules in _looser(spec.preemption, entry.queue, snapshot):
-        victims = _victims(entry, snapshot, spec=_with(spec, rules))
+    for field, now, value, rules in _looser(spec.preemption, entry.queue, snapshot):
+        victims = _victims(entry, snapshot, spec=replace(spec, preemption=rules))
         if victims:
             yield Suggestion(
                 advice=Advice.SET_POLICY,
@@ -169,46 +122,32 @@ def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
                 where=spec.name,
                 field=field,
                 value=value,
-                detail=_value(spec.preemption, field),
+                detail=now or "Never",
                 workloads=victims,
             )
             return
     yield from _priority(entry, snapshot)
 
 
-_Looser = tuple[str, str, Preemption]
-
-
-def _looser(rules: Preemption, queue: Queue, snapshot: Snapshot) -> Iterator[_Looser]:
-    """Rules with one policy less strict than now, mildest first."""
-    replaced = msgspec.structs.replace
-    for value in _above(rules.within_cluster_queue, (LOWER, LOWER_OR_NEWER)):
-        yield "withinClusterQueue", value, replaced(rules, within_cluster_queue=value)
+def _looser(
+    rules: Preemption, queue: Queue, snapshot: Snapshot
+) -> Iterator[tuple[str, str, str, Preemption]]:
+    """Rules with one policy less strict than now, mildest first: its name, and both values."""
+    now = rules.within_cluster_queue
+    for value in _above(now, (LOWER, LOWER_OR_NEWER)):
+        yield "withinClusterQueue", now, value, replace(rules, within_cluster_queue=value)
     if queue.node.parent is None:
         return
-    for value in _above(rules.reclaim_within_cohort, (LOWER, ANY)):
-        yield "reclaimWithinCohort", value, replaced(rules, reclaim_within_cohort=value)
-    if rules.reclaim_within_cohort in _NEVER or rules.borrow_within_cohort:
+    now = rules.reclaim_within_cohort
+    for value in _above(now, (LOWER, ANY)):
+        yield "reclaimWithinCohort", now, value, replace(rules, reclaim_within_cohort=value)
+    if now in NEVER or rules.borrow_within_cohort or snapshot.policy.fair_sharing is not None:
         return
-    if snapshot.policy.fair_sharing is None:
-        yield "borrowWithinCohort.policy", LOWER, replaced(rules, borrow_within_cohort=True)
-
-
-def _value(rules: Preemption, field: str) -> str:
-    """What the policy says now, in the words of the API."""
-    values = {
-        "withinClusterQueue": rules.within_cluster_queue,
-        "reclaimWithinCohort": rules.reclaim_within_cohort,
-    }
-    return values.get(field) or "Never"
+    yield "borrowWithinCohort.policy", "", LOWER, replace(rules, borrow_within_cohort=True)
 
 
 def _above(value: str, order: tuple[str, ...]) -> tuple[str, ...]:
-    return order[order.index(value) + 1 :] if value in order else order if value in _NEVER else ()
-
-
-def _with(spec: ClusterQueue, rules: Preemption) -> ClusterQueue:
-    return msgspec.structs.replace(spec, preemption=rules)
+    return order[order.index(value) + 1 :] if value in order else order if value in NEVER else ()
 
 
 def _priority(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
@@ -222,7 +161,7 @@ def _priority(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
         if running.uses(needed) and running.workload.priority >= entry.workload.priority
     }
     for priority in sorted(others):
-        raised = msgspec.structs.replace(entry.workload, priority=priority + 1)
+        raised = replace(entry.workload, priority=priority + 1)
         victims = _victims(entry, snapshot, workload=raised)
         if victims:
             yield Suggestion(advice=Advice.RAISE_PRIORITY, amount=priority + 1, workloads=victims)
@@ -243,4 +182,78 @@ def _victims(
     tried = Entry(head, queue, snapshot.policy)
     with snapshot.trial():
         _, found = plan(tried, snapshot, None)
-    return tuple(sorted(each.running.key for each in found))
+    return _keys(found)
+
+
+def _keys(victims: Iterable[Target]) -> tuple[Key, ...]:
+    return tuple(sorted(each.running.key for each in victims))
+
+
+def protected(entry: Entry, tried: Iterable[Tried], snapshot: Snapshot) -> tuple[Protected, ...]:
+    """Who holds any of what is missing, and why each may stay; the own queue's first."""
+    lacks = [lack.reason for each in tried for lack in each.lacks]
+    missing = {each.column: each.asked for each in lacks if each.cause is Cause.INSUFFICIENT}
+    found = []
+    for leaf in entry.queue.node.root.leaves() if missing else ():
+        queue = snapshot.queues.get(leaf.name)
+        for running in snapshot.running(queue) if queue is not None else ():
+            if running.uses(missing.keys()):
+                assert queue is not None
+                shield, by, value = _shield(running, queue, entry, missing, snapshot)
+                found.append(
+                    Protected(
+                        workload=running.key,
+                        cluster_queue=queue.name,
+                        priority=running.workload.priority,
+                        shield=shield,
+                        by=by,
+                        value=value,
+                    )
+                )
+    home = entry.queue.name
+    return tuple(sorted(found, key=lambda each: (each.cluster_queue != home, *_order(each))))
+
+
+def _order(each: Protected) -> tuple[str, int, str]:
+    return each.cluster_queue, each.priority, str(each.workload)
+
+
+def _shield(
+    running: Running,
+    queue: Queue,
+    entry: Entry,
+    missing: dict[FlavorResource, int],
+    snapshot: Snapshot,
+) -> tuple[Shield, str, str]:
+    """What protects a running workload, whose policy or quota that is, and what the policy says.
+
+    `missing` are the columns with the whole amounts asked for.
+    """
+    rules, name, node = entry.queue.spec.preemption, entry.queue.name, entry.queue.node
+    own = queue.name == name
+    rule = rules.within_cluster_queue if own else rules.reclaim_within_cohort
+    if rule in NEVER:
+        return Shield.WITHIN_POLICY if own else Shield.RECLAIM_POLICY, name, "Never"
+    if not own and not queue.active:
+        return Shield.INACTIVE_QUEUE, queue.name, ""
+    safe = next((each for each in _beside(queue.node, node) if each.within_quota(missing)), None)
+    if not own and safe is not None:
+        return Shield.WITHIN_QUOTA, safe.name, ""
+    if not gives_up(rule, running.workload, entry.workload, snapshot.policy):
+        return Shield.PRIORITY, name, rule
+    # It would be given up, so it is not enough, or the preemptor has no right to more.
+    borrows = any(node.cell(column).borrows_with(amount) for column, amount in missing.items())
+    if borrows and snapshot.policy.fair_sharing is not None:
+        return Shield.FAIR_SHARE, name, ""
+    if borrows and not rules.borrow_within_cohort:
+        return Shield.BORROW_POLICY, name, "Never"
+    return Shield.NOT_ENOUGH, name, ""
+
+
+def _beside(node: Node, home: Node) -> Iterator[Node]:
+    """The queue and the cohorts around it that do not hold the preemptor too."""
+    around = set(home.ancestors())
+    at: Node | None = node
+    while at is not None and at not in around:
+        yield at
+        at = at.parent

@@ -28,6 +28,8 @@ ANY = "Any"
 LOWER = "LowerPriority"
 LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
 RULES = frozenset((ANY, LOWER, LOWER_OR_NEWER))
+NEVER = ("Never", "")
+"""Policies under which nobody is preempted: set so, or not set at all."""
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from .amounts import Amounts, FlavorResource
 from .candidates import (
+    NEVER,
     Demand,
     Target,
     highest,
@@ -82,7 +83,7 @@ def _pool(demand: Demand) -> Pool:
     if offers_any(demand.queue, rules.within_cluster_queue, demand):
         pool.own.append(demand.queue)
     rule = rules.reclaim_within_cohort
-    if node.parent is None or rule in ("Never", ""):
+    if node.parent is None or rule in NEVER:
         return pool
     # Only an attempt without borrowing, or a policy to borrow, takes priority candidates.
     useful = rules.borrow_within_cohort or _under_nominal(demand)

@@ -11,33 +11,20 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from kuota.api.base import Key
-from kuota.api.quantity import add
 
 from .activity import Inactive, Obstacle
-from .advice import suggestions
-from .amounts import FlavorResource
-from .assignment import Assignment, Attempt, Mode
+from .advice import protected, suggestions
+from .assignment import Assignment, Mode
 from .bounds import binding, ceiling, kept_back
 from .cycle import Guard
 from .decisions import Wait, Why
 from .entry import Entry, Head
-from .explanation import (
-    Advice,
-    Explanation,
-    Kept,
-    Lack,
-    Limit,
-    Phase,
-    Protected,
-    Suggestion,
-    Tried,
-)
+from .explanation import Advice, Explanation, Kept, Lack, Limit, Phase, Suggestion, Tried
 from .model import Instant, Workload
 from .nominate import nominate
-from .protection import protected
 from .reasons import Cause, Reason, WaitReason
 from .settle import held_amounts
 from .snapshot import Snapshot
@@ -61,16 +48,17 @@ def explain(engine: Engine, key: Key, now: Instant) -> Explanation | None:
     if workload is None:
         return None
     base = _base(engine, workload)
-    if base.phase is Phase.RESERVED:
-        waiting = _open_checks(engine, workload, base.cluster_queue)
-        return msgspec.structs.replace(
-            base,
-            checks=waiting,
-            suggestions=(Suggestion(advice=Advice.WAIT_FOR_CHECKS, detail=", ".join(waiting)),),
-        )
-    if base.phase is Phase.UNQUEUED:
-        return _unqueued(engine, workload, base)
-    return _waiting(engine, workload, base, now) if base.phase is Phase.WAITING else base
+    match base.phase:
+        case Phase.RESERVED:
+            checks = _open_checks(engine, workload, base.cluster_queue)
+            advice = Suggestion(advice=Advice.WAIT_FOR_CHECKS, detail=", ".join(checks))
+            return replace(base, checks=checks, suggestions=(advice,))
+        case Phase.UNQUEUED:
+            return _unqueued(engine, workload, base)
+        case Phase.WAITING:
+            return _waiting(engine, workload, base, now)
+        case _:
+            return base
 
 
 def _base(engine: Engine, workload: Workload) -> Explanation:
@@ -107,8 +95,8 @@ def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ..
     reservation = workload.reservation
     if queue is None or reservation is None:
         return ()
-    used = {flavor for each in reservation.pod_sets for flavor in each.flavors.values()}
-    needed = [r.name for r in queue.spec.checks if not r.flavors or r.flavors & used]
+    used = frozenset(name for each in reservation.pod_sets for name in each.flavors.values())
+    needed = (rule.name for rule in queue.spec.checks if rule.covers(used))
     return tuple(name for name in needed if workload.checks.get(name) != "Ready")
 
 
@@ -120,7 +108,9 @@ def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanat
         advice = [Suggestion(advice=Advice.CORRECT, detail=f"gated by {workload.gated_by}")]
     elif workload.is_parent:
         reason = WaitReason.PENDING_EVALUATION
-        advice = [Suggestion(advice=Advice.WAIT_FOR_OTHERS, workloads=_variants(engine, workload))]
+        known = engine.state.workloads.values()
+        variants = tuple(each.key for each in known if each.parent_uid == workload.uid)
+        advice = [Suggestion(advice=Advice.WAIT_FOR_OTHERS, workloads=variants)]
     elif workload.local_queue not in engine.state.local_queues:
         reason = WaitReason.MISCONFIGURED
         advice = [_create("LocalQueue", workload.queue, workload.key.namespace)]
@@ -129,13 +119,7 @@ def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanat
         missing = any(each.reason is Inactive.QUEUE_MISSING for each in found)
         reason = WaitReason.MISCONFIGURED if missing else WaitReason.SUSPENDED
         advice = list(_repairs(found, "LocalQueue", workload.queue))
-    return msgspec.structs.replace(base, reason=reason, obstacles=found, suggestions=tuple(advice))
-
-
-def _variants(engine: Engine, parent: Workload) -> tuple[Key, ...]:
-    """Those who wait in its place."""
-    known = engine.state.workloads.values()
-    return tuple(each.key for each in known if each.parent_uid == parent.uid)
+    return replace(base, reason=reason, obstacles=found, suggestions=tuple(advice))
 
 
 def _create(kind: str, name: str, detail: str = "") -> Suggestion:
@@ -162,8 +146,7 @@ def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant
             return _turned_away(engine, found, base)
         if found is None:
             return base
-        mode, targets = found.assignment.mode, found.targets
-        if mode is Mode.FIT or targets:
+        if found.assignment.mode is Mode.FIT or found.targets:
             return _held_up(engine, found, base, snapshot)
         return _short(found, base, snapshot)
 
@@ -172,34 +155,22 @@ def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
     name = wait.cluster_queue
     obstacles = engine.state.obstacles.get(name, ())
     namespace = wait.workload.key.namespace
+    on_queue = partial(Suggestion, kind="ClusterQueue", where=name)
     match wait.why:
         case Why.QUEUE_INACTIVE:
-            advice = list(_repairs(obstacles, "ClusterQueue", name))
-            if not obstacles:
-                circle = "its cohorts form a circle"
-                advice = [
-                    Suggestion(
-                        advice=Advice.ACTIVATE, kind="ClusterQueue", where=name, detail=circle
-                    )
-                ]
+            circle = on_queue(advice=Advice.ACTIVATE, detail="its cohorts form a circle")
+            advice = list(_repairs(obstacles, "ClusterQueue", name)) or [circle]
         case Why.QUEUE_MISSING:
             advice = [_create("ClusterQueue", name)]
         case Why.NAMESPACE_MISSING:
             advice = [_create("Namespace", namespace)]
         case Why.NAMESPACE_MISMATCH:
-            advice = [
-                Suggestion(
-                    advice=Advice.ADMIT_NAMESPACE,
-                    kind="ClusterQueue",
-                    where=name,
-                    detail=namespace,
-                )
-            ]
+            advice = [on_queue(advice=Advice.ADMIT_NAMESPACE, detail=namespace)]
         case Why.CHECKS_FAILED:
             advice = [Suggestion(advice=Advice.WAIT_FOR_CHECKS)]
         case _:
             advice = [Suggestion(advice=Advice.CORRECT, detail=each) for each in wait.details]
-    return msgspec.structs.replace(
+    return replace(
         base,
         why=wait.why,
         reason=wait.reason,
@@ -219,7 +190,7 @@ def _held_up(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot
     if rivals:
         advice.append(Suggestion(advice=Advice.WAIT_FOR_OTHERS, workloads=rivals))
     last = engine.last.get(entry.workload.key)
-    return msgspec.structs.replace(
+    return replace(
         base,
         why=last.why if isinstance(last, Wait) else None,
         reason=last.reason if isinstance(last, Wait) else None,
@@ -253,34 +224,26 @@ def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
     errors = tuple(each.error for each in assignment.pod_sets if each.error)
     advice = suggestions(entry, tried, snapshot)
     advice += [Suggestion(advice=Advice.CORRECT, detail=each) for each in errors]
-    return msgspec.structs.replace(
+    return replace(
         base,
         why=Why.NO_FIT if no_fit else Why.NO_CANDIDATES,
         reason=assignment.no_fit if no_fit else WaitReason.WAITING_FOR_QUOTA,
         details=errors,
         tried=tried,
-        protected=_protected(entry, tried, snapshot),
+        protected=protected(entry, tried, snapshot),
         suggestions=tuple(advice),
     )
-
-
-def _protected(entry: Entry, tried: tuple[Tried, ...], snapshot: Snapshot) -> tuple[Protected, ...]:
-    missing = {
-        FlavorResource(lack.reason.flavor, lack.reason.resource): add(
-            lack.reason.assumed, lack.reason.requested
-        )
-        for each in tried
-        for lack in each.lacks
-        if lack.reason.cause is Cause.INSUFFICIENT
-    }
-    return protected(entry, missing, snapshot) if missing else ()
 
 
 def _tried(assignment: Assignment, node: Node) -> tuple[Tried, ...]:
     found = []
     for pod_set in assignment.pod_sets:
         for attempt in pod_set.attempts:
-            found.append(_attempt(pod_set.name, attempt, node))
+            lacks = tuple(_lack(reason, node) for reason in attempt.reasons)
+            tried = Tried(
+                pod_set=pod_set.name, flavor=attempt.flavor, mode=attempt.mode, lacks=lacks
+            )
+            found.append(tried)
         loose = [each for each in pod_set.reasons if each.cause is Cause.UNDECLARED]
         if loose:
             lacks = tuple(Lack(reason=each) for each in loose)
@@ -288,19 +251,10 @@ def _tried(assignment: Assignment, node: Node) -> tuple[Tried, ...]:
     return tuple(found)
 
 
-def _attempt(pod_set: str, attempt: Attempt, node: Node) -> Tried:
-    return Tried(
-        pod_set=pod_set,
-        flavor=attempt.flavor,
-        mode=attempt.mode,
-        lacks=tuple(_lack(reason, node) for reason in attempt.reasons),
-    )
-
-
 def _lack(reason: Reason, node: Node) -> Lack:
     if reason.cause not in _OFF_QUOTA:
         return Lack(reason=reason)
-    column = FlavorResource(reason.flavor, reason.resource)
+    column = reason.column
     short = reason.cause is Cause.INSUFFICIENT
     bound = (binding if short else ceiling)(node, column)
     root = bound.parent is None

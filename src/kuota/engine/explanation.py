@@ -92,15 +92,18 @@ class Protected(Struct):
 
 
 class Advice(StrEnum):
-    """What would help."""
+    """What would help. First waiting, then what the owner of the job can do, then administrators.
+
+    The order of the first nine is that in which they are suggested.
+    """
 
     WAIT_FOR_RELEASE = "WaitForRelease"
     ASK_LESS = "AskLess"
-    RAISE_LIMIT = "RaiseLimit"
-    SET_POLICY = "SetPolicy"
-    RAISE_PRIORITY = "RaisePriority"
     TOLERATE = "Tolerate"
     MATCH_NODES = "MatchNodes"
+    RAISE_PRIORITY = "RaisePriority"
+    SET_POLICY = "SetPolicy"
+    RAISE_LIMIT = "RaiseLimit"
     OFFER_RESOURCE = "OfferResource"
     CREATE = "Create"
     RESUME = "Resume"

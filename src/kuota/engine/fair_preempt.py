@@ -14,7 +14,7 @@ from typing import Any
 
 from kuota.api.gates import Gate
 
-from .candidates import Demand, Target, highest, lined_up, without_superfluous
+from .candidates import NEVER, Demand, Target, highest, lined_up, without_superfluous
 from .fairness import Share, more_loaded, share
 from .policy import FINAL_SHARE, INITIAL_SHARE
 from .reasons import PreemptionReason
@@ -175,7 +175,7 @@ def _lines(demand: Demand) -> dict[Node, Line]:
     rules, home = demand.queue.spec.preemption, demand.queue.node
     found: dict[Node, Line] = {}
     _offer(found, demand.queue, rules.within_cluster_queue, demand)
-    if home.parent is None or rules.reclaim_within_cohort in ("Never", ""):
+    if home.parent is None or rules.reclaim_within_cohort in NEVER:
         return found
     for leaf in _queues(home.root):
         if leaf is not home and not leaf.within_quota(demand.needed):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from .amounts import FlavorResource
 from .assignment import Attempt, Mode, Possibility
+from .candidates import NEVER
 from .decisions import Wait, Why
 from .model import ClusterQueue, ResourceGroup
 from .reasons import Cause, WaitReason
@@ -123,8 +124,7 @@ def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, Attempt])
     for flavor in group.flavors:
         for reason in attempts[flavor].reasons:
             if reason.cause in _QUOTA:
-                column = FlavorResource(flavor, reason.resource)
-                found.append((priority, column, reason.assumed + reason.requested))
+                found.append((priority, reason.column, reason.asked))
                 break
     return tuple(found)
 
@@ -142,9 +142,9 @@ class Horizon:
         cell = queue.node.cell(column)
         rules = queue.spec.preemption
         total = available(cell)
-        if rules.within_cluster_queue not in ("", "Never"):
+        if rules.within_cluster_queue not in NEVER:
             total += queue.running.use_up_to(priority, column)
-        if rules.reclaim_within_cohort not in ("", "Never") and queue.node.parent is not None:
+        if rules.reclaim_within_cohort not in NEVER and queue.node.parent is not None:
             total += self._borrowers(queue.node.root, column)
         return min(total, cell.potential)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from . import classical, fair_preempt
 from .amounts import Amounts, FlavorResource
 from .assignment import Possibility, Verdict
-from .candidates import Demand, Target
+from .candidates import NEVER, Demand, Target
 from .model import Workload
 from .snapshot import Queue, Snapshot
 from .tree import lowest_fit
@@ -58,6 +58,6 @@ def oracle(
 
 def _may_preempt(queue: Queue) -> bool:
     rules = queue.spec.preemption
-    if rules.within_cluster_queue not in ("Never", ""):
+    if rules.within_cluster_queue not in NEVER:
         return True
-    return queue.node.parent is not None and rules.reclaim_within_cohort not in ("Never", "")
+    return queue.node.parent is not None and rules.reclaim_within_cohort not in NEVER

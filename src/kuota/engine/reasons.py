@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from kuota.api.quantity import add
+
+from .amounts import FlavorResource
 from .model import Struct
 
 
@@ -117,3 +120,12 @@ class Reason(Struct):
     missing: int = 0
     detail: str = ""
     where: str = ""
+
+    @property
+    def column(self) -> FlavorResource:
+        return FlavorResource(self.flavor, self.resource)
+
+    @property
+    def asked(self) -> int:
+        """What is asked for in all, earlier pod sets included."""
+        return add(self.assumed, self.requested)

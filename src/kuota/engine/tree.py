@@ -213,14 +213,6 @@ class Node:
         """Whether every amount has room, exactly as Kueue tests it: zero always fits."""
         return all(amount <= self.room(column) for column, amount in amounts.items())
 
-    def borrowing(self, columns: Iterable[FlavorResource] | None = None) -> bool:
-        """Whether any declared column (of those given) is over the subtree's quota."""
-        for column in self.cells if columns is None else columns:
-            cell = self.cells.get(column)
-            if cell is not None and cell.declared and cell.used > cell.subtree:
-                return True
-        return False
-
     def within_quota(self, columns: Iterable[FlavorResource]) -> bool:
         """Whether usage is at or under the subtree's quota in every one of the columns."""
         for column in columns:
