@@ -48,7 +48,9 @@ def decide(
         ]
         decisions: list[Decision] = [each for each in nominated if isinstance(each, Wait)]
         entries = [each for each in nominated if isinstance(each, Entry)]
-        decisions += [_later(entry) for entry in shadowed(entries, snapshot)]
+        # A second pass whose queue sent a fresh head comes round again; nothing is written.
+        late = WaitReason.PENDING_EVALUATION, Why.SECOND_PASS
+        decisions += [entry.head.wait(*late) for entry in shadowed(entries, snapshot)]
         books = Books(snapshot, evicting)
         for entry in guard.ordered(entries, decisions):
             decisions.append(guard.run(entry.head, partial(settle, entry, books, not_ready)))
@@ -91,21 +93,6 @@ class Guard:
 
     def _failed(self, head: Head, error: Exception) -> Wait:
         self.failures.append(Failure(head.workload.key, error))
-        return Wait(
-            workload=head.workload,
-            cluster_queue=head.cluster_queue,
-            reason=WaitReason.INTERNAL_ERROR,
-            why=Why.INTERNAL_ERROR,
-            requeue=Requeue.INTERNAL_ERROR,
-            details=(f"{type(error).__name__}: {error}",),
-        )
-
-
-def _later(entry: Entry) -> Wait:
-    """A second pass whose queue sent a fresh head: it comes round again, nothing is written."""
-    return Wait(
-        workload=entry.workload,
-        cluster_queue=entry.queue.name,
-        reason=WaitReason.PENDING_EVALUATION,
-        why=Why.SECOND_PASS,
-    )
+        details = (f"{type(error).__name__}: {error}",)
+        bug = WaitReason.INTERNAL_ERROR, Why.INTERNAL_ERROR, Requeue.INTERNAL_ERROR
+        return head.wait(*bug, details)

@@ -7,10 +7,12 @@ import msgspec
 
 from .amounts import Amounts
 from .assignment import Assignment, Bookmark
+from .decisions import Wait, Why
 from .model import Instant, Workload
 from .policy import Policy
 from .preempt import Target
 from .ranking import queue_timestamp
+from .reasons import Requeue, WaitReason
 from .snapshot import Queue, Running
 
 
@@ -22,6 +24,23 @@ class Head(msgspec.Struct, frozen=True):
     bookmark: Bookmark | None = None
     preemptor: bool = False
     second_pass: bool = False
+
+    def wait(
+        self,
+        reason: WaitReason,
+        why: Why,
+        requeue: Requeue = Requeue.GENERIC,
+        details: tuple[str, ...] = (),
+    ) -> Wait:
+        """The decision that it has to wait, made before quota was looked at."""
+        return Wait(
+            workload=self.workload,
+            cluster_queue=self.cluster_queue,
+            reason=reason,
+            why=why,
+            requeue=requeue,
+            details=details,
+        )
 
 
 class Entry:

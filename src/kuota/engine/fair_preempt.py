@@ -173,22 +173,17 @@ def victims(demand: Demand) -> tuple[Target, ...]:
 def _lines(demand: Demand) -> dict[Node, Line]:
     """The candidates of the preemptor's queue, and of all in its tree that borrow what it needs."""
     rules, home = demand.queue.spec.preemption, demand.queue.node
-    found: dict[Node, Line] = {}
-    _offer(found, demand.queue, rules.within_cluster_queue, demand)
-    if home.parent is None or rules.reclaim_within_cohort in NEVER:
-        return found
-    for leaf in _queues(home.root):
-        if leaf is not home and not leaf.within_quota(demand.needed):
-            queue = demand.snapshot.queue_of(leaf)
-            if queue is not None:
-                _offer(found, queue, rules.reclaim_within_cohort, demand)
-    return found
-
-
-def _offer(lines: dict[Node, Line], queue: Queue, rule: str, demand: Demand) -> None:
-    line = Line(_candidates(queue, rule, demand))
-    if line.head is not None:
-        lines[queue.node] = line
+    offers = [(demand.queue, rules.within_cluster_queue)]
+    if home.parent is not None and rules.reclaim_within_cohort not in NEVER:
+        queues = (demand.snapshot.queues[name] for name in home.root.leaf_names)
+        offers += [
+            (queue, rules.reclaim_within_cohort)
+            for queue in queues
+            if queue.active and queue.node is not home
+            if not queue.node.within_quota(demand.needed)
+        ]
+    lines = ((queue.node, Line(_candidates(queue, rule, demand))) for queue, rule in offers)
+    return {node: line for node, line in lines if line.head is not None}
 
 
 def _candidates(queue: Queue, rule: str, demand: Demand) -> Iterator[Running]:
@@ -196,12 +191,6 @@ def _candidates(queue: Queue, rule: str, demand: Demand) -> Iterator[Running]:
     for leaving in (True, False):
         if queue.running.line(leaving):
             yield from lined_up((queue,), rule, demand, leaving=leaving, ceiling=ceiling)
-
-
-def _queues(cohort: Node) -> Iterator[Node]:
-    yield from cohort.queues.values()
-    for child in cohort.cohorts.values():
-        yield from _queues(child)
 
 
 class _Search:

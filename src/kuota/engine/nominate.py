@@ -86,37 +86,20 @@ def _turned_away(
     """Why the head is sent back before quota is looked at; the first obstacle counts."""
     workload = head.workload
     if not _FAILED_CHECKS.isdisjoint(workload.checks.values()):
-        return _wait(head, WaitReason.PENDING_EVALUATION, Why.CHECKS_FAILED)
+        return head.wait(WaitReason.PENDING_EVALUATION, Why.CHECKS_FAILED)
     if queue is None:
-        return _wait(head, WaitReason.MISCONFIGURED, Why.QUEUE_MISSING)
+        return head.wait(WaitReason.MISCONFIGURED, Why.QUEUE_MISSING)
     if not queue.active:
-        return _wait(head, WaitReason.SUSPENDED, Why.QUEUE_INACTIVE)
+        return head.wait(WaitReason.SUSPENDED, Why.QUEUE_INACTIVE)
     namespace = namespaces.get(workload.key.namespace)
     if namespace is None:
-        return _wait(head, WaitReason.MISCONFIGURED, Why.NAMESPACE_MISSING)
+        return head.wait(WaitReason.MISCONFIGURED, Why.NAMESPACE_MISSING)
     if not matches(queue.spec.namespace_selector, namespace.labels):
         requeue = Requeue.NAMESPACE_MISMATCH
-        return _wait(head, WaitReason.MISCONFIGURED, Why.NAMESPACE_MISMATCH, requeue)
+        return head.wait(WaitReason.MISCONFIGURED, Why.NAMESPACE_MISMATCH, requeue)
     if workload.faults:
-        return _wait(head, WaitReason.MISCONFIGURED, Why.INVALID, details=workload.faults)
+        return head.wait(WaitReason.MISCONFIGURED, Why.INVALID, details=workload.faults)
     return None
-
-
-def _wait(
-    head: Head,
-    reason: WaitReason,
-    why: Why,
-    requeue: Requeue = Requeue.GENERIC,
-    details: tuple[str, ...] = (),
-) -> Wait:
-    return Wait(
-        workload=head.workload,
-        cluster_queue=head.cluster_queue,
-        reason=reason,
-        why=why,
-        requeue=requeue,
-        details=details,
-    )
 
 
 def replaced_slice(workload: Workload, queue: Queue) -> Running | None:
@@ -151,55 +134,29 @@ def plan(
     entry: Entry, snapshot: Snapshot, bookmark: Bookmark | None, pinned: Pinned | None = None
 ) -> Plan:
     """Flavors and victims for all pods; failing that, for as many as can be had."""
-    full, victims = _attempt(entry, snapshot, bookmark, pinned, None)
-    if full.mode is Mode.FIT or victims:
-        return full, victims
-    if not _may_shrink(entry, snapshot):
-        return full, ()
-    fewer = partial(
-        entry.workload, lambda counts: _successful(entry, snapshot, bookmark, pinned, counts)
-    )
-    return fewer if fewer is not None else (full, ())
-
-
-def _may_shrink(entry: Entry, snapshot: Snapshot) -> bool:
-    if entry.replaced is not None or not snapshot.policy.on(Gate.PartialAdmission):
-        return False
-    return any(
-        each.min_count is not None and each.min_count < each.count
-        for each in entry.workload.pod_sets
-    )
-
-
-def _successful(
-    entry: Entry,
-    snapshot: Snapshot,
-    bookmark: Bookmark | None,
-    pinned: Pinned | None,
-    counts: Sequence[int],
-) -> Plan | None:
-    assignment, victims = _attempt(entry, snapshot, bookmark, pinned, counts)
-    return (assignment, victims) if assignment.mode is Mode.FIT or victims else None
-
-
-def _attempt(
-    entry: Entry,
-    snapshot: Snapshot,
-    bookmark: Bookmark | None,
-    pinned: Pinned | None,
-    counts: Sequence[int] | None,
-) -> Plan:
+    shrinks = entry.replaced is None and snapshot.policy.on(Gate.PartialAdmission)
     workload, queue = entry.workload, entry.queue
-    assignment = assign(
-        workload,
-        queue,
-        snapshot,
-        oracle,
-        counts=counts,
-        bookmark=bookmark,
-        pinned=pinned,
-        replaced=entry.replaced,
-    )
-    if assignment.mode is not Mode.PREEMPT:
-        return assignment, ()
-    return assignment, targets(workload, queue, assignment.needed, assignment.usage, snapshot)
+
+    def attempt(counts: Sequence[int] | None) -> Plan:
+        found = assign(
+            workload,
+            queue,
+            snapshot,
+            oracle,
+            counts=counts,
+            bookmark=bookmark,
+            pinned=pinned,
+            replaced=entry.replaced,
+        )
+        if found.mode is not Mode.PREEMPT:
+            return found, ()
+        return found, targets(workload, queue, found.needed, found.usage, snapshot)
+
+    def successful(counts: Sequence[int]) -> Plan | None:
+        found, victims = attempt(counts)
+        return (found, victims) if found.mode is Mode.FIT or victims else None
+
+    full, victims = attempt(None)
+    if full.mode is Mode.FIT or victims or not shrinks:
+        return full, victims
+    return partial(workload, successful) or (full, ())

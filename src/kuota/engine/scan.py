@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from kuota.api.quantity import add, sub
 
@@ -246,33 +247,20 @@ class Scan:
         assumed = self.usage.get(column, 0)
         amount = add(assumed, requested) if assumed else requested
         if amount > cell.potential:
-            reasons.append(
-                _reason(Cause.EXCEEDS_MAX, column, assumed, requested, limit=cell.potential)
-            )
+            asked = {"assumed": assumed, "requested": requested, "limit": cell.potential}
+            reasons.append(_reason(Cause.EXCEEDS_MAX, column, **asked))
             return _NO_FIT
         height, higher = lowest_fit(node, column, amount) if node.parent else (0, False)
         room = max(0, available(cell))
         if amount <= room:
             return (FIT, height) if height else _FIT
-        reasons.append(self._insufficient(column, assumed, requested, room))
+        asked = {"assumed": assumed, "requested": requested, "limit": room}
+        missing, where = sub(amount, room), binding(node, column).name
+        reasons.append(_reason(Cause.INSUFFICIENT, column, missing=missing, where=where, **asked))
         if not (cell.nominal >= amount or higher or self._preempts_while_borrowing()):
             return NO_FIT, height
         verdict = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
         return GRADES[verdict.possibility], verdict.height
-
-    def _insufficient(
-        self, column: FlavorResource, assumed: int, requested: int, room: int
-    ) -> Reason:
-        return Reason(
-            cause=Cause.INSUFFICIENT,
-            flavor=column.flavor,
-            resource=column.resource,
-            assumed=assumed,
-            requested=requested,
-            limit=room,
-            missing=sub(add(assumed, requested), room),
-            where=binding(self.node, column).name,
-        )
 
     def _slice_flavor(self, resource: str, members: Sequence[int]) -> str:
         """The flavor that the replaced slice has for a resource; "" when it has none."""
@@ -310,24 +298,8 @@ def _most_severe(reasons: Sequence[Reason]) -> WaitReason:
     )
 
 
-def _reason(
-    cause: Cause,
-    column: FlavorResource,
-    assumed: int = 0,
-    requested: int = 0,
-    *,
-    limit: int = 0,
-    detail: str = "",
-) -> Reason:
-    return Reason(
-        cause=cause,
-        flavor=column.flavor,
-        resource=column.resource,
-        assumed=assumed,
-        requested=requested,
-        limit=limit,
-        detail=detail,
-    )
+def _reason(cause: Cause, column: FlavorResource, **fields: Any) -> Reason:
+    return Reason(cause=cause, flavor=column.flavor, resource=column.resource, **fields)
 
 
 @lru_cache(1 << 14)

@@ -27,21 +27,13 @@ from .snapshot import Queue, Running, Snapshot
 from .tree import Node
 
 
-def better_sibling(entry: Entry) -> Running | None:
-    """An admitted variant of the same parent, on a flavor preferred to this one's."""
-    own = _rank_of(entry.workload, entry.queue.spec)
-    for sibling in _siblings(entry):
-        if _rank_of(sibling.workload, entry.queue.spec) < own:
-            return sibling
-    return None
-
-
-def worse_sibling(entry: Entry) -> Running | None:
-    """An admitted variant of the same parent, on a less preferred flavor."""
-    own = _rank_of(entry.workload, entry.queue.spec)
-    for sibling in _siblings(entry):
-        if _rank_of(sibling.workload, entry.queue.spec) > own:
-            return sibling
+def sibling(entry: Entry, *, preferred: bool) -> Running | None:
+    """An admitted variant of the same parent, on a flavor preferred to this one's, or less so."""
+    spec = entry.queue.spec
+    for each in _siblings(entry):
+        own, other = _rank_of(entry.workload, spec), _rank_of(each.workload, spec)
+        if other < own if preferred else other > own:
+            return each
     return None
 
 
@@ -126,7 +118,7 @@ Blocked = Callable[[], bool]
 
 def settle(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
     """The decision about one entry. `not_ready` tells whether running pods hold admission up."""
-    if better_sibling(entry) is not None:
+    if sibling(entry, preferred=True) is not None:
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST)
     _recompute_on_overlap(entry, books)
     mode = entry.assignment.mode
@@ -165,9 +157,9 @@ def _claim(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
         return _preempt(entry, books)
     if _held_up(entry, books, not_ready):
         return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
-    sibling = worse_sibling(entry)
-    if sibling is not None:
-        return _migrate(entry, sibling, books)
+    worse = sibling(entry, preferred=False)
+    if worse is not None:
+        return _migrate(entry, worse, books)
     books.unready += not entry.head.second_pass and not entry.workload.pods_ready
     return _admit(entry)
 

@@ -8,7 +8,7 @@ nobody knows the nodes: it refuses nothing and places nothing, so quota alone de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -110,7 +110,11 @@ def placed(
         return assignment
     requests, broken = _requests(assignment, workload, queue, snapshot)
     if broken:
-        return _broken(assignment, broken)
+        pod_sets = tuple(
+            replace(each, error=broken.get(each.name, each.error)) for each in assignment.pod_sets
+        )
+        no_fit = WaitReason.NO_MATCHING_FLAVOR
+        return replace(assignment, mode=Mode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
     if not requests:
         return assignment
     if assignment.mode is Mode.FIT:
@@ -118,8 +122,12 @@ def placed(
     if assignment.mode is Mode.PREEMPT and not workload.unhealthy_nodes:
         refused = snapshot.placement.place(workload, requests, empty=True).refused
         if refused:
-            return _hopeless(assignment, refused)
-        assignment = _fragmented(assignment, {request.pod_set.name for request in requests})
+            # Even an empty cluster has no place.
+            no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
+            return _lowered(assignment, Mode.NO_FIT, refused, mode=Mode.NO_FIT, no_fit=no_fit)
+        # All that has to be placed needs preemption: free quota may lie in too many pieces.
+        names = dict.fromkeys((request.pod_set.name for request in requests), "")
+        assignment = _lowered(assignment, Mode.PREEMPT, names)
     return assignment
 
 
@@ -152,64 +160,37 @@ def _requests(
     return requests, broken
 
 
-def _broken(assignment: Assignment, errors: dict[str, str]) -> Assignment:
-    return replace(
-        assignment,
-        mode=Mode.NO_FIT,
-        no_fit=WaitReason.NO_MATCHING_FLAVOR,
-        pod_sets=tuple(
-            replace(each, error=errors[each.name]) if each.name in errors else each
-            for each in assignment.pod_sets
-        ),
-    )
-
-
 def _seated(assignment: Assignment, places: Places) -> Assignment:
     """Everybody in place, or in need of preemption where somebody was refused."""
-    if not places.refused:
-        pod_sets = tuple(
-            replace(each, topology=places.assigned.get(each.name)) for each in assignment.pod_sets
-        )
-        return replace(assignment, pod_sets=pod_sets)
+    if places.refused:
+        return _lowered(assignment, Mode.PREEMPT, places.refused, mode=Mode.PREEMPT)
+    assigned = places.assigned
+    pod_sets = [replace(each, topology=assigned.get(each.name)) for each in assignment.pod_sets]
+    return replace(assignment, pod_sets=tuple(pod_sets))
+
+
+def _lowered(
+    assignment: Assignment, to: Mode, why: Mapping[str, str], **fields: object
+) -> Assignment:
+    """The assignment with those fields, and the pod sets that `why` names lowered to a mode."""
     pod_sets = tuple(
-        _lowered(each, Mode.PREEMPT, places.refused[each.name])
-        if each.name in places.refused
-        else each
+        _refused(each, to, why[each.name]) if each.name in why else each
         for each in assignment.pod_sets
     )
-    return replace(assignment, mode=Mode.PREEMPT, pod_sets=pod_sets)
+    return replace(assignment, pod_sets=pod_sets, **fields)
 
 
-def _fragmented(assignment: Assignment, names: set[str]) -> Assignment:
-    """All that has to be placed needs preemption: free quota may lie in too many pieces."""
-    pod_sets = tuple(
-        _lowered(each, Mode.PREEMPT, "") if each.name in names else each
-        for each in assignment.pod_sets
-    )
-    return replace(assignment, pod_sets=pod_sets)
-
-
-def _hopeless(assignment: Assignment, refused: dict[str, str]) -> Assignment:
-    """Even an empty cluster has no place."""
-    pod_sets = tuple(
-        _lowered(each, Mode.NO_FIT, refused[each.name]) if each.name in refused else each
-        for each in assignment.pod_sets
-    )
-    no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
-    return replace(assignment, mode=Mode.NO_FIT, no_fit=no_fit, pod_sets=pod_sets)
-
-
-def _lowered(given: PodSetAssignment, mode: Mode, why: str) -> PodSetAssignment:
+def _refused(given: PodSetAssignment, mode: Mode, why: str) -> PodSetAssignment:
     reasons, attempts = given.reasons, given.attempts
     if why:
         reason = Reason(cause=Cause.PLACEMENT, detail=why)
         reasons = reasons if reason in reasons else (*reasons, reason)
-        attempts = tuple(_refused(each, mode, reason) for each in attempts)
+        attempts = tuple(_refused_attempt(each, mode, reason) for each in attempts)
     flavors = {resource: replace(choice, mode=mode) for resource, choice in given.flavors.items()}
     return replace(given, flavors=flavors, reasons=reasons, attempts=attempts)
 
 
-def _refused(attempt: Attempt, mode: Mode, reason: Reason) -> Attempt:
+def _refused_attempt(attempt: Attempt, mode: Mode, reason: Reason) -> Attempt:
     if mode is not Mode.NO_FIT or attempt.mode is Mode.NO_FIT:
         return attempt
     return replace(
