@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kuota.runner.job_spec import is_finished
+from kuota.api.core import is_finished
 from runner.job_world import Crash, World, job
 
 LOTS = 400

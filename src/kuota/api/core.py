@@ -14,6 +14,7 @@ GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 
 ENDED = ("Succeeded", "Failed")
 """The phases of a pod that ran to its end, well or badly."""
+_ENDS = ("Complete", "Failed")
 
 
 class Taint(Struct):
@@ -172,6 +173,12 @@ class PriorityClass(Object):
 def is_terminated(pod: Json) -> bool:
     """Whether the pod ran to its end, well or badly."""
     return (pod.get("status") or {}).get("phase") in ENDED
+
+
+def is_finished(job: Json) -> bool:
+    """Whether the Job has completed or failed."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)
 
 
 def containers(spec: Json) -> list[Json]:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from kuota.api import kueue
 from kuota.api.base import Json, Key
-from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
+from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, is_finished
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.bridge.draft import Seen
 from kuota.bridge.jobs.batch_job import Classes
@@ -18,7 +18,7 @@ from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.informer import Informer, is_over, job_informer
+from kuota.kube.informer import Informer, job_informer
 from kuota.kube.resources import Resource, key_of
 
 from .held import Held, hold_workload, holding
@@ -182,13 +182,13 @@ def _named(held: Held[Seen]) -> list[str]:
 
 def _open_in(job: Json) -> list[str]:
     """The namespace of a Job that is not over."""
-    return [] if is_over(job) else [key_of(job).namespace]
+    return [] if is_finished(job) else [key_of(job).namespace]
 
 
 def _labelled(job: Json) -> list[str]:
     """The WorkloadPriorityClass that a Job asks for, while it is not over."""
     name = (job["metadata"].get("labels") or {}).get(PRIORITY_CLASS)
-    return [str(name)] if name and not is_over(job) else []
+    return [str(name)] if name and not is_finished(job) else []
 
 
 def _known(informer: Informer[Any]) -> asyncio.Event:

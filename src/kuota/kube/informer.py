@@ -23,6 +23,7 @@ from typing import TypeVar, cast
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
+from kuota.api.core import is_finished
 
 from .cache import Cache, Decode, Indexer, never_packed, number, revision_of
 from .client import BOOKMARK, DELETED, Client, Event, served
@@ -256,19 +257,10 @@ class Informer(Cache[T]):
         await self._clock.sleep(wait_s)
 
 
-_ENDS = ("Complete", "Failed")
-
-
 def job_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
     """Jobs as plain JSON. Suspended and finished ones, of which there may be many, are packed."""
-    return Informer(client, JOBS, packs=_rests, clock=clock)
 
+    def rests(job: Json) -> bool:
+        return bool((job.get("spec") or {}).get("suspend")) or is_finished(job)
 
-def _rests(job: Json) -> bool:
-    return bool((job.get("spec") or {}).get("suspend")) or is_over(job)
-
-
-def is_over(job: Json) -> bool:
-    """Whether the Job has completed or failed."""
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)
+    return Informer(client, JOBS, packs=rests, clock=clock)

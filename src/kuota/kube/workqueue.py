@@ -198,12 +198,8 @@ class WorkQueue(Generic[N]):
                 self.add(name)
 
 
-def _untold(name: object, error: Exception) -> None:
-    """Nobody is told that a name is stuck."""
-
-
 async def serve(
-    queue: WorkQueue[N], reconcile: Reconcile[N], workers: int = 1, stuck: Stuck[N] = _untold
+    queue: WorkQueue[N], reconcile: Reconcile[N], workers: int = 1, stuck: Stuck[N] | None = None
 ) -> None:
     """Reconcile names until the queue is closed, that many at a time.
 
@@ -216,7 +212,7 @@ async def serve(
             group.create_task(_work(queue, reconcile, stuck))
 
 
-async def _work(queue: WorkQueue[N], reconcile: Reconcile[N], stuck: Stuck[N]) -> None:
+async def _work(queue: WorkQueue[N], reconcile: Reconcile[N], stuck: Stuck[N] | None) -> None:
     while True:
         try:
             name = await queue.get()
@@ -226,7 +222,7 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N], stuck: Stuck[N]) -
             again_s = await reconcile(name)
         except Exception as error:
             queue.retry(name)
-            if _unexpected(name, error) and queue.failures(name) >= REPEATED:
+            if _unexpected(name, error) and stuck and queue.failures(name) >= REPEATED:
                 stuck(name, error)
         else:
             queue.forget(name)

@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.core import RUN_AS
+from kuota.api.core import RUN_AS, is_finished
 
 from .instants import instant, time_text
 from .job_pods import owner
-from .job_spec import condition, is_finished
+from .job_spec import condition
 
 _WORDS = {
     "@yearly": "0 0 1 1 *",

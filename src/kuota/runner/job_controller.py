@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Sequence
 
 from kuota.api.base import Json, Key
+from kuota.api.core import is_finished
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import ApiError, NotFound
@@ -24,7 +25,6 @@ from kuota.kube.workqueue import serve
 from .controller import Controller
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
 from .job_rules import Pace, Step, step
-from .job_spec import is_finished
 from .pod_informer import JOB, is_over
 
 WORKERS = 4

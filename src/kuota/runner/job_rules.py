@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.core import is_finished
 
 from .instants import instant
 from .job_pods import PodView, new_pod, pod_view
-from .job_spec import JobView, condition, is_finished, is_ours, job_view
+from .job_spec import JobView, condition, is_ours, job_view
 from .job_status import final_status, running_status
 from .job_tally import Tally, index_failures, tally
 from .job_target import deadline, new_target, standing_target

@@ -79,10 +79,6 @@ def condition(job: Json, type_: str) -> Json | None:
     return None
 
 
-def is_finished(job: Json) -> bool:
-    return (condition(job, "Complete") or condition(job, "Failed")) is not None
-
-
 def is_ours(job: Json) -> bool:
     """Whether this controller answers for the Job."""
     return (job["spec"].get("managedBy") or CONTROLLER) == CONTROLLER

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import UTC, datetime
+from itertools import count, takewhile
 
 import msgspec
 
@@ -216,12 +217,8 @@ class _Reader:
 
     def _files(self) -> list[str]:
         """From the oldest to the newest."""
-        older = []
-        number = 1
-        while os.path.exists(f"{self._path}.{number}"):
-            older.append(f"{self._path}.{number}")
-            number += 1
-        return [*reversed(older), self._path]
+        older = takewhile(os.path.exists, (f"{self._path}.{number}" for number in count(1)))
+        return [*reversed(list(older)), self._path]
 
     def _open(self) -> bool:
         """Open the file after the one that was read last, the oldest of all at first."""

@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 _MANAGER = "kuota-runner"
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _VERSION = "kuota-"
+_NOT_OFFERED = "not offered any more; its pods run to their end, new ones go elsewhere"
 
 
 class NodesError(ValueError):
@@ -191,8 +192,6 @@ def _planned(
 
 def node_status(plan: NodePlan, ip: str, now: float) -> Json:
     """What a Node says of itself, with a fresh heartbeat."""
-    at = time_text(now)
-    good = {"lastHeartbeatTime": at, "lastTransitionTime": at}
     pressures = ("MemoryPressure", "DiskPressure", "PIDPressure")
     return {
         **plan.node["status"],
@@ -201,14 +200,17 @@ def node_status(plan: NodePlan, ip: str, now: float) -> Json:
             {"type": "Hostname", "address": plan.name},
         ],
         "conditions": [
-            *(
-                {"type": each, "status": "False", "reason": "KuotaRunner", **good}
-                for each in pressures
-            ),
-            {"type": "Ready", "status": "True", "reason": "KuotaRunner", **good},
+            *(_condition(each, "False", "KuotaRunner", now) for each in pressures),
+            _condition("Ready", "True", "KuotaRunner", now),
         ],
         "nodeInfo": _node_info(),
     }
+
+
+def _condition(type_: str, status: str, reason: str, now: float) -> Json:
+    at = time_text(now)
+    said = {"type": type_, "status": status, "reason": reason}
+    return said | {"lastHeartbeatTime": at, "lastTransitionTime": at}
 
 
 def _architecture() -> str:
@@ -291,23 +293,16 @@ class NodeKeeper:
                 if key.name not in busy:
                     await self._client.delete(NODES, key)
                     continue
-                status = {"conditions": [self._not_ready()]}
+                not_ready = _condition("Ready", "False", "NotOffered", self._now())
+                status = {"conditions": [not_ready | {"message": _NOT_OFFERED}]}
                 await self._client.patch(
                     NODES, key, {"status": status}, kind=Patch.STRATEGIC, subresource="status"
                 )
             except NotFound:
                 continue
 
-    def _not_ready(self) -> Json:
-        at = time_text(self._clock.now().timestamp())
-        return {
-            "type": "Ready",
-            "status": "False",
-            "reason": "NotOffered",
-            "message": "not offered any more; its pods run to their end, new ones go elsewhere",
-            "lastHeartbeatTime": at,
-            "lastTransitionTime": at,
-        }
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
 
     async def run(self) -> None:
         """Say from time to time that the Nodes are well."""
@@ -322,7 +317,7 @@ class NodeKeeper:
                 report("heartbeat", error, "the heartbeat of a node was not sent")
 
     async def _beat(self, plan: NodePlan) -> None:
-        status = node_status(plan, self._ip, self._clock.now().timestamp())
+        status = node_status(plan, self._ip, self._now())
         await self._client.patch(
             NODES, Key("", plan.name), {"status": status}, subresource="status"
         )

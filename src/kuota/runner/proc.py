@@ -16,11 +16,7 @@ def start_ticks(pid: int) -> int:
 
     A pid may come to mean another process, a pid with its start time cannot.
     """
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError):
-        return -1
+    return _stat(pid, 19)
 
 
 def children() -> list[int]:
@@ -29,15 +25,17 @@ def children() -> list[int]:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(word) for word in file.read().split()]
     except OSError:  # a kernel without that file
-        return [int(name) for name in os.listdir("/proc") if name.isdigit() and _is_child(name)]
+        pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+        return [pid for pid in pids if _stat(pid, 1) == os.getpid()]
 
 
-def _is_child(pid: str) -> bool:
+def _stat(pid: int, field: int) -> int:
+    """A number out of /proc/<pid>/stat, counted from the field after the name; -1 without one."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1]) == os.getpid()
+            return int(file.read().rpartition(b")")[2].split()[field])
     except (OSError, IndexError):
-        return False
+        return -1
 
 
 def sweep(cookie: bytes) -> set[int]:

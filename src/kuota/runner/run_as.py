@@ -51,16 +51,11 @@ def run_as(pod: Json, container: Json, policy: RunAsPolicy) -> RunAs:
     if uid in (None, 0) and policy.allow_root and isinstance(asked, int):
         uid = asked  # root may become anyone
     uid = uid or 0
-    if uid == 0:
-        _check_root(pod, container, policy)
-    return RunAs(uid, _differs(asked, uid))
-
-
-def _check_root(pod: Json, container: Json, policy: RunAsPolicy) -> None:
-    if not policy.allow_root:
+    if uid == 0 and not policy.allow_root:
         raise LaunchError(_FAULT, "the pod would run as root, which is not allowed", permanent=True)
-    if _security(pod, container, "runAsNonRoot"):
+    if uid == 0 and _security(pod, container, "runAsNonRoot"):
         raise LaunchError(_FAULT, "the pod has runAsNonRoot and would run as root", permanent=True)
+    return RunAs(uid, _differs(asked, uid))
 
 
 def _named(pod: Json) -> int | None:

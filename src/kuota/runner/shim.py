@@ -204,7 +204,10 @@ def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
         os.setsid()
         if os.read(gate, 1) != b"g":
             os._exit(127)
-        _become(plan["uid"], plan["gid"], plan["groups"])
+        if plan["uid"] is not None:
+            os.setgroups(plan["groups"])
+            os.setgid(plan["gid"])
+            os.setuid(plan["uid"])
         stage = ENTER
         os.makedirs(plan["cwd"], exist_ok=True)
         os.chdir(plan["cwd"])
@@ -229,13 +232,6 @@ def _on_path(plan: dict[str, Any]) -> bool:
     name = plan["argv"][0]
     folders = plan["env"].get("PATH", os.defpath).split(os.pathsep)
     return "/" in name or any(os.path.exists(f"{each}/{name}") for each in folders)
-
-
-def _become(uid: int | None, gid: int, groups: list[int]) -> None:
-    if uid is not None:
-        os.setgroups(groups)
-        os.setgid(gid)
-        os.setuid(uid)
 
 
 def _pump(pidfds: list[int], source: int, log: Log, until: float | None = None) -> bool:
