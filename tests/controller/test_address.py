@@ -10,8 +10,8 @@ import pytest
 from aiohttp import ClientSession
 
 from kuota.api.config.shapes import Health
-from kuota.controller.address import Address, address, listener
-from kuota.controller.probes import Check, Probes
+from kuota.controller.flags import Address, address
+from kuota.controller.probes import Check, Probes, listener
 
 
 @pytest.mark.parametrize(

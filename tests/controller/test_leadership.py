@@ -12,7 +12,7 @@ from kube.tiny_server import TinyServer
 from kube.virtual_time import VirtualClock, run
 from kuota.api.config.defaults import default_configuration
 from kuota.api.config.shapes import ClientConnection, LeaderElection
-from kuota.controller.clients import allowed
+from kuota.controller.controller import allowed
 from kuota.controller.leadership import Leadership, Lost, leadership
 from kuota.kube.client import Client
 from kuota.kube.errors import NotWriting

@@ -26,7 +26,7 @@ from .connect import FAILED, MANAGER, Choice, conduct, filename_option, refusal,
 from .findings import Severity, inspected
 from .kinds import absence, resource_for
 from .manifests import Manifest, load
-from .output import name_text, tidied
+from .output import counted, name_text, tidied
 
 if TYPE_CHECKING:
     from .session import Session
@@ -82,7 +82,7 @@ def _checked(paths: tuple[str, ...]) -> list[Manifest]:
         )
     count = len(faults) + len(wrong)
     if count:
-        click.echo(f"{count} fault{'' if count == 1 else 's'}: nothing was applied", err=True)
+        click.echo(f"{counted(count, 'fault')}: nothing was applied", err=True)
         sys.exit(UNREADABLE if verdict.unreadable else FAILED)
     kept = [each for each in manifests if each.object.get("kind") and not _is_configuration(each)]
     if not kept:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import output as printed
 from .connect import PATH, filename_option
+from .output import counted
 
 if TYPE_CHECKING:
     from .findings import Verdict
@@ -75,8 +77,6 @@ def show(verdict: Verdict, output: str) -> None:
             click.echo(str(finding))
         click.echo(_summary(verdict))
         return
-    from . import output as printed
-
     document = {
         "objects": verdict.objects,
         "skipped": verdict.skipped,
@@ -91,14 +91,10 @@ def _summary(verdict: Verdict) -> str:
     if not verdict.objects and not verdict.findings and not verdict.skipped:
         return "nothing to check: the input holds no objects"
     parts = [
-        _counted(verdict.objects, "object"),
-        _counted(verdict.faults, "fault"),
-        _counted(verdict.warnings, "warning"),
+        counted(verdict.objects, "object"),
+        counted(verdict.faults, "fault"),
+        counted(verdict.warnings, "warning"),
     ]
     if verdict.skipped:
-        parts.append(f"{_counted(verdict.skipped, 'other object')} skipped")
+        parts.append(f"{counted(verdict.skipped, 'other object')} skipped")
     return ", ".join(parts)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

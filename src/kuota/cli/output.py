@@ -52,6 +52,10 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def name_text(resource: Resource, obj: Json) -> str:
     """`job.batch/train`: what other commands take back."""
     kind = resource.kind.lower()

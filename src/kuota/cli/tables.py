@@ -16,10 +16,12 @@ from rich.text import Text
 from kuota.view.plan import Plan, QueueRow, QuotaRow, State, WhyRow, WorkloadRow
 from kuota.view.words import several
 
+from .output import counted
+
 WIDTH = 100
 WIDE = 160
 _HELP_LINES = 2
-_STYLES = {
+STYLES = {
     State.ADMITTED: "green",
     State.RESERVED: "cyan",
     State.WAITING: "yellow",
@@ -88,13 +90,9 @@ def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:
 def _headline(plan: Plan) -> str:
     count, queues = len(plan.workloads), len(plan.cluster_queues)
     if not count:
-        return f"No workloads to plan for in {_counted(queues, 'ClusterQueue')}."
+        return f"No workloads to plan for in {counted(queues, 'ClusterQueue')}."
     states = ", ".join(f"{number} {state}" for state, number in plan.summary.items())
-    return f"{_counted(count, 'workload')} in {_counted(queues, 'ClusterQueue')}: {states}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{counted(count, 'workload')} in {counted(queues, 'ClusterQueue')}: {states}"
 
 
 def _timeline(plan: Plan) -> Table:
@@ -124,7 +122,7 @@ def _workloads(plan: Plan, wide: bool) -> Table:
         extra = (row.queue, str(row.priority)) if wide else ()
         table.add_row(
             row.name,
-            Text(row.state, style=_STYLES[row.state]),
+            Text(row.state, style=STYLES[row.state]),
             row.cluster_queue or f"({row.queue or 'none'})",
             *extra,
             str(row.pods) if row.pods == row.pods_asked else f"{row.pods} of {row.pods_asked}",

@@ -31,19 +31,11 @@ from kuota.view.live import LiveQueue, LiveWorkload, queue_rows, workload_rows
 from kuota.view.plan import State
 
 from .connect import Choice, conduct, server_options
-from .tables import print_parts
+from .tables import STYLES, print_parts
 
 if TYPE_CHECKING:
     from .session import Session
 
-STYLES = {
-    State.ADMITTED: "green",
-    State.RESERVED: "cyan",
-    State.WAITING: "yellow",
-    State.PREEMPTED: "magenta",
-    State.DEACTIVATED: "dim",
-    State.FINISHED: "dim",
-}
 _BOUNDLESS = 10_000
 _NARROW = 100
 _TICK_S = 1.0
@@ -212,7 +204,7 @@ def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | Non
         waiting = row.state is not State.ADMITTED
         table.add_row(
             row.name,
-            Text(str(row.state), style=STYLES.get(row.state, "")),
+            Text(str(row.state), style=STYLES[row.state]),
             row.cluster_queue or f"({row.queue})",
             *((str(row.priority), str(row.pods)) if numbers else ()),
             row.age,

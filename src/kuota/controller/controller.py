@@ -14,17 +14,20 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from kuota import __version__
 from kuota.api.config.shapes import ClientConnection, LeaderElection
 from kuota.api.gates import Gate
 from kuota.control.system import WRITING, Part
-from kuota.kube.clock import SystemClock, within
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock, SystemClock, within
+from kuota.kube.config import Connection
 from kuota.kube.errors import KubeError
+from kuota.kube.http_client import HttpTransport
+from kuota.kube.retry import Rate
 from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime
 
-from .address import address
-from .clients import Clients
-from .flags import Settings
+from .flags import Settings, address
 from .leadership import Leadership, leadership
 from .metrics import MetricsPart, load_metrics
 from .probes import Check, Probes
@@ -33,6 +36,47 @@ from .webhooks import WebhookPart
 
 if TYPE_CHECKING:
     from kuota.control.system import System
+
+
+QPS, BURST = 5.0, 10
+"""What client-go does where a configuration says zero."""
+
+
+class Clients:
+    """The clients of one process, which share one connection pool.
+
+    The elector must never wait behind others, so it has no rate. Controllers write only while this
+    process leads. Whatever every replica does (certificates, asking who somebody is) needs no
+    lease. Make them inside a running event loop.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        limits: ClientConnection,
+        may_write: Callable[[], bool],
+        runtime: Runtime,
+        clock: Clock | None = None,
+    ) -> None:
+        clock = clock or SystemClock()
+        line = HttpTransport(connection, clock, agent=f"kuota/{__version__}")
+        self._transport = runtime.transport(line, connection.server)
+        rate = allowed(limits, clock)
+        self.electing = Client(self._transport, clock=clock)
+        self.every_replica = Client(self._transport, clock=clock, rate=rate)
+        self.leading = Client(self._transport, clock=clock, rate=rate, may_write=may_write)
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+
+def allowed(limits: ClientConnection, clock: Clock) -> Rate | None:
+    """How fast requests may leave; None for no limit, which a negative rate asks for."""
+    qps = limits.qps or QPS
+    if qps < 0:
+        return None
+    return Rate(clock, qps, max(1, limits.burst or BURST))
+
 
 FINISH_S = 0.3
 """How long a stop waits for what was begun."""

@@ -22,14 +22,41 @@ from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_c
 from kuota.kube.errors import ConfigError
 from kuota.loopback import is_loopback
 
-from .address import address
 from .logs import LogError, LogStyle, style
 
 if TYPE_CHECKING:
     from kuota.kube.config import Connection
 
+_LARGEST_PORT = 65535
 JITTER = 1.2
 """By how much a candidate may be late; a retry must still fit into the time to renew."""
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server listens. No host means all of this machine's addresses."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def address(text: str) -> Address | None:
+    """An address as Go programs write it: `:8081`, `127.0.0.1:9090`, `[::1]:80`.
+
+    None for "0" and "", which mean not to listen. Raises ValueError.
+    """
+    if text in ("", "0"):
+        return None
+    host, colon, port = text.rpartition(":")
+    inner = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > _LARGEST_PORT:
+        raise ValueError(f"{text!r} is no address: write host:port, or :port for all hosts")
+    if ":" in inner and inner == host:
+        raise ValueError(f"{text!r} is no address: an IPv6 address goes in brackets")
+    return Address(inner, int(port))
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):

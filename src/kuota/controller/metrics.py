@@ -12,8 +12,7 @@ from kuota.kube.clock import Clock
 from kuota.metrics.runtime import Runtime
 
 from . import certificates
-from .address import Address, address
-from .flags import Settings
+from .flags import Address, Settings, address
 from .leadership import Leadership
 
 if TYPE_CHECKING:

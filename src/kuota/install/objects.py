@@ -29,8 +29,7 @@ from .deployment import (
 )
 from .fairness import fairness
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
-from .people import people_roles
-from .rbac import controller_roles
+from .rbac import controller_roles, people_roles
 from .settings import LABELS, Settings
 
 

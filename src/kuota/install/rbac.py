@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller itself may do: what its code does, and nothing more.
+"""Roles: what the controller may do, and what people may.
 
-Each line of the table says what for. Objects that exist once (webhook configurations, definitions,
-the lease, the one Secret) are granted by name.
+The controller may do what its code does, and nothing more: each line of the table says what for.
+Objects that exist once (webhook configurations, definitions, the lease, the one Secret) are granted
+by name.
+
+Roles for people (who runs the cluster, who works in a team, who only looks) are not bound here. A
+team's member gets `kueue-batch-user-role` in the team's namespaces, by a RoleBinding: it holds no
+right on anything that sets quota. Labels put each small role into the larger ones, Kubernetes' own
+`view`, `edit` and `admin` among them.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
 
 from kuota.api.base import Json
 from kuota.api.crds import GROUP, KINDS
@@ -49,31 +59,24 @@ _RULES: tuple[tuple[str, str, str], ...] = (
 
 
 def controller_roles(settings: Settings) -> list[Json]:
-    namespace = settings.namespace
+    own = settings.namespace
+    secrets = [_rule("", "secrets", f"{_WATCH} update", SECRET)]
+    scraping: Json = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     return [
-        named_object(_API, "ClusterRole", named("manager-role"), rules=_manager_rules(settings)),
-        _cluster_binding("manager-rolebinding", "manager-role", namespace),
-        named_object(_API, "ClusterRole", named("metrics-auth-role"), rules=_review_rules()),
-        _cluster_binding("metrics-auth-rolebinding", "metrics-auth-role", namespace),
-        named_object(
-            _API,
-            "ClusterRole",
-            named("metrics-reader"),
-            rules=[{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
-        ),
-        _role("leader-election-role", namespace, _lease_rules()),
-        _binding("leader-election-rolebinding", "leader-election-role", namespace),
-        _role(
-            "manager-secrets-role", namespace, [_rule("", "secrets", f"{_WATCH} update", SECRET)]
-        ),
-        _binding("manager-secrets-rolebinding", "manager-secrets-role", namespace),
-        named_object(
-            _API,
-            "RoleBinding",
-            named("visibility-server-auth-reader"),
-            namespace="kube-system",
-            roleRef=_reference("Role", "extension-apiserver-authentication-reader"),
-            subjects=_subjects(namespace),
+        _cluster_role("manager-role", _manager_rules(settings)),
+        _binding("manager-rolebinding", named("manager-role"), own),
+        _cluster_role("metrics-auth-role", _review_rules()),
+        _binding("metrics-auth-rolebinding", named("metrics-auth-role"), own),
+        _cluster_role("metrics-reader", [scraping]),
+        _role("leader-election-role", own, _lease_rules()),
+        _binding("leader-election-rolebinding", named("leader-election-role"), own, own),
+        _role("manager-secrets-role", own, secrets),
+        _binding("manager-secrets-rolebinding", named("manager-secrets-role"), own, own),
+        _binding(
+            "visibility-server-auth-reader",
+            "extension-apiserver-authentication-reader",
+            own,
+            "kube-system",
         ),
     ]
 
@@ -121,30 +124,119 @@ def _role(name: str, namespace: str, rules: list[Json]) -> Json:
     return named_object(_API, "Role", named(name), namespace=namespace, rules=rules)
 
 
-def _binding(name: str, role: str, namespace: str) -> Json:
+def _cluster_role(name: str, rules: list[Json], part_of: Sequence[str] = ()) -> Json:
+    labels = dict.fromkeys(part_of, "true")
+    return named_object(_API, "ClusterRole", named(name), labels=labels, rules=rules)
+
+
+def _binding(name: str, role: str, own: str, within: str = "") -> Json:
+    """Gives the controller in namespace `own` a ClusterRole, or a Role of namespace `within`."""
+    kind = "Role" if within else "ClusterRole"
     return named_object(
         _API,
-        "RoleBinding",
+        f"{kind}Binding",
         named(name),
-        namespace=namespace,
-        roleRef=_reference("Role", named(role)),
-        subjects=_subjects(namespace),
+        namespace=within,
+        roleRef={"apiGroup": _RBAC, "kind": kind, "name": role},
+        subjects=[{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": own}],
     )
 
 
-def _cluster_binding(name: str, role: str, namespace: str) -> Json:
-    return named_object(
-        _API,
-        "ClusterRoleBinding",
-        named(name),
-        roleRef=_reference("ClusterRole", named(role)),
-        subjects=_subjects(namespace),
-    )
+_WRITE = "create delete get list patch update watch"
+_BATCH_ADMIN = "rbac.kueue.x-k8s.io/batch-admin"
+_BATCH_USER = "rbac.kueue.x-k8s.io/batch-user"
+_TO = "rbac.authorization.k8s.io/aggregate-to-"
+_EVERY_ROLE = (f"{_TO}view", f"{_TO}edit", f"{_TO}admin")
 
 
-def _reference(kind: str, name: str) -> Json:
-    return {"apiGroup": _RBAC, "kind": kind, "name": name}
+class _Kind(msgspec.Struct, frozen=True):
+    """A kind that roles are for, and the larger roles that its two roles are part of."""
+
+    name: str
+    group: str
+    plural: str
+    edited_by: tuple[str, ...]
+    viewed_by: tuple[str, ...]
+    has_status: bool = True
 
 
-def _subjects(namespace: str) -> list[Json]:
-    return [{"kind": "ServiceAccount", "name": CONTROLLER, "namespace": namespace}]
+def _of_cluster(name: str, plural: str, *, has_status: bool = True) -> _Kind:
+    viewed_by = (_BATCH_ADMIN, f"{_TO}admin")
+    return _Kind(name, GROUP, plural, (_BATCH_ADMIN,), viewed_by, has_status)
+
+
+def _of_team(name: str, plural: str) -> _Kind:
+    viewed_by = (_BATCH_ADMIN, _BATCH_USER, *_EVERY_ROLE)
+    return _Kind(name, GROUP, plural, (_BATCH_ADMIN,), viewed_by)
+
+
+def _job(name: str, group: str, plural: str, *, viewed_by_users: bool = True) -> _Kind:
+    both = (_BATCH_ADMIN, _BATCH_USER)
+    viewers = both if viewed_by_users else (_BATCH_ADMIN,)
+    return _Kind(name, group, plural, both, (*viewers, *_EVERY_ROLE))
+
+
+_KINDS = (
+    _of_cluster("clusterqueue", "clusterqueues"),
+    _of_cluster("cohort", "cohorts"),
+    _of_team("localqueue", "localqueues"),
+    _of_cluster("resourceflavor", "resourceflavors", has_status=False),
+    _of_cluster("topology", "topologies", has_status=False),
+    _of_team("workload", "workloads"),
+    _job("job", "batch", "jobs"),
+    _job("jobset", "jobset.x-k8s.io", "jobsets"),
+    _job("leaderworkerset", "leaderworkerset.x-k8s.io", "leaderworkersets"),
+    _job("mpijob", "kubeflow.org", "mpijobs"),
+    _job("jaxjob", "kubeflow.org", "jaxjobs"),
+    _job("paddlejob", "kubeflow.org", "paddlejobs"),
+    _job("pytorchjob", "kubeflow.org", "pytorchjobs"),
+    _job("tfjob", "kubeflow.org", "tfjobs"),
+    _job("xgboostjob", "kubeflow.org", "xgboostjobs"),
+    _job("trainjob", "trainer.kubeflow.org", "trainjobs"),
+    _job("raycluster", "ray.io", "rayclusters", viewed_by_users=False),
+    _job("rayjob", "ray.io", "rayjobs"),
+    _job("rayservice", "ray.io", "rayservices", viewed_by_users=False),
+    _job("sparkapplication", "sparkoperator.k8s.io", "sparkapplications"),
+)
+
+
+def people_roles() -> list[Json]:
+    """The two large roles, then the small ones that make them up."""
+    large = [
+        _aggregate("batch-admin-role", _BATCH_ADMIN),
+        _aggregate("batch-user-role", _BATCH_USER),
+    ]
+    small: list[Json] = []
+    for kind in _KINDS:
+        small.append(_kind_role(kind, "editor", _WRITE, kind.edited_by))
+        small.append(_kind_role(kind, "viewer", _WATCH, kind.viewed_by))
+    return large + small + _pending_viewers()
+
+
+def _aggregate(name: str, label: str) -> Json:
+    # `rules` is left out: the control plane fills it, and whoever named it would fight for it.
+    selector = {"matchLabels": {label: "true"}}
+    rule = {"clusterRoleSelectors": [selector]}
+    return named_object(_API, "ClusterRole", named(name), aggregationRule=rule)
+
+
+def _kind_role(kind: _Kind, name: str, verbs: str, part_of: Sequence[str]) -> Json:
+    rules = [_rule(kind.group, kind.plural, verbs)]
+    if kind.has_status:
+        rules.append(_rule(kind.group, f"{kind.plural}/status", "get"))
+    return _cluster_role(f"{kind.name}-{name}-role", rules, part_of)
+
+
+def _pending_viewers() -> list[Json]:
+    group = f"visibility.{GROUP}"
+    return [
+        _cluster_role(
+            f"pending-workloads-{short}-viewer-role",
+            [_rule(group, f"{plural}/pendingworkloads", _WATCH)],
+            (*part_of, *_EVERY_ROLE),
+        )
+        for short, plural, part_of in (
+            ("cq", "clusterqueues", (_BATCH_ADMIN,)),
+            ("lq", "localqueues", (_BATCH_ADMIN, _BATCH_USER)),
+        )
+    ]
