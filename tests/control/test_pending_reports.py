@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from control.objects import job
 from control.stage import Stage, told
 from kuota.api.base import Json
 from kuota.control.pending_reports import MANY, REFRESH_S
+from kuota.engine.model import Workload
+from kuota.engine.pending import PendingQueue
 from kuota.kube.resources import CLUSTER_QUEUES, WORKLOADS
 
 
@@ -68,6 +72,31 @@ def test_all_members_of_a_class_get_the_reason_of_the_one_that_was_tried() -> No
         # One that is tried later has nothing to add.
         await stage.rest(30)
         assert versions == _versions(stage)
+
+    told(scene)
+
+
+def test_members_of_a_class_are_not_visited_again_whenever_one_is_admitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    visits: list[str] = []
+    ordered = PendingQueue.ordered
+
+    def counted(queue: PendingQueue) -> list[Workload]:
+        visits.append(queue.name)
+        return ordered(queue)
+
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.api.apply(*(job(f"j{n}", "3") for n in range(6)))
+        await stage.rest()
+        running = [n for n in range(6) if not stage.suspended(f"j{n}")]
+        monkeypatch.setattr(PendingQueue, "ordered", counted)
+        await stage.kubelet.succeed(f"j{running[0]}")
+        await stage.rest()
+        started = [n for n in range(6) if not stage.suspended(f"j{n}")]
+        assert len(started) == len(running) + 1
+        assert [] == visits
 
     told(scene)
 

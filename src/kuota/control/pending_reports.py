@@ -22,7 +22,7 @@ from kuota.bridge.effects import Effect, StatusPatch
 from kuota.bridge.lifecycle_job import awaits_start
 from kuota.bridge.outbound import Outbound, pending_reason
 from kuota.engine import model
-from kuota.engine.decisions import Admit, Decision, Wait, Why
+from kuota.engine.decisions import Decision, Wait, Why
 from kuota.engine.engine import Engine
 from kuota.engine.reasons import Requeue
 from kuota.kube.clock import Clock
@@ -84,8 +84,6 @@ class PendingReports:
             self._class_decided(decision)
             return
         self._writes.cancel(key)
-        if isinstance(decision, Admit):
-            self._rejected.pop((decision.cluster_queue, decision.workload.class_id), None)
 
     def observed(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
         """Follow a Workload: schedule what it lacks, and drop what is no longer true."""
@@ -121,7 +119,9 @@ class PendingReports:
     def _class_decided(self, wait: Wait) -> None:
         """Report to all members of a class that it was rejected.
 
-        They are visited only when the reason is new; otherwise only those without any reason.
+        They are visited only when the reason is new; otherwise only those without any reason. The
+        reason stays known while members are admitted: in a busy queue one is every moment, and the
+        next is rejected like those before. Whether it holds now is for the engine to say.
         """
         queue, class_id = at = wait.cluster_queue, wait.workload.class_id
         if wait.requeue not in _REJECTS_CLASS or not class_id:
