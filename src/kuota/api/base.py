@@ -119,9 +119,14 @@ def condition(conditions: list[Condition] | None, type_: str) -> Condition | Non
     return None
 
 
-def is_true(conditions: list[Condition] | None, type_: str) -> bool:
+def true_condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
+    """The condition of that type, if it is true."""
     found = condition(conditions, type_)
-    return found is not None and found.status == "True"
+    return found if found is not None and found.status == "True" else None
+
+
+def is_true(conditions: list[Condition] | None, type_: str) -> bool:
+    return true_condition(conditions, type_) is not None
 
 
 def failure_status(code: int, reason: str, message: str, details: Json | None = None) -> Json:

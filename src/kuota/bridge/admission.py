@@ -187,4 +187,4 @@ def _synced(obj: Workload, conditions: Conditions, gates: Gates) -> Json:
 def _time_up(conditions: Conditions) -> bool:
     """Whether it was given up for running too long: who gives it another chance gives it time."""
     evicted = conditions.get("Evicted")
-    return evicted is not None and evicted.status == "True" and evicted.reason.endswith(TIME_UP)
+    return conditions.true("Evicted") and evicted is not None and evicted.reason.endswith(TIME_UP)

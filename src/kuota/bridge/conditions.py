@@ -21,6 +21,11 @@ def stamp(now: float) -> datetime:
     return datetime.fromtimestamp(int(now), UTC)
 
 
+def timestamp(now: float) -> str:
+    """The same as text."""
+    return stamp(now).isoformat().replace("+00:00", "Z")
+
+
 def shortened(text: str, limit: int) -> str:
     """The text cut to `limit` bytes, ending in an ellipsis when something was cut."""
     raw = text.encode()

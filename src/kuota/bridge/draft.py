@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, is_true
+from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import combined, merged
 from kuota.api.workload import Workload
 from kuota.engine.model import Struct
@@ -48,10 +49,7 @@ class Seen(Struct):
         return self.obj.metadata.deletion_timestamp is not None
 
     def true(self, type_: str) -> bool:
-        return any(
-            each.type == type_ and each.status == "True"
-            for each in self.obj.status.conditions or ()
-        )
+        return is_true(self.obj.status.conditions, type_)
 
 
 class Draft:
@@ -71,6 +69,10 @@ class Draft:
         return self.seen.obj
 
     @property
+    def active(self) -> bool:
+        return self.obj.spec.active is not False
+
+    @property
     def changed(self) -> bool:
         return bool(self._status or self._body)
 
@@ -84,6 +86,12 @@ class Draft:
             self.write({"conditions": conditions.json()})
         return conditions.changed
 
+    def set_condition(self, type_: str, status: bool, reason: str, message: str) -> bool:
+        """Write one condition if it changes; whether it does."""
+        conditions = self.conditions()
+        conditions.put(type_, status, reason, message)
+        return self.put(conditions)
+
     def write(self, status: Json) -> None:
         """Change the status as a merge patch says."""
         if status:
@@ -96,13 +104,13 @@ class Draft:
             self._body = combined(self._body, body)
             self.seen = Seen.of(merged(self.seen.json, body))
 
-    def drop_finalizer(self, name: str) -> bool:
+    def drop_finalizer(self) -> bool:
         """Let go of the object; whether it was held."""
         held = self.obj.metadata.finalizers or []
-        if name in held:
-            left = [each for each in held if each != name]
+        if FINALIZER in held:
+            left = [each for each in held if each != FINALIZER]
             self.patch({"metadata": {"finalizers": left or None}})
-        return name in held
+        return FINALIZER in held
 
     def tell(self, reason: str, note: str, *, warning: bool = False) -> None:
         self.add(Event.about(self.obj.key, reason, note, warning=warning))

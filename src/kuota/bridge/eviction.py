@@ -9,7 +9,7 @@ from kuota.api.base import Json
 from kuota.api.workload import AdmissionCheckState, PreemptionGateState, Workload
 from kuota.engine.reasons import EvictionReason
 
-from .conditions import PREVIOUSLY, Conditions, stamp
+from .conditions import PREVIOUSLY, Conditions, timestamp
 from .effects import Event
 
 
@@ -31,7 +31,7 @@ def evicted_status(
         "conditions": conditions.json(),
         "schedulingStats": {"evictions": _counted(obj, reason.value, cause)},
     }
-    at = stamp(now).isoformat().replace("+00:00", "Z")
+    at = timestamp(now)
     if any(each.state != "Pending" for each in obj.status.admission_checks or ()):
         status["admissionChecks"] = [_reset(each, at) for each in obj.status.admission_checks or ()]
     if any(each.position != "Closed" for each in obj.status.preemption_gates or ()):

@@ -17,7 +17,7 @@ from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.model import ConcurrentAdmission
 from kuota.engine.reasons import WaitReason
 
-from .conditions import stamp
+from .conditions import timestamp
 from .draft import Draft, Pass
 from .effects import Create, Delete, Effect
 from .lifecycle_view import FamilyView
@@ -102,21 +102,20 @@ ALONE_S = 300.0
 """How long one variant may preempt before another may."""
 
 
-def gate_opened(family: Family) -> bool:
+def gate_opened(family: Family) -> None:
     """Open the gate of whoever is next, if it is time to."""
     waiting = [each for each in family.variants if _waits(each, family.view.rules.gates)]
     chosen = _next(waiting)
     if chosen is None:
-        return False
+        return
     last = max((at.timestamp() for at in map(_open_since, waiting) if at is not None), default=None)
     left_s = last + ALONE_S - family.now if last is not None else 0.0
     if left_s > 0:
         chosen.look_again(left_s)
-        return False
+        return
     chosen.write({"preemptionGates": _opened(chosen, family.now)})
     chosen.tell("PreemptionUngatedVariant", "It may preempt from now on")
     chosen.look_again(ALONE_S)
-    return False
 
 
 def _next(waiting: list[Draft]) -> Draft | None:
@@ -135,7 +134,7 @@ def _waits(draft: Draft, gates: Gates) -> bool:
     """Whether nothing but room keeps the variant from being admitted."""
     seen, said = draft.seen, draft.conditions().get("QuotaReserved")
     gated = gates.on(Gate.AdmissionGatedBy) and draft.obj.metadata.annotation(ADMISSION_GATED_BY)
-    over = draft.obj.spec.active is False or seen.true("Finished") or seen.reserved
+    over = not draft.active or seen.true("Finished") or seen.reserved
     on_hold = said is not None and said.reason == WaitReason.ON_HOLD
     return not (gated or over or on_hold or seen.true("WaitingForReplacementPods"))
 
@@ -149,7 +148,6 @@ def _open_since(draft: Draft) -> datetime | None:
 
 def _opened(draft: Draft, now: float) -> list[Json]:
     """The gates of the status, ours open."""
-    at = stamp(now).isoformat().replace("+00:00", "Z")
-    ours = {"name": PREEMPTION_GATE, "position": "Open", "lastTransitionTime": at}
+    ours = {"name": PREEMPTION_GATE, "position": "Open", "lastTransitionTime": timestamp(now)}
     listed = draft.obj.status.preemption_gates or ()
     return [*(msgspec.to_builtins(e) for e in listed if e.name != PREEMPTION_GATE), ours]

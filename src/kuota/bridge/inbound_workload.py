@@ -16,20 +16,22 @@ import msgspec
 
 from kuota.api import workload as api
 from kuota.api.adjust import adjusted, limit_range_faults, summarize
-from kuota.api.base import Condition, Key, Struct, condition, is_true
+from kuota.api.base import Condition, Key, Struct, condition, is_true, true_condition
 from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gate, Gates
 from kuota.api.priority import effective_priority
 from kuota.api.quantity import QuantityError, units
 from kuota.api.resources import Transformation, multiplied, pod_amounts, request_faults, rescaled
+from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.api.workload import Workload
-from kuota.bridge.jobs.job_state import counts
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
 from .admission import owned_by_pod
 from .class_id import class_id
 from .inbound_faults import pod_set_faults
+from .jobs.batch_job import JOB_UID
+from .jobs.job_state import counts
 from .variants import ALLOWED_FLAVORS, is_parent, parent_of
 
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -44,10 +46,6 @@ def replaces(obj: Workload) -> Key | None:
     key = Key.parse(named)
     return key if key.namespace else Key(obj.metadata.namespace, key.name)
 
-
-PREFIX = "kueue.x-k8s.io/"
-GATED_BY = PREFIX + "admission-gated-by"
-JOB_UID = PREFIX + "job-uid"
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -102,13 +100,13 @@ def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
         finished=is_true(conditions, "Finished"),
         admitted=is_true(conditions, "Admitted"),
         pods_ready=is_true(conditions, "PodsReady"),
-        on_hold=_reason_if(conditions, "QuotaReserved", "False") == "OnHold",
+        on_hold=_on_hold(condition(conditions, "QuotaReserved")),
         waiting_for_pods=is_true(conditions, "WaitingForReplacementPods"),
-        gated_by=meta.annotation(GATED_BY) if gates.on(Gate.AdmissionGatedBy) else "",
+        gated_by=meta.annotation(ADMISSION_GATED_BY) if gates.on(Gate.AdmissionGatedBy) else "",
         reservation=_reservation(obj, gates),
         evicted=_eviction(conditions, "Evicted"),
         preempted=_eviction(conditions, "Preempted"),
-        requeued=_claim(conditions, "Requeued"),
+        requeued=_claim(condition(conditions, "Requeued")),
         requeue_at=_requeue_at(obj.status.requeue_state),
         checks={check.name: check.state for check in obj.status.admission_checks or ()},
         closed_gates=_closed_gates(obj, gates),
@@ -192,9 +190,9 @@ def _faults(obj: api.Workload, ranges: list[LimitRange]) -> list[object]:
 
 
 def _reservation(obj: api.Workload, gates: Gates) -> model.Reservation | None:
-    reserved = condition(obj.status.conditions, "QuotaReserved")
+    reserved = true_condition(obj.status.conditions, "QuotaReserved")
     admission = obj.status.admission
-    if admission is None or reserved is None or reserved.status != "True":
+    if admission is None or reserved is None:
         return None
     gone = reclaimable(obj, gates)
     sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
@@ -241,19 +239,17 @@ def usage_of(assigned: tuple[model.Assigned, ...]) -> Amounts:
     return total
 
 
-def _reason_if(conditions: list[Condition] | None, type_: str, status: str) -> str:
-    found = condition(conditions, type_)
-    return found.reason if found is not None and found.status == status else ""
+def _on_hold(reserved: Condition | None) -> bool:
+    return reserved is not None and (reserved.status, reserved.reason) == ("False", "OnHold")
 
 
-def _claim(conditions: list[Condition] | None, type_: str) -> bool | None:
-    found = condition(conditions, type_)
+def _claim(found: Condition | None) -> bool | None:
     return None if found is None else found.status == "True"
 
 
 def _eviction(conditions: list[Condition] | None, type_: str) -> model.Eviction | None:
-    found = condition(conditions, type_)
-    if found is None or found.status != "True":
+    found = true_condition(conditions, type_)
+    if found is None:
         return None
     return model.Eviction(reason=found.reason, at=seconds(found.last_transition_time))
 

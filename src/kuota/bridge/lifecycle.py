@@ -9,35 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kuota.api.base import Json
+from kuota.api.base import Json, true_condition
 from kuota.api.gates import Gate
-from kuota.api.workload import RequeueState
+from kuota.api.rules.metadata import ADMISSION_GATED_BY
+from kuota.engine.model import ClusterQueue, LocalQueue
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import sync_admitted
-from .conditions import Conditions, stamp
 from .draft import Draft, Pass
 from .effects import Delete
 from .eviction import evicted_status, eviction_event
-from .inbound_workload import GATED_BY, JOB_UID
+from .jobs.batch_job import JOB_UID
 from .lifecycle_checks import missing_gates, synced_checks
 from .lifecycle_reason import say_why_not
-from .lifecycle_reserved import delayed, held, retry_at
+from .lifecycle_reserved import delayed, held, requeue_json, retry_at
 from .lifecycle_view import WorkloadView
 from .variants import VARIANT_PARENT, is_parent, parent_of
 
-FINALIZER = "kueue.x-k8s.io/resource-in-use"
 _BACKED_OFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
 
-Step = Callable[[Draft, WorkloadView], bool]
+Step = Callable[[Draft, WorkloadView], bool | None]
 
 
 def steps(view: WorkloadView, now: float) -> Pass:
     """What one pass over the Workload leads to."""
     draft = Draft(view.seen, now)
-    for step in _STEPS:
-        if step(draft, view):
-            break
+    any(step(draft, view) for step in _STEPS)
     return draft.done()
 
 
@@ -49,27 +46,22 @@ def orphaned(draft: Draft, view: WorkloadView) -> bool:
     if meta.owner_references or not (deleting or leftover):
         return False
     if not deleting and not draft.seen.true("Finished"):
-        conditions = draft.conditions()
-        conditions.put("Finished", True, "OwnerNotFound", "The job of the workload is gone")
-        draft.put(conditions)
-    draft.drop_finalizer(FINALIZER)
+        draft.set_condition("Finished", True, "OwnerNotFound", "The job of the workload is gone")
+    draft.drop_finalizer()
     return deleting
 
 
-def preemption_gated(draft: Draft, view: WorkloadView) -> bool:
+def preemption_gated(draft: Draft, view: WorkloadView) -> None:
     """The status lists the preemption gates of the spec, new ones closed."""
-    if not view.rules.gates.on(Gate.MultiKueueOrchestratedPreemption):
-        return False
-    draft.write(missing_gates(draft.obj, draft.now))
-    return False
+    if view.rules.gates.on(Gate.MultiKueueOrchestratedPreemption):
+        draft.write(missing_gates(draft.obj, draft.now))
 
 
-def taken_back(draft: Draft, view: WorkloadView) -> bool:
+def taken_back(draft: Draft, view: WorkloadView) -> None:
     """An admission ends with its reservation, even where whoever ended that left it behind."""
     said = draft.conditions().get("QuotaReserved")
     if draft.obj.status.admission is not None and said is not None and said.status == "False":
         draft.write({"admission": None})
-    return False
 
 
 def stands_aside(draft: Draft, view: WorkloadView) -> bool:
@@ -94,15 +86,17 @@ def finished(draft: Draft, view: WorkloadView) -> bool:
     if not draft.seen.true("Finished"):
         return False
     kept_s = view.rules.retain_finished_s
+    if draft.seen.deleting:
+        draft.drop_finalizer()
     if kept_s is None or draft.seen.deleting:
-        if draft.seen.deleting:
-            draft.drop_finalizer(FINALIZER)
         return True
-    left_s = kept_s - _since_s(draft, "Finished")
+    end = draft.conditions().get("Finished")
+    since = end.last_transition_time if end is not None else None
+    left_s = kept_s - (draft.now - since.timestamp() if since is not None else 0.0)
     if left_s > 0:
         draft.look_again(left_s)
         return True
-    draft.drop_finalizer(FINALIZER)
+    draft.drop_finalizer()
     draft.add(Delete(key=draft.obj.key, uid=draft.obj.metadata.uid))
     draft.tell("Deleted", "Deleted, since it finished longer ago than finished workloads are kept")
     return True
@@ -117,12 +111,12 @@ def retried_later(draft: Draft, view: WorkloadView) -> bool:
     later = delayed(state, until)
     if later == state:
         return False
-    draft.write({"requeueState": _requeue_json(later)})
+    draft.write({"requeueState": requeue_json(later)})
     return True
 
 
 def deactivation_wanted(draft: Draft, view: WorkloadView) -> bool:
-    if not _active(draft) or not draft.seen.true("DeactivationTarget"):
+    if not draft.active or not draft.seen.true("DeactivationTarget"):
         return False
     draft.patch({"spec": {"active": False}})
     return True
@@ -131,25 +125,22 @@ def deactivation_wanted(draft: Draft, view: WorkloadView) -> bool:
 def delay_over(draft: Draft, view: WorkloadView) -> bool:
     """Wait for the end of a delay; a Workload that waits for quota then queues again."""
     state = draft.obj.status.requeue_state
-    if not _active(draft) or state is None or state.requeue_at is None:
+    if not draft.active or state is None or state.requeue_at is None:
         return False
     left_s = state.requeue_at.timestamp() - draft.now
-    pending = not draft.seen.reserved
     if left_s > 0:
         draft.look_again(left_s)
-        return pending
-    if not pending:
-        return False
-    draft.write({"requeueState": {"requeueAt": None}})
-    requeued(draft, view)
-    return True
+    elif not draft.seen.reserved:
+        draft.write({"requeueState": {"requeueAt": None}})
+        requeued(draft, view)
+    return not draft.seen.reserved
 
 
 def requeued(draft: Draft, view: WorkloadView) -> bool:
     """What was set aside comes back once it is active again, or its back-off is over."""
     conditions = draft.conditions()
     found = conditions.get("Requeued")
-    if not _active(draft) or found is None or found.status != "False":
+    if not draft.active or found is None or found.status != "False":
         return False
     # Kueue compares with the bare reason and so leaves aside what it deactivated itself.
     if found.reason.startswith(EvictionReason.DEACTIVATED):
@@ -178,15 +169,14 @@ def deactivated(draft: Draft, view: WorkloadView) -> bool:
     """An inactive Workload is evicted, quota or not, and its tries are forgotten."""
     obj = draft.obj
     settled = draft.seen.true("Evicted") and obj.status.requeue_state is None
-    if _active(draft) or settled:
+    if draft.active or settled:
         return False
     conditions = draft.conditions()
-    target = conditions.get("DeactivationTarget")
-    wanted = target if target is not None and target.status == "True" else None
-    cause = wanted.reason if wanted is not None else ""
+    target = true_condition(obj.status.conditions, "DeactivationTarget")
+    cause = target.reason if target is not None else ""
     message = "The workload is deactivated"
-    if wanted is not None:
-        message += f" due to {wanted.message}"
+    if target is not None:
+        message += f" due to {target.message}"
     conditions.drop("DeactivationTarget")
     reason = EvictionReason.DEACTIVATED
     status = evicted_status(obj, conditions, reason, message, draft.now, cause)
@@ -198,11 +188,7 @@ def deactivated(draft: Draft, view: WorkloadView) -> bool:
 
 
 def local_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
-    queue = view.local_queue
-    if queue is None or queue.stop_policy != "None":
-        return False
-    stopped, message = EvictionReason.LOCAL_QUEUE_STOPPED, "The LocalQueue runs again"
-    return _restart(draft, stopped, "LocalQueueRestarted", message)
+    return _restarted(draft, view.local_queue, "LocalQueue", EvictionReason.LOCAL_QUEUE_STOPPED)
 
 
 def admission_gated(draft: Draft, view: WorkloadView) -> bool:
@@ -210,11 +196,11 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     gates = view.rules.gates
     if not gates.on(Gate.AdmissionGatedBy) or draft.seen.true("Admitted"):
         return False
-    gated = draft.obj.metadata.annotation(GATED_BY)
+    gated = draft.obj.metadata.annotation(ADMISSION_GATED_BY)
     conditions = draft.conditions()
     before = conditions.get("QuotaReserved")
     said = before is not None and before.reason == WaitReason.ADMISSION_GATED
-    if bool(gated) == said or (gated and not _active(draft)):
+    if bool(gated) == said or (gated and not draft.active):
         return False
     note = f"Admission waits for {gated}" if gated else "Nothing gates the admission any more"
     reason = WaitReason.ADMISSION_GATED if gated else WaitReason.PENDING_EVALUATION
@@ -228,16 +214,13 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
 
 
 def cluster_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
-    queue = view.cluster_queue
-    if queue is None or queue.stop_policy != "None":
-        return False
-    stopped, message = EvictionReason.CLUSTER_QUEUE_STOPPED, "The ClusterQueue runs again"
-    return _restart(draft, stopped, "ClusterQueueRestarted", message)
+    stopped = EvictionReason.CLUSTER_QUEUE_STOPPED
+    return _restarted(draft, view.cluster_queue, "ClusterQueue", stopped)
 
 
 def checks_listed(draft: Draft, view: WorkloadView) -> bool:
     """The status lists the admission checks that the queue requires for these flavors."""
-    if view.cluster_queue is None or not _active(draft):
+    if view.cluster_queue is None or not draft.active:
         return False
     if view.parent:
         # Its variants have passed theirs before it is admitted.
@@ -255,30 +238,16 @@ def admitted(draft: Draft, view: WorkloadView) -> bool:
     return say_why_not(draft, view)
 
 
-def _restart(draft: Draft, stopped: str, reason: str, message: str) -> bool:
-    conditions = draft.conditions()
-    found = conditions.get("Requeued")
-    if found is None or found.status != "False" or found.reason != stopped:
+def _restarted(
+    draft: Draft, queue: LocalQueue | ClusterQueue | None, kind: str, stopped: EvictionReason
+) -> bool:
+    """What was evicted when the queue was stopped comes back when it runs again."""
+    found = draft.conditions().get("Requeued")
+    if queue is None or queue.stop_policy != "None" or found is None:
         return False
-    conditions.put("Requeued", True, reason, message)
-    return draft.put(conditions)
-
-
-def _active(draft: Draft) -> bool:
-    return draft.obj.spec.active is not False
-
-
-def _since_s(draft: Draft, type_: str) -> float:
-    conditions: Conditions = draft.conditions()
-    found = conditions.get(type_)
-    since = found.last_transition_time if found is not None else None
-    return draft.now - since.timestamp() if since is not None else 0.0
-
-
-def _requeue_json(state: RequeueState) -> dict[str, object]:
-    at = state.requeue_at
-    when = stamp(at.timestamp()).isoformat().replace("+00:00", "Z") if at is not None else None
-    return {"count": state.count, "requeueAt": when}
+    if found.status != "False" or found.reason != stopped:
+        return False
+    return draft.set_condition("Requeued", True, f"{kind}Restarted", f"The {kind} runs again")
 
 
 _STEPS: tuple[Step, ...] = (

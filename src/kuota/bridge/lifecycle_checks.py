@@ -13,7 +13,7 @@ from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.engine.model import ClusterQueue
 
 from .admission import required_checks
-from .conditions import stamp
+from .conditions import stamp, timestamp
 from .draft import Seen
 from .effects import Effect, Patch
 
@@ -50,7 +50,7 @@ def missing_gates(obj: Workload, now: float) -> Json:
     names = [each.name for each in obj.spec.preemption_gates or ()]
     if list(known) == names:
         return {}
-    at = stamp(now).isoformat().replace("+00:00", "Z")
+    at = timestamp(now)
     closed = {"position": "Closed", "lastTransitionTime": at}
     gates = [
         msgspec.to_builtins(known[name]) if name in known else {"name": name, **closed}

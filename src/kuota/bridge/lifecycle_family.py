@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kuota.api.base import Condition
+from kuota.api.base import Condition, true_condition
 from kuota.api.rules.report import child
 from kuota.engine.reasons import EvictionReason, WaitReason
 
@@ -29,15 +29,13 @@ from .variants import (
     parent_of,
 )
 
-Step = Callable[[Family], bool]
+Step = Callable[[Family], bool | None]
 
 
 def family_pass(view: FamilyView, now: float) -> Pass:
     """What one pass over the family leads to."""
     family = Family(view, now)
-    for step in _STEPS:
-        if step(family):
-            break
+    any(step(family) for step in _STEPS)
     return family.done()
 
 
@@ -54,14 +52,12 @@ def strays_deleted(family: Family) -> bool:
 
 def finished(family: Family) -> bool:
     """Variants are finished with their parent."""
-    end = family.parent.conditions().get("Finished")
-    if end is None or end.status != "True":
+    end = _told(family.parent, "Finished")
+    if end is None:
         return False
     for each in family.variants:
-        conditions = each.conditions()
-        if not conditions.true("Finished"):
-            conditions.put("Finished", True, end.reason, end.message)
-            each.put(conditions)
+        if not each.seen.true("Finished"):
+            each.set_condition("Finished", True, end.reason, end.message)
     return True
 
 
@@ -75,7 +71,7 @@ def without_policy(family: Family) -> bool:
     return True
 
 
-def one_for_each_flavor(family: Family) -> bool:
+def one_for_each_flavor(family: Family) -> None:
     tried = {flavor_of(each.seen) for each in family.variants}
     for flavor in family.flavors:
         if flavor not in tried:
@@ -84,10 +80,9 @@ def one_for_each_flavor(family: Family) -> bool:
         flavor = flavor_of(each.seen)
         if flavor not in family.flavors:
             family.drop(each, f"flavor {flavor} is not in the ClusterQueue any more")
-    return False
 
 
-def in_line(family: Family) -> bool:
+def in_line(family: Family) -> None:
     """Variants ask for what their parent asks for."""
     for each in list(family.variants):
         patch = behind(family.parent.seen, each.seen)
@@ -95,14 +90,13 @@ def in_line(family: Family) -> bool:
             family.drop(each, "its parent asks for something else by now")
         else:
             each.patch(patch)
-    return False
 
 
-def late_pods_followed(family: Family) -> bool:
+def late_pods_followed(family: Family) -> None:
     """A parent whose pods were late takes with it the variant that let it start."""
     told = _told(family.parent, "Evicted")
     if told is None or told.reason != BY_PARENT:
-        return False
+        return
     for each in family.variants:
         since = _told(each, "QuotaReserved")
         if each.seen.true("Admitted") and not each.seen.true("Evicted") and _before(since, told):
@@ -110,10 +104,9 @@ def late_pods_followed(family: Family) -> bool:
             status = evicted_status(each.obj, conditions, BY_PARENT, told.message, family.now)
             delay = child(family.parent.seen.json, "status").get("requeueState")
             each.write(status | ({"requeueState": delay} if delay else {}))
-    return False
 
 
-def evictions_settled(family: Family) -> bool:
+def evictions_settled(family: Family) -> None:
     """Free the quota of evicted variants, but of the one that the parent runs on only after it."""
     parent, own = family.parent, family.own
     runs = parent.seen.reserved
@@ -125,7 +118,6 @@ def evictions_settled(family: Family) -> bool:
             conditions = each.conditions()
             conditions.drop("PodsReady")
             each.put(conditions)
-    return False
 
 
 def _evict(parent: Draft, own: Draft | None) -> None:
@@ -135,32 +127,28 @@ def _evict(parent: Draft, own: Draft | None) -> None:
     if own is not None and told is not None:
         reason = EvictionReason.VARIANT_EVICTED
         message = f"Its variant {own.obj.metadata.name} was evicted: {told.message}"
-    conditions = parent.conditions()
-    conditions.put("Evicted", True, reason.value, message)
-    parent.put(conditions)
+    parent.set_condition("Evicted", True, reason.value, message)
     parent.add(*eviction_event(parent.obj, reason, message))
 
 
-def active_as_useful(family: Family) -> bool:
+def active_as_useful(family: Family) -> None:
     """Only variants that could still win are active."""
     for each in family.variants:
         wanted, why = _useful(family, each)
-        if wanted is _active(each):
-            continue
-        each.patch({"spec": {"active": wanted}})
-        each.tell("ActivatedVariant" if wanted else "DeactivatedVariant", why)
-    return False
+        if wanted is not each.active:
+            each.patch({"spec": {"active": wanted}})
+            each.tell("ActivatedVariant" if wanted else "DeactivatedVariant", why)
 
 
 def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
     """Whether a variant should be active, and why."""
     winner, policy = family.winner, family.policy
-    if not _active(family.parent):
+    if not family.parent.active:
         return False, "Its parent is not active"
     if winner is None or policy is None:
         return True, "No variant is admitted"
     if draft is winner:
-        return _active(draft), ""
+        return draft.active, ""
     name = winner.obj.metadata.name
     if policy.retains:
         return False, f"Variant {name} was admitted first"
@@ -172,18 +160,14 @@ def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
     return True, f"Its flavor is preferred to that of variant {name}, which is admitted"
 
 
-def brought_back(family: Family) -> bool:
+def brought_back(family: Family) -> None:
     """One that made room for a better one queues again when that one got no use of it."""
     if family.winner is not None or any(_expects_room(each) for each in family.variants):
-        return False
+        return
     for each in family.variants:
-        conditions = each.conditions()
-        found = conditions.get("Requeued")
-        aside = found is not None and found.status == "False" and not each.seen.reserved
-        if aside and found is not None and found.reason == EvictionReason.FLAVOR_MIGRATION:
-            conditions.put("Requeued", True, "Reactivated", "No variant is admitted")
-            each.put(conditions)
-    return False
+        reason = _set_aside(each)
+        if reason == EvictionReason.FLAVOR_MIGRATION and not each.seen.reserved:
+            each.set_condition("Requeued", True, "Reactivated", "No variant is admitted")
 
 
 def _expects_room(draft: Draft) -> bool:
@@ -191,52 +175,45 @@ def _expects_room(draft: Draft) -> bool:
     return said is not None and said.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
-def admission_taken(family: Family) -> bool:
+def admission_taken(family: Family) -> None:
     """The parent is admitted as its variant is."""
     parent, winner = family.parent, family.winner
-    if winner is None or winner.seen.true("Evicted") or parent.seen.reserved or _set_aside(parent):
-        return False
+    if winner is None or winner.seen.true("Evicted") or parent.seen.reserved:
+        return
     admission = child(winner.seen.json, "status").get("admission")
-    if admission is None or not _active(parent):
-        return False
+    # Something else than its variants may keep the parent from running.
+    if admission is None or not parent.active or _set_aside(parent) not in (None, *BY_VARIANTS):
+        return
     note = f"Variant {winner.obj.metadata.name} is admitted"
     conditions = parent.conditions()
     reserve(conditions, admission["clusterQueue"])
     conditions.put("Admitted", True, "Admitted", note)
     parent.write({"admission": admission, "conditions": conditions.json()})
     parent.tell("Admitted", note)
-    return False
 
 
-def _set_aside(parent: Draft) -> bool:
-    """Whether something else than its variants keeps the parent from running."""
-    found = parent.conditions().get("Requeued")
-    return found is not None and found.status == "False" and found.reason not in BY_VARIANTS
+def _set_aside(draft: Draft) -> str | None:
+    """Why it does not queue after an eviction; None if it does."""
+    found = draft.conditions().get("Requeued")
+    return found.reason if found is not None and found.status == "False" else None
 
 
-def pods_followed(family: Family) -> bool:
+def pods_followed(family: Family) -> None:
     """The variant that the parent runs on knows of its pods what decisions depend on."""
     parent, own = family.parent, family.own
     if own is None or not parent.seen.reserved:
-        return False
-    ready, conditions = parent.conditions().get("PodsReady"), own.conditions()
+        return
+    ready = parent.conditions().get("PodsReady")
     if ready is not None:
-        conditions.put("PodsReady", ready.status == "True", ready.reason, ready.message)
-        own.put(conditions)
+        own.set_condition("PodsReady", ready.status == "True", ready.reason, ready.message)
     if parent.obj.status.reclaimable_pods != own.obj.status.reclaimable_pods:
         status = child(parent.seen.json, "status")
         own.write({"reclaimablePods": status.get("reclaimablePods")})
-    return False
-
-
-def _active(draft: Draft) -> bool:
-    return draft.obj.spec.active is not False
 
 
 def _told(draft: Draft, type_: str) -> Condition | None:
     """The condition, if it is true."""
-    found = draft.conditions().get(type_)
-    return found if found is not None and found.status == "True" else None
+    return true_condition(draft.obj.status.conditions, type_)
 
 
 def _before(one: Condition | None, other: Condition) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kuota.api.base import Condition, condition
 from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name, suspended
@@ -21,7 +22,7 @@ from .draft import Draft, Pass, Seen
 from .effects import Delete
 from .jobs.job_start import injections, started
 from .jobs.job_state import active, end, pods_ready, reclaimable
-from .lifecycle_job_workload import FINALIZER, JOB, Turn, created, found
+from .lifecycle_job_workload import JOB, Turn, created, found
 from .lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from .lifecycle_view import JobView
 
@@ -35,9 +36,7 @@ Step = Callable[[Turn], bool]
 def job_pass(view: JobView, now: float) -> Pass:
     """What one pass over the job leads to."""
     turn = Turn(view, now)
-    for step in _STEPS:
-        if step(turn):
-            break
+    any(step(turn) for step in _STEPS)
     return turn.done()
 
 
@@ -46,15 +45,13 @@ def gone(turn: Turn) -> bool:
     job = turn.view.job
     if job is not None and not child(job, "metadata").get("deletionTimestamp"):
         return False
+    finishes = turn.view.rules.gates.on(Gate.FinishOrphanedWorkloads)
+    message = "The job of the workload is gone"
     for seen in turn.view.workloads:
-        draft = turn.draft(seen)
-        orphans = turn.view.rules.gates.on(Gate.FinishOrphanedWorkloads)
-        if orphans and not seen.true("Finished"):
-            conditions = draft.conditions()
-            conditions.put("Finished", True, "OwnerNotFound", "The job of the workload is gone")
-            draft.put(conditions)
-        draft.drop_finalizer(FINALIZER)
-        turn.take(draft)
+        with turn.draft(seen) as draft:
+            if finishes and not seen.true("Finished"):
+                draft.set_condition("Finished", True, "OwnerNotFound", message)
+            draft.drop_finalizer()
     return True
 
 
@@ -89,9 +86,9 @@ def workload_finished(turn: Turn) -> bool:
     seen = turn.seen
     if seen is None or not seen.true("Finished"):
         return False
-    draft = turn.draft(seen)
-    if draft.drop_finalizer(FINALIZER):
-        turn.take(draft)
+    with turn.draft(seen) as draft:
+        held = draft.drop_finalizer()
+    if held:
         turn.tell("FinishedWorkload", f"Workload {seen.key} is finished")
     return True
 
@@ -102,9 +99,8 @@ def workload_deleted(turn: Turn) -> bool:
     if seen is None or not seen.deleting:
         return False
     if turn.stop(seen, "The workload was deleted"):
-        draft = turn.draft(seen)
-        draft.drop_finalizer(FINALIZER)
-        turn.take(draft)
+        with turn.draft(seen) as draft:
+            draft.drop_finalizer()
     return True
 
 
@@ -113,12 +109,8 @@ def job_finished(turn: Turn) -> bool:
     if over is None:
         return False
     if seen is not None:
-        draft = turn.draft(seen)
-        conditions = draft.conditions()
         reason = "Succeeded" if over.success else "Failed"
-        conditions.put("Finished", True, reason, over.message or f"The job has {reason.lower()}")
-        draft.put(conditions)
-        turn.take(draft)
+        turn.finish(seen, reason, over.message or f"The job has {reason.lower()}")
         turn.tell("FinishedWorkload", f"Workload {seen.key} is finished")
     return True
 
@@ -139,9 +131,8 @@ def pods_reclaimed(turn: Turn) -> bool:
     status = reclaimable_status(seen.obj, pods)
     if not status or (not pods and not seen.obj.status.reclaimable_pods):
         return False
-    draft = turn.draft(seen)
-    draft.write(status)
-    turn.take(draft)
+    with turn.draft(seen) as draft:
+        draft.write(status)
     return True
 
 
@@ -149,27 +140,22 @@ def readiness_told(turn: Turn) -> bool:
     seen = turn.seen
     if seen is None or turn.view.rules.timeout_s is None:
         return False
-    draft = turn.draft(seen)
-    conditions = draft.conditions()
-    before = conditions.get("PodsReady")
-    status, reason, message = _readiness(turn, seen)
+    before = condition(seen.obj.status.conditions, "PodsReady")
+    status, reason, message = _readiness(turn, seen, before)
     said = (before.status == "True", before.reason) if before is not None else None
     if said == (status, reason):
         return False
     if said is None and not status and turn.view.rules.defers_readiness:
         return False
-    conditions.put("PodsReady", status, reason, message)
-    draft.put(conditions)
-    turn.take(draft)
+    with turn.draft(seen) as draft:
+        draft.set_condition("PodsReady", status, reason, message)
     return True
 
 
-def _readiness(turn: Turn, seen: Seen) -> tuple[bool, str, str]:
+def _readiness(turn: Turn, seen: Seen, before: Condition | None) -> tuple[bool, str, str]:
     """Status, reason and message of PodsReady."""
     if not seen.true("Admitted"):
         return False, WAIT_FOR_START, _NOT_READY
-    conditions = turn.draft(seen).conditions()
-    before = conditions.get("PodsReady")
     reason = before.reason if before is not None else ""
     if pods_ready(turn.job):
         recovered = reason in _RECOVERED
@@ -182,9 +168,7 @@ def _readiness(turn: Turn, seen: Seen) -> tuple[bool, str, str]:
 def awaits_start(seen: Seen, now: float) -> Pass:
     """The first PodsReady=False of a Workload, for passes that defer it."""
     draft = Draft(seen, now)
-    conditions = draft.conditions()
-    conditions.put("PodsReady", False, WAIT_FOR_START, _NOT_READY)
-    draft.put(conditions)
+    draft.set_condition("PodsReady", False, WAIT_FOR_START, _NOT_READY)
     return draft.done()
 
 
@@ -193,13 +177,11 @@ def evicted(turn: Turn) -> bool:
     seen = turn.seen
     if seen is None or not seen.true("Evicted"):
         return False
-    conditions = turn.draft(seen).conditions()
-    told = conditions.get("Evicted")
+    told = condition(seen.obj.status.conditions, "Evicted")
     turn.stop(seen, told.message if told is not None else "")
     if seen.reserved and not active(turn.job):
-        draft = turn.draft(seen)
-        draft.write(released_status(seen.obj, turn.now, turn.view.rules.gates))
-        turn.take(draft)
+        with turn.draft(seen) as draft:
+            draft.write(released_status(seen.obj, turn.now, turn.view.rules.gates))
     if told is not None and told.last_transition_time is not None:
         _retire(turn, seen, told.reason, told.last_transition_time.timestamp())
     return True
@@ -230,9 +212,8 @@ def at_rest(turn: Turn) -> bool:
     if seen.reserved:
         _tell_checks(turn, seen)
     elif seen.obj.spec.queue_name != queue_name(turn.job):
-        draft = turn.draft(seen)
-        draft.patch({"spec": {"queueName": queue_name(turn.job) or None}})
-        turn.take(draft)
+        with turn.draft(seen) as draft:
+            draft.patch({"spec": {"queueName": queue_name(turn.job) or None}})
     return True
 
 
@@ -244,11 +225,7 @@ def _start(turn: Turn, seen: Seen) -> None:
         turn.fault = str(error)
         return
     except MergeConflict as error:
-        draft = turn.draft(seen)
-        conditions = draft.conditions()
-        conditions.put("Finished", True, "FailedToStart", str(error))
-        draft.put(conditions)
-        turn.take(draft)
+        turn.finish(seen, "FailedToStart", str(error))
         return
     turn.write(job)
     queue = seen.obj.status.admission.cluster_queue if seen.obj.status.admission else ""

@@ -6,7 +6,8 @@ It is the one that asks for what the job asks for. `Turn` is the pass in which t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -15,24 +16,20 @@ from kuota.api.core import PodTemplateSpec
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import difference
-from kuota.api.names import label_value
 from kuota.api.podset import FlavorMissing, Injection, MergeConflict, equivalent, merged
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PREBUILT, PRIORITY_CLASS, STOPPING, suspended
-from kuota.api.rules.metadata import annotation, label
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
 from kuota.api.rules.report import child, string_map, text, whole
-from kuota.bridge.jobs.batch_job import sanitized
 
 from .draft import Draft, Pass, Seen
 from .effects import Create, Delete, Effect, Event, StatusPatch, edit
-from .inbound_workload import GATED_BY
-from .jobs.batch_job import JOB_UID, pod_sets, workload
+from .jobs.batch_job import owned_by, pod_sets, sanitized, workload
 from .jobs.job_start import as_before, injections, stopping
 from .jobs.job_state import active, end
 from .lifecycle_view import JobView
 
 JOB = "Job"
-FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 
 class Turn:
@@ -57,14 +54,19 @@ class Turn:
     def tell(self, reason: str, note: str, *, warning: bool = False) -> None:
         self.add(Event.about(self.key, reason, note, warning=warning, kind=JOB))
 
-    def draft(self, seen: Seen) -> Draft:
-        return Draft(seen, self.now)
-
-    def take(self, draft: Draft) -> None:
-        """Keep what was drafted about a Workload."""
+    @contextmanager
+    def draft(self, seen: Seen) -> Iterator[Draft]:
+        """A block that changes a Workload. What it leads to is written when it ends."""
+        draft = Draft(seen, self.now)
+        yield draft
         self.add(*draft.done().effects)
-        if self.seen is not None and self.seen.key == draft.obj.key:
+        if self.seen is not None and self.seen.key == seen.key:
             self.seen = draft.seen
+
+    def finish(self, seen: Seen, reason: str, message: str) -> None:
+        """Say that the Workload is finished."""
+        with self.draft(seen) as draft:
+            draft.set_condition("Finished", True, reason, message)
 
     def write(self, after: Json) -> None:
         """Make the job so; its status is left alone."""
@@ -97,12 +99,11 @@ class Turn:
 
     def delete(self, seen: Seen) -> None:
         """Let go of a Workload, and delete it."""
-        draft = self.draft(seen)
-        draft.drop_finalizer(FINALIZER)
-        self.add(*draft.done().effects, Delete(key=seen.key, uid=seen.obj.metadata.uid))
-        self.tell(
-            "DeletedWorkload", f"Deleted workload {seen.key}, which is not the job's any more"
-        )
+        with self.draft(seen) as draft:
+            draft.drop_finalizer()
+            draft.add(Delete(key=seen.key, uid=seen.obj.metadata.uid))
+        note = f"Deleted workload {seen.key}, which is not the job's any more"
+        self.tell("DeletedWorkload", note)
 
     def done(self) -> Pass:
         return Pass(effects=tuple(self._effects), again_s=self.again_s, fault=self.fault)
@@ -110,12 +111,8 @@ class Turn:
 
 def prebuilt_name(job: Json, gates: Gates) -> str:
     """The Workload that the job brings with it, "" for none."""
-    named = annotation(job, PREBUILT) or ""
-    return named if named and gates.on(Gate.WorkloadIdentifierAnnotations) else _label(job)
-
-
-def _label(job: Json) -> str:
-    return label(job, PREBUILT) or ""
+    named = annotation(job, PREBUILT) if gates.on(Gate.WorkloadIdentifierAnnotations) else ""
+    return named or label(job, PREBUILT) or ""
 
 
 def controlled(seen: Seen, job: Json, gates: Gates) -> bool:
@@ -217,10 +214,8 @@ def _updated(turn: Turn, surplus: list[Seen]) -> bool:
         return True
     before, after = child(first.json, "spec"), child(new, "spec")
     kept = {"active": before["active"]} if "active" in before else {}
-    wanted = after | kept
-    draft = turn.draft(first)
-    draft.patch({"spec": difference(before, wanted)})
-    turn.take(draft)
+    with turn.draft(first) as draft:
+        draft.patch({"spec": difference(before, after | kept)})
     turn.tell("UpdatedWorkload", f"Updated workload {first.key}: the job was changed")
     return True
 
@@ -237,11 +232,7 @@ def _prebuilt(turn: Turn) -> bool:
         _adopt(turn, seen)
     seen = turn.seen
     if not seen.true("Finished") and not matching(seen, turn.job, turn.view.flavors, gates):
-        draft = turn.draft(seen)
-        conditions = draft.conditions()
-        conditions.put("Finished", True, "OutOfSync", "The job asks for something else")
-        draft.put(conditions)
-        turn.take(draft)
+        turn.finish(seen, "OutOfSync", "The job asks for something else")
         turn.stop(seen, "The workload does not match the job")
         turn.fault = f"workload {seen.key} does not match the job"
         return True
@@ -249,34 +240,25 @@ def _prebuilt(turn: Turn) -> bool:
 
 
 def _adopt(turn: Turn, seen: Seen) -> None:
-    meta = child(turn.job, "metadata")
-    name, uid = text(meta.get("name")), text(meta.get("uid"))
-    owner: Json = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
-    owner |= {"controller": True, "blockOwnerDeletion": True}
-    body: Json = {"ownerReferences": [owner]}
-    if uid and not label_value(uid):
-        body["labels"] = {JOB_UID: uid}
-    draft = turn.draft(seen)
-    draft.patch({"metadata": body})
-    turn.take(draft)
+    with turn.draft(seen) as draft:
+        draft.patch({"metadata": owned_by(turn.job)})
 
 
 def _followed(turn: Turn, seen: Seen) -> bool:
     """Let the Workload follow the admission gates and the priority class of its job."""
     if seen.true("Finished") or seen.deleting:
         return False
-    draft = turn.draft(seen)
-    gated = annotation(turn.job, GATED_BY) or ""
-    if seen.obj.metadata.annotation(GATED_BY) not in ("", gated):
-        draft.patch({"metadata": {"annotations": {GATED_BY: gated or None}}})
     priority = _new_priority(turn, seen)
     if turn.fault:
         return True
-    if priority:
-        draft.patch({"spec": priority})
+    with turn.draft(seen) as draft:
+        gated = annotation(turn.job, ADMISSION_GATED_BY) or ""
+        if seen.obj.metadata.annotation(ADMISSION_GATED_BY) not in ("", gated):
+            draft.patch({"metadata": {"annotations": {ADMISSION_GATED_BY: gated or None}}})
+        if priority:
+            draft.patch({"spec": priority})
     if not draft.changed:
         return False
-    turn.take(draft)
     turn.tell("UpdatedWorkload", f"Updated workload {seen.key}: the job was changed")
     return True
 
@@ -305,10 +287,9 @@ def created(turn: Turn) -> None:
     new = _constructed(turn)
     if new is None:
         return
-    key = turn.key
-    name = child(new, "metadata")["name"]
-    turn.add(Create(key=type(key)(key.namespace, name), object=new))
-    turn.tell("CreatedWorkload", f"Created workload {key.namespace}/{name}")
+    key = Key(turn.key.namespace, child(new, "metadata")["name"])
+    turn.add(Create(key=key, object=new))
+    turn.tell("CreatedWorkload", f"Created workload {key}")
 
 
 def _constructed(turn: Turn) -> Json | None:

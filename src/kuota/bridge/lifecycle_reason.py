@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from kuota.api.gates import Gate
+from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.reasons import WaitReason
 
 from .admission import admitted_status, told_reason
 from .draft import Draft
-from .inbound_workload import GATED_BY
 from .lifecycle_view import WorkloadView
 
 Why = tuple[WaitReason, str]
@@ -32,9 +32,7 @@ def say_why_not(draft: Draft, view: WorkloadView) -> bool:
     if not draft.seen.reserved:
         why = _why(draft, view)
         if why is not None:
-            conditions = draft.conditions()
-            conditions.put("QuotaReserved", False, told_reason(why[0], gates), why[1])
-            draft.put(conditions)
+            draft.set_condition("QuotaReserved", False, told_reason(why[0], gates), why[1])
     before = draft.seen.true("Admitted")
     draft.write(admitted_status(draft.obj, draft.now, gates))
     if draft.seen.true("Admitted") and not before:
@@ -48,7 +46,7 @@ def say_why_not(draft: Draft, view: WorkloadView) -> bool:
 
 def _why(draft: Draft, view: WorkloadView) -> Why | None:
     """The first that applies; None when what is said already stays."""
-    if draft.obj.spec.active is False:
+    if not draft.active:
         return WaitReason.DEACTIVATED, "The workload is deactivated"
     said = draft.conditions().get("QuotaReserved")
     if said is not None and said.reason == WaitReason.ON_HOLD:
@@ -101,7 +99,7 @@ def _own_obstacle(draft: Draft, view: WorkloadView) -> Why | None:
         return WaitReason.MISCONFIGURED, message
     if view.faults:
         return WaitReason.MISCONFIGURED, "; ".join(view.faults)
-    gated = obj.metadata.annotation(GATED_BY)
+    gated = obj.metadata.annotation(ADMISSION_GATED_BY)
     if gated and view.rules.gates.on(Gate.AdmissionGatedBy):
         return WaitReason.ADMISSION_GATED, f"Admission waits for {gated}"
     return None

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes its quota from a Workload: checks, stopped queues, time; and when it queues again."""
+"""What takes its quota from a Workload: checks, stopped queues, time; and when it queues again.
+
+Before a Workload is deactivated the cause is written, so that it survives what interrupts the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,13 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from kuota.api.backoff import Backoff
-from kuota.api.base import condition
+from kuota.api.base import Json, condition, is_true, true_condition
 from kuota.api.merge_patch import combined
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import TIME_UP, withdrawn_status
-from .conditions import Conditions, stamp
+from .conditions import stamp, timestamp
 from .draft import Draft
 from .eviction import evicted_status, eviction_event
 from .lifecycle_reason import Why, cluster_obstacle, local_obstacle
@@ -55,6 +58,11 @@ def backed_off(
     return delayed(state, until, counted=True)
 
 
+def requeue_json(state: RequeueState) -> Json:
+    at = state.requeue_at
+    return {"count": state.count, "requeueAt": at and timestamp(at.timestamp())}
+
+
 WAIT_FOR_START = "WaitForStart"
 WAIT_FOR_RECOVERY = "WaitForRecovery"
 _DRAIN = "HoldAndDrain"
@@ -69,14 +77,15 @@ def held(draft: Draft, view: WorkloadView) -> bool:
 
 def checks_answered(draft: Draft, view: WorkloadView) -> bool:
     """A rejection deactivates, also one that runs; a retry gives the quota back. The first wins."""
-    if draft.obj.spec.active is False or draft.seen.true("Evicted"):
+    if not draft.active or draft.seen.true("Evicted"):
         return False
     listed = draft.obj.status.admission_checks or ()
     rejected = [each for each in listed if each.state == "Rejected"]
     retried = [each for each in listed if each.state == "Retry"]
     if rejected:
         said = _named(rejected)
-        _mark_for_deactivation(draft, "AdmissionCheck", f"admission checks rejected it: {said}")
+        message = f"admission checks rejected it: {said}"
+        draft.set_condition("DeactivationTarget", True, "AdmissionCheck", message)
         draft.tell("AdmissionCheckRejected", f"Rejected by {said}", warning=True)
     elif retried:
         message = f"Admission checks ask to try again: {_named(retried)}"
@@ -117,7 +126,7 @@ def pods_late(draft: Draft, view: WorkloadView) -> bool:
     tries = (state.count if state is not None else None) or 0
     if rules.backoff_limit is not None and tries + 1 > rules.backoff_limit:
         message = "its pods were not ready in time, more often than allowed"
-        _mark_for_deactivation(draft, "RequeuingLimitExceeded", message)
+        draft.set_condition("DeactivationTarget", True, "RequeuingLimitExceeded", message)
         return True
     later = backed_off(state, rules.backoff, draft.now, view.jitter)
     message = f"The pods of {obj.key} were not ready in time"
@@ -127,15 +136,13 @@ def pods_late(draft: Draft, view: WorkloadView) -> bool:
 
 def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
     left_s = remaining_s(draft.obj, draft.now)
-    if left_s is None or draft.obj.spec.active is False or draft.seen.true("Evicted"):
-        return False
-    if view.variant:
+    if left_s is None or not draft.active or draft.seen.true("Evicted") or view.variant:
         return False
     if left_s > 0:
         draft.look_again(left_s)
         return False
     message = "it ran longer than its maximum execution time"
-    _mark_for_deactivation(draft, TIME_UP, message)
+    draft.set_condition("DeactivationTarget", True, TIME_UP, message)
     if draft.obj.status.accumulated_past_execution_time_seconds is not None:
         draft.write({"accumulatedPastExecutionTimeSeconds": None})
     draft.tell(TIME_UP, f"Deactivated: {message}", warning=True)
@@ -147,21 +154,13 @@ def not_ready(obj: Workload, rules: Rules, now: float) -> tuple[str, float | Non
 
     "" when nobody waits for them; None for ever.
     """
-
     conditions = obj.status.conditions
-    admitted = condition(conditions, "Admitted")
-    evicted = condition(conditions, "Evicted")
-    ready = condition(conditions, "PodsReady")
-    idle = (
-        rules.timeout_s is None
-        or obj.spec.active is False
-        or admitted is None
-        or admitted.status != "True"
-        or (evicted is not None and evicted.status == "True")
-        or (ready is not None and ready.status == "True")
-    )
-    if idle or admitted is None or rules.timeout_s is None:
+    admitted = true_condition(conditions, "Admitted")
+    if rules.timeout_s is None or obj.spec.active is False or admitted is None:
         return "", None
+    if is_true(conditions, "Evicted") or is_true(conditions, "PodsReady"):
+        return "", None
+    ready = condition(conditions, "PodsReady")
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
         return WAIT_FOR_RECOVERY, _left(ready.last_transition_time, rules.recovery_timeout_s, now)
     return WAIT_FOR_START, _left(admitted.last_transition_time, rules.timeout_s, now)
@@ -184,8 +183,7 @@ def evict(
     obj = draft.obj
     status = evicted_status(obj, draft.conditions(), reason, message, draft.now, cause)
     if requeue is not None and requeue.requeue_at is not None:
-        at = stamp(requeue.requeue_at.timestamp()).isoformat().replace("+00:00", "Z")
-        status = combined(status, {"requeueState": {"count": requeue.count, "requeueAt": at}})
+        status = combined(status, {"requeueState": requeue_json(requeue)})
     draft.write(status)
     draft.add(*eviction_event(obj, reason, message))
 
@@ -205,13 +203,6 @@ def _stopped(
         return False
     evict(draft, drained, message)
     return True
-
-
-def _mark_for_deactivation(draft: Draft, reason: str, message: str) -> None:
-    """The cause is written first, so that it survives whatever interrupts the rest."""
-    conditions: Conditions = draft.conditions()
-    conditions.put("DeactivationTarget", True, reason, message)
-    draft.put(conditions)
 
 
 def _named(checks: list[AdmissionCheckState]) -> str:

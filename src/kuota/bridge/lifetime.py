@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kuota.api.base import Condition, condition
+from kuota.api.base import condition, true_condition
 from kuota.api.workload import Workload
 from kuota.engine.model import Struct
 
@@ -50,7 +50,7 @@ def waited_s(obj: Workload, now: float) -> int:
 
 def eviction_end(old: Workload | None, new: Workload, now: float) -> SentBack | None:
     """What the change from `old` to `new` ends: an eviction; None when it does not."""
-    evicted = _true(new, "Evicted")
+    evicted = true_condition(new.status.conditions, "Evicted")
     if old is None or evicted is None or not sent_back(phase(old), phase(new)):
         return None
     admission = old.status.admission or new.status.admission
@@ -66,11 +66,6 @@ def _past_s(obj: Workload) -> int:
     return obj.status.accumulated_past_execution_time_seconds or 0
 
 
-def _true(obj: Workload, type_: str) -> Condition | None:
-    found = condition(obj.status.conditions, type_)
-    return found if found is not None and found.status == "True" else None
-
-
 def _true_since(obj: Workload, type_: str) -> datetime | None:
-    found = _true(obj, type_)
+    found = true_condition(obj.status.conditions, type_)
     return found.last_transition_time if found is not None else None

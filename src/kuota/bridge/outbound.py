@@ -101,25 +101,20 @@ class Outbound:
             key, note = decision.workload.key, wait_text(decision)
             return [Event.about(key, "SecondPassFailed", note, warning=True)]
         return self._pending(
-            decision.workload.key,
-            decision.reason,
-            wait_text(decision),
-            now,
-            decision.workload.pod_sets,
-            blocked=decision.why is Why.GATED,
+            decision, decision.reason, wait_text(decision), now, blocked=decision.why is Why.GATED
         )
 
     def _pending(
         self,
-        key: Key,
+        decision: Wait | Preempt | Migrate,
         reason: WaitReason,
         message: str,
         now: float,
-        pod_sets: tuple[PodSet, ...],
         *,
         blocked: bool = False,
     ) -> list[Effect]:
         """Say on the Workload, and in an event, why it waits."""
+        key, pod_sets = decision.workload.key, decision.workload.pod_sets
         obj = self._workload(key)
         if obj is None:
             return []
@@ -142,13 +137,8 @@ class Outbound:
         for victim in decision.victims:
             if not victim.leaving:
                 effects += self._displace(decision, victim, now)
-        return effects + self._pending(
-            decision.workload.key,
-            WaitReason.WAITING_FOR_PREEMPTED,
-            preempting_text(decision),
-            now,
-            decision.workload.pod_sets,
-        )
+        reason = WaitReason.WAITING_FOR_PREEMPTED
+        return effects + self._pending(decision, reason, preempting_text(decision), now)
 
     def _displace(self, decision: Preempt, victim: Victim, now: float) -> list[Effect]:
         obj = self._workload(victim.workload.key)
@@ -175,13 +165,7 @@ class Outbound:
         message = f"making room for its sibling (UID: {decision.workload.uid}) on a better flavor"
         waiting = f"{assignment_text(decision.assignment)}. A sibling is being moved away"
         told = [] if decision.leaving else self._evicted(decision.sibling.key, reason, message, now)
-        return told + self._pending(
-            decision.workload.key,
-            WaitReason.WAITING_FOR_PREEMPTED,
-            waiting,
-            now,
-            decision.workload.pod_sets,
-        )
+        return told + self._pending(decision, WaitReason.WAITING_FOR_PREEMPTED, waiting, now)
 
     def _evict(self, decision: Evict, now: float) -> list[Effect]:
         message = f"no replacement for unhealthy node(s): {decision.detail}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kuota.api import kueue
 from kuota.api.base import Json, Key
+from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import difference
 from kuota.api.quantity import UNLIMITED, canonical, parse, text
 from kuota.engine.activity import Obstacle
@@ -17,7 +18,7 @@ from kuota.engine.roster import Tally
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
-from .conditions import Conditions, stamp
+from .conditions import Conditions, timestamp
 
 
 class Use(Struct):
@@ -77,8 +78,6 @@ def active_condition(obstacles: tuple[Obstacle, ...]) -> tuple[bool, str, str]:
     words = "; ".join(str(each) for each in obstacles)
     return False, obstacles[0].reason.value, f"Cannot admit new workloads: {words}"
 
-
-FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 _FLAVORS = ("flavorsReservation", "flavorsUsage")
 
@@ -165,12 +164,11 @@ def _history(
         known = told.admission_fair_sharing_status.consumed_resources or {}
         if consumed == {name: parse(amount) for name, amount in known.items()}:
             return dict(stored.get("fairSharing") or {})
-    at = stamp(ledger.updated(key) or now)
     return {
         "weightedShare": 0,
         "admissionFairSharingStatus": {
             "consumedResources": {name: canonical(nano) for name, nano in consumed.items()},
-            "lastUpdate": at.isoformat().replace("+00:00", "Z"),
+            "lastUpdate": timestamp(ledger.updated(key) or now),
         },
     }
 

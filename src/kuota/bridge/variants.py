@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kuota.api.base import Json, Key, ObjectMeta, OwnerReference, condition
+from kuota.api.base import Json, Key, ObjectMeta, OwnerReference, true_condition
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import V1BETA2
 from kuota.api.merge_patch import difference
@@ -50,8 +50,8 @@ def is_parent(meta: ObjectMeta) -> bool:
 
 def follows(obj: Workload) -> bool:
     """Whether one of a family is evicted only because another one was, or is gone."""
-    found = condition(obj.status.conditions, "Evicted")
-    if found is None or found.status != "True":
+    found = true_condition(obj.status.conditions, "Evicted")
+    if found is None:
         return False
     if is_parent(obj.metadata):
         return found.reason in BY_VARIANTS

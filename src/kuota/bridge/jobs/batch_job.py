@@ -12,6 +12,7 @@ import msgspec
 
 from kuota.api.base import Json, Struct
 from kuota.api.core import PriorityClass
+from kuota.api.defaults import FINALIZER
 from kuota.api.edits import edited
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import GROUP, V1BETA2, WorkloadPriorityClass
@@ -19,7 +20,14 @@ from kuota.api.names import label_value
 from kuota.api.priority import ClassMissing, pod_priority, workload_priority
 from kuota.api.rules.job import MIN_PARALLELISM, pod_count
 from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, queue_name
-from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX, annotation, elastic, label
+from kuota.api.rules.metadata import (
+    ADMISSION_GATED_BY,
+    ELASTIC_JOB,
+    PREFIX,
+    annotation,
+    elastic,
+    label,
+)
 from kuota.api.rules.report import child, integer, string_map, text, truth, whole
 from kuota.api.rules.topology import (
     GROUP_NAME,
@@ -91,8 +99,6 @@ MAIN = "main"
 DEFAULT_QUEUE = "default"
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 JOB_UID = f"{PREFIX}job-uid"
-GATED_BY = f"{PREFIX}admission-gated-by"
-FINALIZER = f"{PREFIX}resource-in-use"
 SLICE_NAME = f"{PREFIX}workload-slice-name"
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 _IDENTITY = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid", "job-name"})
@@ -114,8 +120,6 @@ def workload(job: Json, classes: Classes | None = None, gates: Gates | None = No
     none.
     """
     gates = gates or Gates()
-    meta = child(job, "metadata")
-    name, uid = text(meta.get("name")), text(meta.get("uid"))
     ref, priority = _priority(job, classes or Classes())
     seconds = whole(label(job, MAX_EXEC_TIME) or "")
     spec: Json = {
@@ -128,7 +132,7 @@ def workload(job: Json, classes: Classes | None = None, gates: Gates | None = No
     return {
         "apiVersion": V1BETA2,
         "kind": "Workload",
-        "metadata": _metadata(job, meta, name, uid, gates),
+        "metadata": _metadata(job, gates),
         "spec": _present(spec),
     }
 
@@ -161,16 +165,18 @@ def _without_identity(template: Json) -> Json:
     return template | {"metadata": child(template, "metadata") | {"labels": kept}}
 
 
-def _metadata(job: Json, meta: Json, name: str, uid: str, gates: Gates) -> Json:
-    owner = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": name,
-        "uid": uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    named = {JOB_UID: uid} if uid and not label_value(uid) else {}
+def owned_by(job: Json) -> Json:
+    """The metadata that ties a Workload to the job."""
+    meta = child(job, "metadata")
+    name, uid = text(meta.get("name")), text(meta.get("uid"))
+    owner: Json = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
+    tied: Json = {"ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}]}
+    return tied | ({"labels": {JOB_UID: uid}} if uid and not label_value(uid) else {})
+
+
+def _metadata(job: Json, gates: Gates) -> Json:
+    meta = child(job, "metadata")
+    name, uid = text(meta.get("name")), text(meta.get("uid"))
     slices = elastic(job, gates)
     extra = str(integer(meta.get("generation")) or 0) if slices else ""
     short = gates.on(Gate.ShortWorkloadNames)
@@ -181,22 +187,17 @@ def _metadata(job: Json, meta: Json, name: str, uid: str, gates: Gates) -> Json:
             "name": made,
             "namespace": text(meta.get("namespace")) or None,
             "creationTimestamp": meta.get("creationTimestamp"),
-            "labels": named or None,
             "annotations": notes or None,
-            "ownerReferences": [owner],
+            **owned_by(job),
             "finalizers": [FINALIZER],
         }
     )
 
 
 def _annotations(job: Json, gates: Gates) -> dict[str, str]:
-    given = child(job, "metadata", "annotations")
-    gated = gates.on(Gate.AdmissionGatedBy)
-    return {
-        key: value
-        for key, value in given.items()
-        if isinstance(value, str) and (key.startswith(_PROVISIONING) or (gated and key == GATED_BY))
-    }
+    given = string_map(child(job, "metadata", "annotations"))
+    gate = ADMISSION_GATED_BY if gates.on(Gate.AdmissionGatedBy) else None
+    return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k == gate}
 
 
 def _priority(job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:

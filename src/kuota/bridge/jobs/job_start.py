@@ -105,11 +105,7 @@ def started(job: Json, given: Sequence[Injection]) -> Json:
     added = given[0]
     template = merged(_template(job), added)
     spec = child(job, "spec") | {"suspend": False, "template": _ungated(_written(job, template))}
-    if annotation(job, MIN_PARALLELISM) is not None:
-        spec["parallelism"] = added.count
-        if _equal_completions(job):
-            spec["completions"] = added.count
-    return job | {"spec": spec}
+    return job | {"spec": spec | _sized(job, added.count)}
 
 
 def _ungated(template: Json) -> Json:
@@ -153,16 +149,15 @@ def _restored(job: Json, pod_set: Json) -> Json:
     meta = msgspec.structs.replace(original.metadata, labels=labels)
     original = msgspec.structs.replace(original, metadata=meta)
     spec = child(job, "spec") | {"template": _written(job, restored(template, original))}
-    count = integer(pod_set.get("count"))
-    if annotation(job, MIN_PARALLELISM) is not None and count is not None:
-        spec["parallelism"] = count
-        if _equal_completions(job):
-            spec["completions"] = count
-    return job | {"spec": spec}
+    return job | {"spec": spec | _sized(job, integer(pod_set.get("count")))}
 
 
-def _equal_completions(job: Json) -> bool:
-    return bool(truth(annotation(job, EQUAL_COMPLETIONS) or ""))
+def _sized(job: Json, count: int | None) -> Json:
+    """The size of a Job that may start with fewer pods; nothing for any other."""
+    if annotation(job, MIN_PARALLELISM) is None or count is None:
+        return {}
+    equal = truth(annotation(job, EQUAL_COMPLETIONS) or "")
+    return {"parallelism": count} | ({"completions": count} if equal else {})
 
 
 def _template(job: Json) -> PodTemplateSpec:
