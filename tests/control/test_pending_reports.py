@@ -11,6 +11,7 @@ from kuota.api.base import Json
 from kuota.control.pending_reports import MANY, REFRESH_S
 from kuota.engine.model import Workload
 from kuota.engine.pending import PendingQueue
+from kuota.kube.errors import Unreachable
 from kuota.kube.resources import CLUSTER_QUEUES, WORKLOADS
 
 
@@ -56,6 +57,26 @@ def test_an_old_message_is_replaced_when_it_has_changed() -> None:
         after = stage.condition("waits", "QuotaReserved")
         assert before["reason"] == after["reason"]
         assert before["message"] != after["message"]
+
+    told(scene)
+
+
+def test_a_newer_message_that_the_server_refused_once_is_written_later() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.api.apply(job("runs", "1", parallelism=3, completions=3))
+        await stage.rest()
+        await stage.api.apply(job("waits", "4"))
+        await stage.rest(REFRESH_S + 1)
+        before = stage.condition("waits", "QuotaReserved")
+        # The first write is the reclaimable pod of the Job that runs.
+        await stage.kubelet.succeed("runs")
+        while not stage.workload("runs")["status"].get("reclaimablePods"):
+            await stage.rest(0.001)
+        stage.api.refuse["status", "Workload"] = [Unreachable("the server restarts")]
+        await stage.rest()
+        assert not stage.api.refuse["status", "Workload"]
+        assert before["message"] != stage.condition("waits", "QuotaReserved")["message"]
 
     told(scene)
 

@@ -119,9 +119,9 @@ class PendingReports:
     def _class_decided(self, wait: Wait) -> None:
         """Report to all members of a class that it was rejected.
 
-        They are visited only when the reason is new; otherwise only those without any reason. The
-        reason stays known while members are admitted: in a busy queue one is every moment, and the
-        next is rejected like those before. Whether it holds now is for the engine to say.
+        All of them are visited only when the reason is new; otherwise only those without any
+        reason. An admission does not reset the reason: a busy queue admits members all the time,
+        and rejects the next one for the same reason. The engine knows who is rejected now.
         """
         queue, class_id = at = wait.cluster_queue, wait.workload.class_id
         if wait.requeue not in _REJECTS_CLASS or not class_id:
@@ -156,10 +156,10 @@ class PendingReports:
             seen = self._seen(key)
             if wait is None or seen is None or seen.reserved or self._is_current(seen, wait):
                 return
-            self._remember(key)
             effects = self._outbound.effects(wait, self._clock.now().timestamp())
             announced = wait is own and len(self._writes) <= MANY
             await self._sender.send(_worth_writing(effects, announced=announced))
+            self._remember(key)
 
     async def _publish_readiness(self, key: Key) -> None:
         async with self._sender.turns.of(key):
