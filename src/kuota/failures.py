@@ -61,7 +61,7 @@ def tolerated(where: str, call: Callable[P, None]) -> Callable[P, None]:
         try:
             call(*args, **kwargs)
         except Exception as error:
-            report(where, error, f"{where}: an observer failed; its numbers may be wrong")
+            report(where, error, f"{where}: an observer failed and was skipped")
 
     return safe
 

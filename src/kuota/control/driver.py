@@ -128,7 +128,7 @@ class Driver:
             began = self._clock.monotonic()
             outcome = self.engine.cycle(self.now())
             for failure in outcome.failures:
-                report("cycle", failure.error, f"{failure.key} waits because of a bug")
+                report("cycle", failure.error, f"scheduling {failure.key} failed, so it waits")
             took_s = self._clock.monotonic() - began
             for observe in self.cycle_observers:
                 observe(outcome, took_s)
@@ -194,7 +194,7 @@ class Driver:
         """Make a bug visible: in the log, as a number, and on the Workload."""
         what, key = type(decision).__name__, decision.workload.key
         report("write", error, f"{what} of {key} failed")
-        self._sender.tell_bug(kinds.WORKLOADS.kind, key, f"Writing {what}", error)
+        self._sender.record_internal_error(kinds.WORKLOADS.kind, key, f"Writing {what}", error)
 
     def _pause_s(self, key: Key) -> float:
         """How long to wait after one more failure in a row."""
@@ -218,7 +218,7 @@ class Driver:
             except KubeError as error:
                 _log.debug("what became of %s is not known yet: %s", key, error)
             except Exception as error:
-                report("write", error, f"what became of {key} is not known yet")
+                report("write", error, f"reading {key} after a failed write failed")
 
     def _undone(self, decision: Decision, again_at: float | None) -> list[Fact]:
         """What did not come about, as far as is known now. Others go first before `again_at`."""

@@ -110,8 +110,8 @@ class Sender:
         except AlreadyExists:
             return
 
-    def tell_bug(self, kind: str, key: Key, doing: str, error: Exception) -> None:
-        """Tell an object that work on it failed unexpectedly and is tried again."""
+    def record_internal_error(self, kind: str, key: Key, doing: str, error: Exception) -> None:
+        """Record on an object that work on it failed unexpectedly and is retried."""
         said = note(doing, error)
         self.tell(Event.about(key, INTERNAL_ERROR, said, warning=True, kind=kind))
 

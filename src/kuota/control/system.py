@@ -239,7 +239,7 @@ class System:
 
     def _stuck_queue(self, name: Name, error: Exception) -> None:
         resource, key = name
-        self.sender.tell_bug(resource.kind, key, "Reconciling it", error)
+        self.sender.record_internal_error(resource.kind, key, "Reconciling it", error)
 
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
         # A Job that is not seen is not a Job that is gone: where Jobs may not be read, none is

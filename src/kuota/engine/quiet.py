@@ -41,7 +41,7 @@ class QuietTrees:
         self._queues = queues
 
     def wake(self, now: Instant) -> None:
-        """Let the trees take part again in which something has changed, or a visit is due."""
+        """Wake the trees in which something has changed, or all of them if a timer is due."""
         touched = self._state.touched | self._queues.touched
         self._forget_touched()
         visit = self._queues.next_wakeup()
@@ -63,7 +63,7 @@ class QuietTrees:
         self._queues.wake(woken & self._queues.quiet.keys())
 
     def note(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
-        """Take note of a cycle, after all its decisions are believed."""
+        """Find the trees that became quiet in a cycle whose decisions have all been applied."""
         changed = set(self._state.touched)
         self._forget_touched()
         if not self._possible:

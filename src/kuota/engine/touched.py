@@ -143,7 +143,7 @@ def _subject(fact: Fact) -> tuple[type[Known], Key]:
     """The kind and the key of the object that a fact is about."""
     if isinstance(fact, Stored):
         value = fact.value
-        if isinstance(value, Workload) or isinstance(value, LocalQueue):  # noqa: SIM101
+        if isinstance(value, Workload | LocalQueue):
             return type(value), value.key
         return type(value), Key("", value.name)
     return fact.kind if isinstance(fact, Gone) else Workload, fact.key
