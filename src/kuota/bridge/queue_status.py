@@ -110,10 +110,19 @@ def cluster_queue_patch(
     }
     if engine.policy.fair_sharing is not None:
         wanted["fairSharing"] = _share(queue.node)
-    active = active or active_condition(engine.state.obstacles.get(name, ()))
+    return _changed(stored, wanted, cluster_queue_conditions(engine, obj, now, active))
+
+
+def cluster_queue_conditions(
+    engine: Engine, obj: kueue.ClusterQueue, now: float, active: Active | None = None
+) -> Conditions:
+    """The conditions of a ClusterQueue, with Active as the engine sees it or as `active` says."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
-    conditions.put("Active", *active)
-    return _changed(stored, wanted, conditions)
+    name = obj.metadata.name
+    if name in engine.state.queues:
+        found = active or active_condition(engine.state.obstacles.get(name, ()))
+        conditions.put("Active", *found)
+    return conditions
 
 
 def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: float) -> Json:
@@ -140,10 +149,16 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
         covered = queue.spec.groups if queue is not None else ()
         unused = {name: 0 for group in covered for name in group.resources}
         wanted["fairSharing"] = _history(engine.history.ledger, unused, obj, stored, now)
+    # Without a ClusterQueue there are no flavors to use, so the stored usage is removed.
+    return _changed(stored, wanted, local_queue_conditions(engine, obj, now), _FLAVORS)
+
+
+def local_queue_conditions(engine: Engine, obj: kueue.LocalQueue, now: float) -> Conditions:
+    """The conditions of a LocalQueue, with Active as the engine sees it."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
-    conditions.put("Active", *active_condition(engine.state.local_obstacles(key)))
-    # Without a ClusterQueue there are no flavors to use, and what was said of them goes.
-    return _changed(stored, wanted, conditions, _FLAVORS)
+    if obj.key in engine.state.local_queues:
+        conditions.put("Active", *active_condition(engine.state.local_obstacles(obj.key)))
+    return conditions
 
 
 def _history(

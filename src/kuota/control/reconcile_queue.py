@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes what queues use and whether they are active, and holds on to what is in use.
+"""Publishes the status of queues and keeps the finalizers of the objects that describe quota.
 
-Each object is written at most once a second, less often the longer it does not come to rest, and
-never without a change.
+Conditions and finalizers are written immediately. Counters of one object are written at most once
+a second, and less often while they keep changing. Nothing is written without a change.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from kuota.api.base import Json, Key
 from kuota.api.kueue import ClusterQueue
 from kuota.bridge.effects import Effect, Patch, StatusPatch
 from kuota.bridge.queue_status import (
+    cluster_queue_conditions,
     cluster_queue_patch,
     cohort_patch,
     held_finalizers,
+    local_queue_conditions,
     local_queue_patch,
 )
 from kuota.engine.engine import Engine
@@ -30,28 +32,29 @@ from .effects import Sender
 from .held import Held
 from .world import World
 
-APART_S = 1.0
-"""Between two writes of one object, at least."""
-MOST_APART_S = 3.0
-"""Between two writes of one object that never rests."""
+MIN_INTERVAL_S = 1.0
+"""The shortest interval between a write of an object and the next write of its counters."""
+MAX_INTERVAL_S = 3.0
+"""The longest such interval, for counters that keep changing."""
 SETTLE_S = 0.2
-"""Between a change and the first write: what arrives is often admitted a moment later."""
+"""Delay of the first write of counters: a new workload is often admitted a moment later."""
 
 Name = tuple[Resource, Key]
 
 
-class _Written(NamedTuple):
-    """When an object was written, and how long it is left alone after that."""
+class _LastWrite(NamedTuple):
+    """When the object with this uid was written, and how long its counters wait after that."""
 
+    uid: str
     at: float
-    apart_s: float
+    interval_s: float
 
 
-def _after(last: _Written | None, now: float) -> _Written:
-    """One more write: one that follows closely upon another makes the next wait longer."""
-    restless = last is not None and now - last.at < 2 * last.apart_s
-    apart_s = min(1.5 * last.apart_s, MOST_APART_S) if last and restless else APART_S
-    return _Written(now, apart_s)
+def _next_write(last: _LastWrite | None, uid: str, now: float) -> _LastWrite:
+    """Record a write. If it follows the last one closely, the interval grows."""
+    if last is None or last.uid != uid or now - last.at >= 2 * last.interval_s:
+        return _LastWrite(uid, now, MIN_INTERVAL_S)
+    return _LastWrite(uid, now, min(1.5 * last.interval_s, MAX_INTERVAL_S))
 
 
 class QueueReconciler:
@@ -62,7 +65,7 @@ class QueueReconciler:
         self._engine = engine
         self._sender = sender
         self._clock = clock
-        self._last: dict[Name, _Written] = {}
+        self._last: dict[Name, _LastWrite] = {}
         self._held_by: dict[Resource, Informer[Any]] = {
             kinds.CLUSTER_QUEUES: world.cluster_queues,
             kinds.LOCAL_QUEUES: world.local_queues,
@@ -72,30 +75,60 @@ class QueueReconciler:
         }
 
     async def reconcile(self, name: Name) -> float | None:
-        """Write what is due about one object."""
+        """Write what is due about one object, or return when its counters are due."""
         resource, key = name
         held: Held[Any] | None = self._held_by[resource].get(key)
         if held is None:
             self._last.pop(name, None)
             return None
-        at: dict[str, Any] = {"key": key, "resource_version": held.version, "kind": resource.kind}
-        effects: list[Effect] = []
         status = self._status(resource, key, held)
-        if status:
-            effects.append(StatusPatch(status=status, **at))
         finalizers = self._finalizers(resource, key, held.json)
-        if finalizers is not None:
-            effects.append(Patch(body={"metadata": {"finalizers": finalizers or None}}, **at))
-        if effects:
-            self._last[name] = _after(self._last.get(name), self._clock.monotonic())
-            await self._sender.send(effects)
+        if not status and finalizers is None:
+            return None
+        if finalizers is None and "conditions" not in status:
+            wait_s = self._interval_left_s(name, held)
+            if wait_s > 0:
+                return wait_s
+        await self._write(name, held, status, finalizers)
         return None
 
+    async def _write(
+        self, name: Name, held: Held[Any], status: Json, finalizers: list[str] | None
+    ) -> None:
+        resource, key = name
+        at: dict[str, Any] = {"key": key, "resource_version": held.version, "kind": resource.kind}
+        effects: list[Effect] = [StatusPatch(status=status, **at)] if status else []
+        if finalizers is not None:
+            effects.append(Patch(body={"metadata": {"finalizers": finalizers or None}}, **at))
+        self._last[name] = _next_write(self._last.get(name), held.uid, self._clock.monotonic())
+        await self._sender.send(effects)
+
     def due_in_s(self, name: Name) -> float:
-        """How long an object that changes now has to wait for its next write."""
+        """How long an object that changes now waits for its next write. Only counters wait."""
+        resource, key = name
+        held: Held[Any] | None = self._held_by[resource].get(key)
+        if held is None or self._urgent(resource, key, held):
+            return 0.0
+        return max(SETTLE_S, self._interval_left_s(name, held))
+
+    def _interval_left_s(self, name: Name, held: Held[Any]) -> float:
+        """How long counters wait, not counting writes of an earlier object of the same name."""
         last = self._last.get(name)
-        apart_s = last.at + last.apart_s - self._clock.monotonic() if last is not None else 0.0
-        return max(SETTLE_S, apart_s)
+        if last is None or last.uid != held.uid:
+            return 0.0
+        return last.at + last.interval_s - self._clock.monotonic()
+
+    def _urgent(self, resource: Resource, key: Key, held: Held[Any]) -> bool:
+        """Whether a condition or a finalizer has to be written."""
+        if self._finalizers(resource, key, held.json) is not None:
+            return True
+        now = self._clock.now().timestamp()
+        if resource == kinds.CLUSTER_QUEUES:
+            queue = held.value or _without_spec(held.json)
+            return queue is not None and cluster_queue_conditions(self._engine, queue, now).changed
+        if resource == kinds.LOCAL_QUEUES and held.value is not None:
+            return local_queue_conditions(self._engine, held.value, now).changed
+        return False
 
     def _status(self, resource: Resource, key: Key, held: Held[Any]) -> Json:
         now = self._clock.now().timestamp()
