@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stopping a job: it is set back only once its pods are gone, and forgotten only after that."""
+"""Stopping a job: it is suspended, its start time is cleared, and its template is restored."""
 
 from __future__ import annotations
 
@@ -74,15 +74,31 @@ def _patches(effects: tuple[Effect, ...], kind: str) -> list[Json]:
     return [each.body for each in effects if isinstance(each, Patch) and each.kind == kind]
 
 
-def test_a_job_with_pods_is_suspended_and_left_at_that() -> None:
-    effects = _effects(_job(active=1))
-    (suspended,) = _patches(effects, "Job")
-    assert {"suspend": True} == suspended["spec"]
-    assert [{"startTime": None}] == [e.status for e in effects if isinstance(e, StatusPatch)]
-    assert [] == _patches(effects, "Workload")
+def test_the_template_of_a_job_with_pods_is_restored_if_the_server_allows_it() -> None:
+    suspended, cleared, restored, *_ = (e for e in _effects(_job(active=1)) if _written(e))
+    assert isinstance(suspended, Patch)
+    assert {"suspend": True} == suspended.body["spec"]
+    assert isinstance(cleared, StatusPatch)
+    assert {"startTime": None} == cleared.status
+    assert isinstance(restored, Patch)
+    assert {"nodeSelector": None} == restored.body["spec"]["template"]["spec"]
+    assert (False, True) == (suspended.may_be_refused, restored.may_be_refused)
 
 
-def test_nothing_is_written_while_its_pods_go() -> None:
+def _written(effect: Effect) -> bool:
+    return isinstance(effect, Patch | StatusPatch)
+
+
+def test_the_start_time_of_a_suspended_job_is_cleared_before_its_template_is_restored() -> None:
+    job = _job(active=0) | {"spec": _job(active=0)["spec"] | {"suspend": True}}
+    cleared, restored, *_ = (each for each in _effects(job) if _written(each))
+    assert isinstance(cleared, StatusPatch)
+    assert {"startTime": None} == cleared.status
+    assert isinstance(restored, Patch)
+    assert {"nodeSelector": None} == restored.body["spec"]["template"]["spec"]
+
+
+def test_after_a_refusal_nothing_is_written_while_its_pods_go() -> None:
     assert () == _effects(_job(active=1, stopping=True))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -246,3 +247,95 @@ def test_pods_of_another_cluster_s_job_say_so() -> None:
 def test_jobs_are_left_alone_while_their_integration_is_disabled() -> None:
     rules = Rules(owners=Owners(managed=frozenset()))
     assert worked(_job(suspend=False), rules=rules).idle
+
+
+EDITED = QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": "60"}
+
+
+def test_a_suspended_job_that_was_edited_keeps_the_edit_and_loses_its_reservation() -> None:
+    job = _job(labels=EDITED)
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "z1"}
+    found = worked(job, _admitted(), rules=UNHURRIED, flavors=FLAVORS)
+    assert [] == _job_patches(found)
+    assert found.deleted
+    assert (["DeletedWorkload"], True) == (found.events, bool(found.result.fault))
+
+
+def test_a_workload_that_is_being_deleted_is_not_deleted_again() -> None:
+    obj = _admitted()
+    since = datetime.fromtimestamp(NOON, UTC)
+    leaving = msgspec.structs.replace(obj.metadata, deletion_timestamp=since)
+    obj = msgspec.structs.replace(obj, metadata=leaving)
+    found = worked(_job(labels=EDITED), obj, rules=UNHURRIED, flavors=FLAVORS)
+    assert {"metadata": {"finalizers": None}} == found.body
+    assert not found.deleted
+    assert "DeletedWorkload" not in found.events
+
+
+def test_a_surplus_workload_goes_before_the_outdated_one_is_updated() -> None:
+    second = msgspec.structs.replace(_workload(), metadata=_named("zweit"))
+    both = worked(_job(labels=EDITED), _workload(), second, rules=UNHURRIED)
+    assert (["DeletedWorkload"], True) == (both.events, bool(both.result.fault))
+    alone = worked(_job(labels=EDITED), _workload(), rules=UNHURRIED)
+    assert (["UpdatedWorkload"], "") == (alone.events, alone.result.fault)
+    assert {"spec": {"maximumExecutionTimeSeconds": 60}} == alone.body
+
+
+def _named(name: str) -> ObjectMeta:
+    return msgspec.structs.replace(_workload().metadata, name=name)
+
+
+def test_a_running_job_whose_flavor_is_gone_still_matches_its_workload() -> None:
+    found = worked(_job(suspend=False), _admitted(), rules=UNHURRIED, flavors={})
+    assert found.idle
+
+
+def test_a_missing_priority_class_of_pods_is_not_reported_as_a_workload_priority_class() -> None:
+    job = _job()
+    job["spec"]["template"]["spec"]["priorityClassName"] = "high"
+    found = worked(job)
+    assert ([], True) == (found.events, bool(found.result.fault))
+    named = _job(labels=QUEUED | {"kueue.x-k8s.io/priority-class": "high"})
+    assert ["WorkloadPriorityClassNotFound!"] == worked(named).events
+
+
+GATED = "kueue.x-k8s.io/admission-gated-by"
+
+
+def _gated() -> Workload:
+    meta = _workload().metadata
+    return msgspec.structs.replace(
+        _workload(), metadata=msgspec.structs.replace(meta, annotations={GATED: "example.com/a"})
+    )
+
+
+@pytest.mark.parametrize(("enabled", "events"), [(True, ["UpdatedWorkload"]), (False, [])])
+def test_gates_removed_from_a_job_are_removed_from_its_workload(
+    enabled: bool, events: list[str]
+) -> None:
+    rules = msgspec.structs.replace(UNHURRIED, gates=Gates.of({"AdmissionGatedBy": enabled}))
+    assert events == worked(_job(), _gated(), rules=rules).events
+
+
+def test_a_change_of_the_workload_does_not_end_the_pass() -> None:
+    gated, rules = _gated(), msgspec.structs.replace(UNHURRIED, timeout_s=60)
+    found = worked(_job(), gated, rules=rules)
+    assert {"metadata": {"annotations": {GATED: None}}} == found.body
+    assert "False/WaitForStart" == found.conditions["PodsReady"]
+
+
+PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "mine"}
+
+
+def test_a_finished_job_does_not_miss_its_prebuilt_workload() -> None:
+    job = _job(labels=QUEUED | PREBUILT, suspend=False, status={"conditions": [DONE]})
+    assert worked(job).idle
+    missing = worked(_job(labels=QUEUED | PREBUILT, suspend=False))
+    assert (["Stopped"], True) == (missing.events, bool(missing.result.fault))
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "3000000000", "soon"])
+def test_a_time_limit_that_cannot_be_stored_is_no_limit(seconds: str) -> None:
+    job = _job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})
+    assert "maximumExecutionTimeSeconds" not in made_from(job)["spec"]
+    assert worked(job, _workload(), rules=UNHURRIED).idle

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from cluster.stage import Stage, Told
 from control.objects import check, flavor, job, local_queue, queue
-from kuota.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, WORKLOADS
+from kuota.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, WORKLOADS
 
 
 async def _setting(stage: Stage) -> None:
@@ -52,6 +52,23 @@ def test_a_workload_starts_where_its_check_says(told: Told) -> None:
         await _answer(stage, "a", "Ready", podSetUpdates=[update])
         await stage.shows(1, stage.active, "a")
         assert {"zone": "z1"} == stage.job("a")["spec"]["template"]["spec"]["nodeSelector"]
+
+    told(scene)
+
+
+def test_an_edit_of_a_job_that_waits_for_its_check_is_kept_and_queues_anew(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage)
+        await stage.apply(job("a", "4"))
+        await _asked(stage, "a")
+        before = stage.workload("a")["metadata"]["uid"]
+        tolerated = [{"key": "spot", "operator": "Exists"}]
+        await stage.edit(JOBS, "a", {"spec": {"template": {"spec": {"tolerations": tolerated}}}})
+        await stage.holds(lambda: stage.workload("a")["metadata"]["uid"] != before)
+        await _asked(stage, "a")
+        asked = stage.workload("a")["spec"]["podSets"][0]["template"]["spec"]["tolerations"]
+        kept = stage.job("a")["spec"]["template"]["spec"]["tolerations"]
+        assert (tolerated, tolerated) == (asked, kept)
 
     told(scene)
 

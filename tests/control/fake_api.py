@@ -246,12 +246,16 @@ def _copy(obj: Json) -> Json:
 
 
 def _job_faults(job: Json, old: Json) -> list[str]:
-    """A template may change only where pods land, and only before the job has ever started."""
+    """A template may change only where pods land, and only while the job has not started.
+
+    As in Kubernetes 1.36, a job with active pods counts as started.
+    """
     before, after = _copy(old["spec"]["template"]), _copy(job["spec"]["template"])
     if before == after:
         return []
-    at_rest = old["spec"].get("suspend") is True and not (old.get("status") or {}).get("startTime")
-    if not at_rest:
+    status = old.get("status") or {}
+    started = status.get("startTime") or status.get("active")
+    if started or old["spec"].get("suspend") is not True:
         return ["spec.template: field is immutable"]
     for template in (before, after):
         template["metadata"] = None

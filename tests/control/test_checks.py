@@ -6,7 +6,7 @@ from __future__ import annotations
 from control.objects import check, flavor, job, local_queue, queue
 from control.stage import Stage, told
 from kuota.api.base import Json, Key
-from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 
 
 async def _setting(stage: Stage, *checks: Json) -> None:
@@ -42,6 +42,25 @@ def test_a_reservation_lists_the_checks_and_hides_what_was_asked_for() -> None:
         await _answer(stage, "j", "b", "Ready")
         await stage.rest()
         assert not stage.suspended("j")
+
+    told(scene)
+
+
+def test_an_edit_of_a_job_that_waits_for_a_check_is_kept_and_queues_anew() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, {"name": "a"})
+        await stage.api.apply(job("j", "4"))
+        await stage.rest()
+        before = stage.workload("j")["metadata"]["uid"]
+        tolerated = [{"key": "spot", "operator": "Exists"}]
+        await stage.edit(JOBS, "j", {"spec": {"template": {"spec": {"tolerations": tolerated}}}})
+        await stage.rest()
+        assert tolerated == stage.job("j")["spec"]["template"]["spec"]["tolerations"]
+        after = stage.workload("j")
+        assert before != after["metadata"]["uid"]
+        assert tolerated == after["spec"]["podSets"][0]["template"]["spec"]["tolerations"]
+        assert {"a": "Pending"} == _states(stage, "j")
+        assert ["DeletedWorkload"] == [e for e in stage.events("Job", "j") if "Deleted" in e]
 
     told(scene)
 

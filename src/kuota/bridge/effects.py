@@ -31,12 +31,17 @@ class StatusPatch(Struct):
 
 
 class Patch(Struct):
-    """A JSON merge patch on everything but the status, made from the version it names."""
+    """A JSON merge patch on everything but the status, made from the version it names.
+
+    If it `may_be_refused` and the API server calls it invalid, the effects after it are not sent
+    and nothing failed: a later change of the object makes the next pass try again.
+    """
 
     key: Key
     resource_version: str
     body: Json
     kind: str = WORKLOAD
+    may_be_refused: bool = False
 
 
 class Create(Struct):
@@ -93,8 +98,10 @@ def spared(effects: Iterable[Effect]) -> list[Effect]:
     ]
 
 
-def edit(kind: str, key: Key, before: Json, after: Json) -> list[Effect]:
-    """The patch, if one is needed, that makes an object so; its status is left alone."""
+def edit(
+    kind: str, key: Key, before: Json, after: Json, *, may_be_refused: bool = False
+) -> list[Effect]:
+    """The patch, if one is needed, that changes `before` to `after`, except for the status."""
     skip = ("status",)
     body = difference(
         {name: value for name, value in before.items() if name not in skip},
@@ -103,4 +110,12 @@ def edit(kind: str, key: Key, before: Json, after: Json) -> list[Effect]:
     if not body:
         return []
     version = before.get("metadata", {}).get("resourceVersion", "")
-    return [Patch(key=key, resource_version=version, body=body, kind=kind)]
+    return [
+        Patch(
+            key=key,
+            resource_version=version,
+            body=body,
+            kind=kind,
+            may_be_refused=may_be_refused,
+        )
+    ]

@@ -18,9 +18,15 @@ from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import difference
 from kuota.api.podset import FlavorMissing, Injection, MergeConflict, equivalent, merged
 from kuota.api.priority import ClassMissing
-from kuota.api.rules.job_common import MAX_EXEC_TIME, PREBUILT, PRIORITY_CLASS, STOPPING, suspended
+from kuota.api.rules.job_common import (
+    PRIORITY_CLASS,
+    STOPPING,
+    prebuilt,
+    suspended,
+    time_limit_s,
+)
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
-from kuota.api.rules.report import child, string_map, text, whole
+from kuota.api.rules.report import child, string_map, text
 
 from .draft import Draft, Pass, Seen
 from .effects import Create, Delete, Effect, Event, StatusPatch, edit
@@ -68,42 +74,48 @@ class Turn:
         with self.draft(seen) as draft:
             draft.set_condition("Finished", True, reason, message)
 
-    def write(self, after: Json) -> None:
-        """Make the job so; its status is left alone."""
-        self.add(*edit(JOB, self.key, self.job, after))
+    def write(self, after: Json, *, may_be_refused: bool = False) -> None:
+        """Change the job to `after`, except for its status."""
+        self.add(*edit(JOB, self.key, self.job, after, may_be_refused=may_be_refused))
         self.job = after
 
     def stop(self, seen: Seen | None, note: str) -> bool:
-        """Suspend the job and take back what its start gave it; whether all of it is taken back.
+        """Suspend the job and restore its pod template; False while that has to wait for its pods.
 
-        Three writes, because a Job may be set back only while suspended, without a start time and
-        without active pods. The mark of the first makes the next pass go on, should this one be
-        cut off or have to wait for the pods.
+        A template can be changed only while the Job is suspended and has no start time, so this
+        takes three writes. The annotation set by the first makes the next pass continue if this one
+        is interrupted.
         """
-        pod_sets = child(seen.json, "spec").get("podSets") if seen is not None else None
-        if suspended(self.job):
-            self.write(as_before(self.job, pod_sets))
-            return True
-        told = annotation(self.job, STOPPING) == "true"
-        self.write(stopping(self.job))
-        if not told:
-            self.tell("Stopped", note)
+        waits = annotation(self.job, STOPPING) == "true" and self._has_active_pods
+        if not suspended(self.job):
+            told = annotation(self.job, STOPPING) == "true"
+            self.write(stopping(self.job))
+            if not told:
+                self.tell("Stopped", note)
         if child(self.job, "status").get("startTime"):
             version = child(self.job, "metadata").get("resourceVersion", "")
             cleared = {"startTime": None}
             self.add(StatusPatch(key=self.key, resource_version=version, status=cleared, kind=JOB))
-        if child(self.job, "status").get("active"):
+        if waits:
+            # An earlier pass tried to restore the template, and the API server refused.
             return False
-        self.write(as_before(self.job, pod_sets))
+        pod_sets = child(seen.json, "spec").get("podSets") if seen is not None else None
+        self.write(as_before(self.job, pod_sets), may_be_refused=self._has_active_pods)
         return True
 
+    @property
+    def _has_active_pods(self) -> bool:
+        """Whether API servers of Kubernetes 1.36 and later refuse changes of the template."""
+        return bool(child(self.job, "status").get("active"))
+
     def delete(self, seen: Seen) -> None:
-        """Let go of a Workload, and delete it."""
+        """Remove the finalizer of a Workload and delete it, unless it is being deleted already."""
         with self.draft(seen) as draft:
             draft.drop_finalizer()
-            draft.add(Delete(key=seen.key, uid=seen.obj.metadata.uid))
-        note = f"Deleted workload {seen.key}, which is not the job's any more"
-        self.tell("DeletedWorkload", note)
+            if not seen.deleting:
+                draft.add(Delete(key=seen.key, uid=seen.obj.metadata.uid))
+        if not seen.deleting:
+            self.tell("DeletedWorkload", f"Deleted workload {seen.key}, which matches no job")
 
     def done(self) -> Pass:
         return Pass(effects=tuple(self._effects), again_s=self.again_s, fault=self.fault)
@@ -111,8 +123,7 @@ class Turn:
 
 def prebuilt_name(job: Json, gates: Gates) -> str:
     """The Workload that the job brings with it, "" for none."""
-    named = annotation(job, PREBUILT) if gates.on(Gate.WorkloadIdentifierAnnotations) else ""
-    return named or label(job, PREBUILT) or ""
+    return prebuilt(job, gates)[0]
 
 
 def controlled(seen: Seen, job: Json, gates: Gates) -> bool:
@@ -124,25 +135,19 @@ def controlled(seen: Seen, job: Json, gates: Gates) -> bool:
     return False
 
 
-def owned(seen: Seen) -> bool:
-    """Whether anybody controls the Workload."""
-    return any(owner.controller for owner in seen.obj.metadata.owner_references or ())
-
-
 def matching(seen: Seen, job: Json, flavors: Mapping[str, ResourceFlavor], gates: Gates) -> bool:
-    """Whether the Workload was made from what the job asks for.
+    """Whether the Workload asks for what the job asks for.
 
-    One that holds quota is compared as it runs, with what its flavors add; if the job is at rest
-    it may also be as it was before.
+    A Workload that holds quota is compared as it runs, with what its flavors add. A suspended job
+    may also match the Workload as it was before it was admitted.
     """
-    limit = whole(label(job, MAX_EXEC_TIME) or "")
-    if seen.obj.spec.maximum_execution_time_seconds != limit:
+    if seen.obj.spec.maximum_execution_time_seconds != time_limit_s(job):
         return False
     asked = sanitized(pod_sets(job, gates))
     lenient = seen.true("Admitted")
-    if seen.reserved:
-        running = _running(seen, flavors, gates)
-        if running is not None and equivalent(asked, running, ignore_tolerations=lenient):
+    running = _running(seen, flavors, gates) if seen.reserved else None
+    if running is not None:
+        if equivalent(asked, running, ignore_tolerations=lenient):
             return True
         if not suspended(job):
             return False
@@ -151,15 +156,12 @@ def matching(seen: Seen, job: Json, flavors: Mapping[str, ResourceFlavor], gates
 
 
 def _running(seen: Seen, flavors: Mapping[str, ResourceFlavor], gates: Gates) -> list[Json] | None:
-    """The pod sets as the job runs them; None when that cannot be told."""
+    """The pod sets as the job runs them; None if the admission does not say."""
     stored = child(seen.json, "spec").get("podSets") or []
     try:
-        given = injections(seen.obj, flavors, gates)
-        named = {each.name: each for each in given}
-        return [
-            _with(each, named.get(each.get("name")) or given[at]) for at, each in enumerate(stored)
-        ]
-    except (FlavorMissing, MergeConflict, IndexError):
+        named = {each.name: each for each in injections(seen.obj, flavors, gates)}
+        return [_with(each, named[each.get("name")]) for each in stored]
+    except (FlavorMissing, MergeConflict, KeyError):
         return None
 
 
@@ -176,9 +178,32 @@ _WORKLOAD_CLASS = "WorkloadPriorityClass"
 
 
 def found(turn: Turn) -> bool:
-    """Find the job's Workload, and make it say what the job says; ends if that takes a write."""
+    """Find the job's Workload and bring it in line with the job; ends the pass if others go."""
     if prebuilt_name(turn.job, turn.view.rules.gates):
-        return _prebuilt(turn)
+        _find_prebuilt(turn)
+        return False
+    surplus = _sorted_out(turn)
+    outdated = None if turn.seen is not None else _updatable(turn, surplus)
+    if turn.seen is None and not suspended(turn.job) and end(turn.job) is None:
+        only = surplus[0] if len(surplus) == 1 else None
+        if not turn.stop(only, "No workload matches the job"):
+            # The original pod template is known only from the Workload, so it has to stay.
+            return True
+    excess = [seen for seen in surplus if seen is not outdated]
+    for seen in excess:
+        turn.delete(seen)
+    if any(not seen.deleting for seen in excess):
+        turn.fault = "workloads that do not match the job were deleted"
+        return True
+    if outdated is not None:
+        _update(turn, outdated)
+    elif turn.seen is not None:
+        _follow(turn)
+    return bool(turn.fault)
+
+
+def _sorted_out(turn: Turn) -> list[Seen]:
+    """Take the first Workload that matches the job as its own; the others are surplus."""
     rules, flavors = turn.view.rules, turn.view.flavors
     surplus: list[Seen] = []
     for seen in turn.view.workloads:
@@ -187,56 +212,49 @@ def found(turn: Turn) -> bool:
             turn.seen = seen
         else:
             surplus.append(seen)
-    if turn.seen is None and _updated(turn, surplus):
-        return True
-    if turn.seen is None and end(turn.job) is None:
-        only = surplus[0] if len(surplus) == 1 else None
-        if not turn.stop(only, "No workload matches the job"):
-            # What the start changed is known only from the Workload, so that has to stay.
-            return True
-    for seen in surplus:
-        turn.delete(seen)
-    if surplus:
-        turn.fault = "workloads that do not match the job were deleted"
-        return True
-    return turn.seen is not None and _followed(turn, turn.seen)
+    return surplus
 
 
-def _updated(turn: Turn, surplus: list[Seen]) -> bool:
-    """A job that is edited while it waits keeps its Workload, which is edited with it."""
-    own = [each for each in surplus if controlled(each, turn.job, turn.view.rules.gates)]
-    first = own[0] if own else None
-    usable = first is not None and not first.reserved and not first.deleting
-    if first is None or not usable or first.true("Finished") or not suspended(turn.job):
-        return False
+def _updatable(turn: Turn, surplus: list[Seen]) -> Seen | None:
+    """The Workload that is kept and updated because its suspended job was edited, if any."""
+    own = (each for each in surplus if controlled(each, turn.job, turn.view.rules.gates))
+    first = next(own, None)
+    if first is None or first.reserved or first.deleting or first.true("Finished"):
+        return None
+    return first if suspended(turn.job) else None
+
+
+def _update(turn: Turn, outdated: Seen) -> None:
+    """Write what the job asks for into its Workload."""
     new = _constructed(turn)
     if new is None:
-        return True
-    before, after = child(first.json, "spec"), child(new, "spec")
+        return
+    turn.seen = outdated
+    before, after = child(outdated.json, "spec"), child(new, "spec")
     kept = {"active": before["active"]} if "active" in before else {}
-    with turn.draft(first) as draft:
+    with turn.draft(outdated) as draft:
         draft.patch({"spec": difference(before, after | kept)})
-    turn.tell("UpdatedWorkload", f"Updated workload {first.key}: the job was changed")
-    return True
+    turn.tell("UpdatedWorkload", f"Updated workload {outdated.key}: the job was changed")
 
 
-def _prebuilt(turn: Turn) -> bool:
-    """The Workload that the job names, adopted. One of somebody else's counts as missing."""
+def _find_prebuilt(turn: Turn) -> None:
+    """Adopt the Workload that the job names. One that another object controls counts as missing.
+
+    One that asks for something else is finished, and counts as missing too.
+    """
     seen, gates = turn.view.prebuilt, turn.view.rules.gates
-    if seen is None or (owned(seen) and not controlled(seen, turn.job, gates)):
-        turn.stop(None, "The workload that the job names does not exist")
-        turn.fault = f"workload {prebuilt_name(turn.job, gates)} not found"
-        return True
+    if seen is None:
+        return
+    owners = [each.uid for each in seen.obj.metadata.owner_references or () if each.controller]
+    if owners and owners[0] != text(child(turn.job, "metadata").get("uid")):
+        return
     turn.seen = seen
-    if not owned(seen):
+    if not owners:
         _adopt(turn, seen)
-    seen = turn.seen
-    if not seen.true("Finished") and not matching(seen, turn.job, turn.view.flavors, gates):
-        turn.finish(seen, "OutOfSync", "The job asks for something else")
-        turn.stop(seen, "The workload does not match the job")
-        turn.fault = f"workload {seen.key} does not match the job"
-        return True
-    return False
+    if not matching(turn.seen, turn.job, turn.view.flavors, gates):
+        if not turn.seen.true("Finished"):
+            turn.finish(turn.seen, "OutOfSync", "The job asks for something else")
+        turn.seen = None
 
 
 def _adopt(turn: Turn, seen: Seen) -> None:
@@ -244,34 +262,33 @@ def _adopt(turn: Turn, seen: Seen) -> None:
         draft.patch({"metadata": owned_by(turn.job)})
 
 
-def _followed(turn: Turn, seen: Seen) -> bool:
-    """Let the Workload follow the admission gates and the priority class of its job."""
-    if seen.true("Finished") or seen.deleting:
-        return False
+def _follow(turn: Turn) -> None:
+    """Bring admission gates and priority of the Workload in line with the job."""
+    seen = turn.seen
+    if seen is None or seen.true("Finished") or seen.deleting:
+        return
+    gates = annotation(turn.job, ADMISSION_GATED_BY) or ""
+    enabled = turn.view.rules.gates.on(Gate.AdmissionGatedBy)
+    if enabled and seen.obj.metadata.annotation(ADMISSION_GATED_BY) not in ("", gates):
+        with turn.draft(seen) as draft:
+            draft.patch({"metadata": {"annotations": {ADMISSION_GATED_BY: gates or None}}})
+        turn.tell("UpdatedWorkload", f"Updated workload {seen.key}: admission gates were removed")
     priority = _new_priority(turn, seen)
-    if turn.fault:
-        return True
-    with turn.draft(seen) as draft:
-        gated = annotation(turn.job, ADMISSION_GATED_BY) or ""
-        if seen.obj.metadata.annotation(ADMISSION_GATED_BY) not in ("", gated):
-            draft.patch({"metadata": {"annotations": {ADMISSION_GATED_BY: gated or None}}})
-        if priority:
+    if priority:
+        with turn.draft(turn.seen or seen) as draft:
             draft.patch({"spec": priority})
-    if not draft.changed:
-        return False
-    turn.tell("UpdatedWorkload", f"Updated workload {seen.key}: the job was changed")
-    return True
+        turn.tell("UpdatedWorkload", f"Updated workload {seen.key}: its priority class changed")
 
 
 def _new_priority(turn: Turn, seen: Seen) -> Json:
-    """The priority of the class that the job names by now; nothing when it is the same.
+    """The priority that follows from the class that the job names now; empty if it is the same.
 
-    One that came from a PriorityClass, or a reserved one without any class, may not change.
+    The priority of a Workload that follows a PriorityClass does not change, nor that of one that
+    holds quota without any class.
     """
-    name = label(turn.job, PRIORITY_CLASS) or ""
     ref = seen.obj.spec.priority_class_ref
     frozen = ref.kind != _WORKLOAD_CLASS if ref is not None else seen.reserved
-    if not name or frozen or (ref is not None and ref.name == name):
+    if frozen or (label(turn.job, PRIORITY_CLASS) or "") == (ref.name if ref is not None else ""):
         return {}
     new = _constructed(turn)
     if new is None:
@@ -281,8 +298,17 @@ def _new_priority(turn: Turn, seen: Seen) -> Json:
 
 
 def created(turn: Turn) -> None:
-    """Make the Workload, unless pods of the job are still there: they would run without quota."""
+    """Create the Workload, unless the job still has pods: they would run without quota.
+
+    The Workload of a job that brings its own is waited for, while the job is suspended.
+    """
+    named = prebuilt_name(turn.job, turn.view.rules.gates)
+    if named:
+        turn.stop(None, "The workload that the job names does not exist")
     if active(turn.job):
+        return
+    if named:
+        turn.fault = f"workload {named} not found"
         return
     new = _constructed(turn)
     if new is None:
@@ -293,14 +319,15 @@ def created(turn: Turn) -> None:
 
 
 def _constructed(turn: Turn) -> Json | None:
-    """The Workload of the job; None, with a word to its owner, when it cannot be made."""
+    """The Workload of the job; None, with a fault, if it names a priority class that is missing."""
     rules = turn.view.rules
     try:
         made = workload(turn.job, turn.view.classes, rules.gates)
     except ClassMissing as error:
         turn.fault = str(error)
-        reason = "WorkloadPriorityClassNotFound"
-        turn.tell(reason, f"Cannot queue the job: {error}", warning=True)
+        if label(turn.job, PRIORITY_CLASS):
+            reason = "WorkloadPriorityClassNotFound"
+            turn.tell(reason, f"Cannot queue the job: {error}", warning=True)
         return None
     meta = {field: each for field, each in made["metadata"].items() if field != "creationTimestamp"}
     for field, keys in (

@@ -16,7 +16,7 @@ from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPat
 from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
-from kuota.kube.errors import AlreadyExists, NotFound
+from kuota.kube.errors import AlreadyExists, Invalid, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.resources import Resource
 
@@ -49,7 +49,8 @@ class Sender:
     async def send(self, effects: Iterable[Effect]) -> None:
         """Send them in order; the first failure ends it and is raised.
 
-        An object that is gone needs no more writes: NotFound only skips the rest about it.
+        An object that is gone needs no more writes: NotFound only skips the rest about it. The
+        refusal of a patch that may be refused ends it without a failure.
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
@@ -62,6 +63,10 @@ class Sender:
                     await self._write(effect, at[0], versions)
                 except NotFound:
                     gone.add(at)
+                except Invalid:
+                    if not (isinstance(effect, Patch) and effect.may_be_refused):
+                        raise
+                    return
 
     async def _write(
         self,

@@ -27,6 +27,8 @@ PRIORITY_CLASS = f"{PREFIX}priority-class"
 MAX_EXEC_TIME = f"{PREFIX}max-exec-time-seconds"
 PREBUILT = f"{PREFIX}prebuilt-workload-name"
 STOPPING = f"{PREFIX}stopping"
+_MAX_INT32 = 2**31 - 1
+_MAX_INT64 = 2**63 - 1
 _ELASTIC_KINDS = frozenset({"Job", "RayCluster", "RayJob", "RayService"})
 _PREBUILT_KINDS = _ELASTIC_KINDS | {
     "AppWrapper",
@@ -49,6 +51,12 @@ def suspended(job: Json) -> bool:
 
 def queue_name(job: Json) -> str:
     return label(job, QUEUE_NAME) or ""
+
+
+def time_limit_s(job: Json) -> int | None:
+    """The longest time that the job may run; None if there is no limit or it cannot be stored."""
+    seconds = whole(label(job, MAX_EXEC_TIME) or "") or 0
+    return seconds if 0 < seconds <= _MAX_INT32 else None
 
 
 def common_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
@@ -84,10 +92,12 @@ def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 def prebuilt(obj: Json, gates: Gates) -> tuple[str, str]:
     """The name of the prebuilt workload, "" for none, and where it is written."""
-    name = annotation(obj, PREBUILT) or ""
-    if name and (gates.on(Gate.WorkloadIdentifierAnnotations) or len(name) > names.MAX_LABEL):
-        return name, annotation_path(PREBUILT)
-    return label(obj, PREBUILT) or "", label_path(PREBUILT)
+    named, labelled = annotation(obj, PREBUILT) or "", label(obj, PREBUILT) or ""
+    if named and gates.on(Gate.WorkloadIdentifierAnnotations):
+        return named, annotation_path(PREBUILT)
+    if len(named) > names.MAX_LABEL:
+        return labelled or named, annotation_path(PREBUILT)
+    return labelled, label_path(PREBUILT)
 
 
 def common_update_faults(

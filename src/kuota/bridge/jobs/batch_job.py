@@ -19,7 +19,7 @@ from kuota.api.kueue import GROUP, V1BETA2, WorkloadPriorityClass
 from kuota.api.names import label_value
 from kuota.api.priority import ClassMissing, pod_priority, workload_priority
 from kuota.api.rules.job import MIN_PARALLELISM, pod_count
-from kuota.api.rules.job_common import MAX_EXEC_TIME, PRIORITY_CLASS, queue_name
+from kuota.api.rules.job_common import PRIORITY_CLASS, queue_name, time_limit_s
 from kuota.api.rules.metadata import (
     ADMISSION_GATED_BY,
     ELASTIC_JOB,
@@ -121,13 +121,12 @@ def workload(job: Json, classes: Classes | None = None, gates: Gates | None = No
     """
     gates = gates or Gates()
     ref, priority = _priority(job, classes or Classes())
-    seconds = whole(label(job, MAX_EXEC_TIME) or "")
     spec: Json = {
         "podSets": pod_sets(job, gates),
         "queueName": queue_name(job),
         "priority": priority,
         "priorityClassRef": msgspec.to_builtins(ref) if ref is not None else None,
-        "maximumExecutionTimeSeconds": seconds,
+        "maximumExecutionTimeSeconds": time_limit_s(job),
     }
     return {
         "apiVersion": V1BETA2,
