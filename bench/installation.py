@@ -34,8 +34,7 @@ class Installation:
         self._pid = 0
 
     def start(self) -> None:
-        user = ["--run-as", "nobody"] if os.geteuid() == 0 else []
-        self._kuota("up", "--detach", "--gpus", str(SLOTS), *user)
+        self._kuota("up", "--detach", "--gpus", str(SLOTS))
         running = self.folder / "state" / "running.json"
         self._pid = json.loads(running.read_bytes())["pid"]
 

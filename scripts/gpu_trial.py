@@ -195,8 +195,8 @@ def _user(pretend: bool) -> Sequence[str]:
     done = subprocess.run(probe, user="nobody", group=group, extra_groups=(), cwd="/", check=False)
     if done.returncode == 0:
         return ("--run-as", "nobody")
-    print("Nobody, the user, cannot use python3 or the GPU: the trainers run as root.")
-    return ("--allow-root",)
+    print("The user nobody cannot use python3 or the GPU: the trainers run as root.")
+    return ("--run-as", "root", "--allow-root")
 
 
 def _tell(seen: Seen) -> None:

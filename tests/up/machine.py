@@ -34,7 +34,7 @@ class Machine:
         }
 
     def up(self, *options: str) -> None:
-        self._run(KUOTA, "up", *options, "--detach", *_run_as())
+        self._run(KUOTA, "up", *options, "--detach")
 
     def down(self) -> None:
         self._run(KUOTA, "down", "--kill")
@@ -50,7 +50,7 @@ class Machine:
     def stillbirth(self, after_s: float, *options: str) -> None:
         """Start it, and kill it so much later, ready or not."""
         with subprocess.Popen(
-            [KUOTA, "up", *options, *_run_as()],
+            [KUOTA, "up", *options],
             env=self.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -103,10 +103,6 @@ class Machine:
         )
         assert 0 == done.returncode, f"{arguments}\n{done.stdout}{done.stderr}"
         return done.stdout
-
-
-def _run_as() -> list[str]:
-    return ["--run-as", "nobody"] if os.geteuid() == 0 else []
 
 
 @contextmanager

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import signal
 import subprocess
@@ -103,7 +102,7 @@ def _perform(place: Place, manifests: Path, keep: bool) -> None:
     start = time.monotonic()
     click.echo(f"Starting a control plane with {GPUS} pretend GPUs in {place.root}")
     try:
-        _kuota("up", "--state", str(place.root), "--gpus", str(GPUS), *_user(), "--detach")
+        _kuota("up", "--state", str(place.root), "--gpus", str(GPUS), "--detach")
         click.echo(f"{time.monotonic() - start:6.1f}s  it answers kubectl and others")
         seen = asyncio.run(_told(place, manifests, start))
     except (Stuck, KubeError) as error:
@@ -135,11 +134,6 @@ async def _told(place: Place, manifests: Path, start: float) -> list[Seen]:
             with suppress(KubeError, TimeoutError):
                 await asyncio.wait_for(clear(session), _CLEAR_S)
             raise
-
-
-def _user() -> Sequence[str]:
-    """As root the processes run as somebody who may do nothing."""
-    return ("--run-as", "nobody") if os.geteuid() == 0 else ()
 
 
 def _kuota(*arguments: str) -> None:

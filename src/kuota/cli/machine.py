@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,14 +73,29 @@ def _stop(place: Place, running: Running) -> None:
 
 @click.command("status")
 @place_option
-@click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml", "env"]),
+    default="text",
+    help="env prints only the shell command that sets KUBECONFIG.",
+)
 def status(place: Place, output: str) -> None:
-    """Whether the control plane of this machine runs, and where. Exit status 3 if it does not."""
-    from kuota.view.room import shortage_words
+    """Show whether the control plane of this machine runs, and where.
 
+    The exit status is 3 if it does not run.
+
+    \b
+    Examples:
+      kuota status
+      eval "$(kuota status -o env)"    # lets kubectl talk to it
+    """
     from .output import show
 
     running = place.running()
+    if output == "env" and running is not None:
+        click.echo(f"export KUBECONFIG={shlex.quote(str(place.kubeconfig))}")
+        return
     shortages = _shortages(place) if running is not None else None
     facts = {
         "running": running is not None,
@@ -86,22 +103,37 @@ def status(place: Place, output: str) -> None:
         "kubeconfig": str(place.kubeconfig),
         "pid": running.pid if running else None,
         "server": f"https://127.0.0.1:{running.port}" if running else None,
+        "runAs": running.run_as if running else None,
         "shortages": shortages,
     }
-    if output != "text":
+    if output in ("json", "yaml"):
         show(facts, output)
     elif running is None:
-        click.echo(f"nothing runs from {place.root}; start it with `kuota up`")
+        click.echo(
+            f"No control plane runs from {place.root}. Start one with `kuota up`.",
+            err=output == "env",
+        )
     else:
-        click.echo(f"Kuota {running.version} runs (pid {running.pid}) on {facts['server']}")
-        if os.access(place.kubeconfig, os.R_OK):
-            click.echo(f"  export KUBECONFIG={place.kubeconfig}")
-        else:
-            click.echo("  it is not yours: it knows you by your uid, and kubectl needs a token")
-        for each in shortages or ():
-            click.echo(f"  {shortage_words(each)}")
+        _show_status(place, running, shortages or ())
     if running is None:
         raise SystemExit(3)
+
+
+def _show_status(place: Place, running: Running, shortages: Sequence[Shortage]) -> None:
+    from kuota.up.default_user import account
+    from kuota.view.room import shortage_words
+
+    server = f"https://127.0.0.1:{running.port}"
+    click.echo(f"Kuota {running.version} runs (pid {running.pid}) on {server}")
+    if os.access(place.kubeconfig, os.R_OK):
+        click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+    else:
+        click.echo("  It belongs to another user. It identifies you by uid; kubectl needs a token.")
+    if running.run_as is not None:
+        user = account(running.run_as)
+        click.echo(f"  Pods that name no user run as {user.name} (uid {user.uid}).")
+    for each in shortages:
+        click.echo(f"  {shortage_words(each)}")
 
 
 def _shortages(place: Place) -> list[Shortage] | None:

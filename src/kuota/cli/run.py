@@ -37,6 +37,7 @@ from .job_follow import JobFollow, outcome
 from .kinds import elsewhere
 from .output import name_text
 from .progress import Progress, answer
+from .run_folder import default_folder
 from .run_job import CLASSES, Asked, job_of
 
 if TYPE_CHECKING:
@@ -178,22 +179,24 @@ def _variables(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _settled(asked: Asked, session: Session) -> Asked:
-    """What was asked, with what depends on where it runs.
+    """The options, completed with defaults that depend on where the job runs.
 
-    Our own server runs processes on this machine: they start in this folder, and find the programs
-    that this shell finds.
+    The embedded server runs processes on this machine: they start in the current directory and
+    find the programs that this shell finds. Root's jobs run as another user, who has another home.
     """
     if not session.embedded:
         if not asked.image:
             raise click.UsageError("on a cluster the command needs an --image to run in")
         return asked
-    shell = {
-        name: os.environ[name] for name in ("PATH", "VIRTUAL_ENV", "HOME") if name in os.environ
-    }
+    passed = ("PATH", "VIRTUAL_ENV", *(("HOME",) if os.geteuid() != 0 else ()))
+    shell = {name: os.environ[name] for name in passed if name in os.environ}
+    folder, note = (os.path.abspath(asked.workdir), "") if asked.workdir else default_folder()
+    if note:
+        click.echo(f"The job {note}. Choose a directory with --workdir.", err=True)
     return msgspec.structs.replace(
         asked,
         image=asked.image or "local",
-        workdir=os.path.abspath(asked.workdir or "."),
+        workdir=folder,
         variables=shell | asked.variables,
     )
 

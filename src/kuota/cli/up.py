@@ -42,8 +42,8 @@ _LAST_LINES = 20
 @click.option("--nodes", type=click.File(), help="Node manifests: pretend Nodes, run here.")
 @click.option("--config", type=click.File(), help="Kueue's own configuration file.")
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
-@click.option("--run-as", metavar="USER", help="As root: who runs pods that name nobody.")
-@click.option("--allow-root", is_flag=True, help="As root: let pods run as root.")
+@click.option("--run-as", metavar="USER", help="As root: run pods that name no user as USER.")
+@click.option("--allow-root", is_flag=True, help="As root: let admins run pods as root.")
 @click.option(
     "-v",
     "--v",
@@ -73,12 +73,7 @@ def command(
         raise click.ClickException(
             f"it runs already from {place.root} (pid {running.pid}): `kuota down` ends it"
         )
-    if os.geteuid() == 0 and not run_as and not allow_root:
-        click.echo(
-            "Runs as root: pods that name no user will be refused. "
-            "Say who they run as with --run-as USER, or --allow-root.",
-            err=True,
-        )
+    fallback = _fallback_uid(run_as, allow_root)
     _check_door(chosen["address"], chosen["tls_cert"], chosen["tls_key"])
     if detach:
         _detach(place)
@@ -87,7 +82,7 @@ def command(
         from kuota.controller import logs
 
         logs.begin(logs.style(encoder="console", verbosity=verbosity))
-    _serve(place, _wishes(run_as=run_as, allow_root=allow_root, **chosen))
+    _serve(place, _wishes(run_as=fallback, allow_root=allow_root, **chosen))
 
 
 def _wishes(
@@ -100,7 +95,7 @@ def _wishes(
     nodes: TextIO | None,
     config: TextIO | None,
     feature_gates: str,
-    run_as: str | None,
+    run_as: int | None,
     allow_root: bool,
 ) -> Wishes:
     from kuota.up.installation import Wishes
@@ -113,7 +108,7 @@ def _wishes(
         nodes=_plans(nodes) if nodes is not None else (),
         config=settings,
         gates=gates,
-        run_as=_uid(run_as) if run_as else None,
+        run_as=run_as,
         allow_root=allow_root,
     )
 
@@ -188,6 +183,23 @@ def _door(address: str, certificate: Path | None, key: Path | None) -> Door | No
     if not host:
         raise click.UsageError(f"--address {address}: say HOST or HOST:PORT")
     return Door(host, port, context)
+
+
+def _fallback_uid(run_as: str | None, allow_root: bool) -> int | None:
+    """The uid that runs pods which name no user; None if only our own uid can. Tells the user."""
+    if os.geteuid() != 0:
+        return None
+    from kuota.up.default_user import account, default_user
+
+    chosen = account(_uid(run_as)) if run_as else default_user(os.environ)
+    if chosen.uid == 0 and not allow_root:
+        raise click.UsageError("--run-as root also needs --allow-root")
+    hint = "" if run_as else " Choose another user with --run-as USER."
+    click.echo(
+        f"Running as root. Pods that name no user run as {chosen.name} (uid {chosen.uid}).{hint}",
+        err=True,
+    )
+    return chosen.uid
 
 
 def _uid(user: str) -> int:

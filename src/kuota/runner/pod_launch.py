@@ -117,7 +117,10 @@ def _limits(container: Json) -> Json:
 
 
 def _account(uid: int | None, root: str) -> tuple[int, tuple[int, ...], str]:
-    """Group, other groups and home of a user; the pod's root is home where there is none."""
+    """The user's primary group, supplementary groups and home directory.
+
+    The pod's root directory is the home of a user who has none, such as nobody.
+    """
     if uid is None:
         return 0, (), os.environ.get("HOME") or root
     try:
@@ -125,4 +128,5 @@ def _account(uid: int | None, root: str) -> tuple[int, tuple[int, ...], str]:
     except KeyError:
         return uid, (), root
     groups = os.getgrouplist(known.pw_name, known.pw_gid)
-    return known.pw_gid, tuple(groups), known.pw_dir
+    home = known.pw_dir if os.path.isdir(known.pw_dir) else root
+    return known.pw_gid, tuple(groups), home

@@ -44,8 +44,8 @@ def run_as(pod: Json, container: Json, policy: RunAsPolicy) -> RunAs:
     if uid is None and not policy.allow_root:
         raise LaunchError(
             _FAULT,
-            f"the pod names no user in {RUN_AS}, and may not run as root; "
-            "start `kuota up` with --run-as USER, or with --allow-root",
+            f"the pod names no user in {RUN_AS}, and running it as root is not allowed; "
+            "start `kuota up` with --run-as USER",
             permanent=True,
         )
     if uid in (None, 0) and policy.allow_root and isinstance(asked, int):

@@ -177,7 +177,8 @@ class Installation:
         await http.listen_unix(place.socket)
         authority = (place.tls / "server.crt").read_bytes()
         kubeconfig.write(place.kubeconfig, f"https://127.0.0.1:{port}", token, authority)
-        place.announce(Running(os.getpid(), start_ticks(os.getpid()), port, __version__))
+        pid, run_as = os.getpid(), self._wishes.run_as
+        place.announce(Running(pid, start_ticks(pid), port, __version__, run_as))
         stack.callback(place.retire)
         return port
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 ENVIRONMENT = "KUOTA_STATE"
+SYSTEM_STATE = Path("/var/lib/kuota")
+"""The default state directory of root."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -18,6 +20,8 @@ class Running(msgspec.Struct, frozen=True):
     started: int
     port: int
     version: str
+    run_as: int | None = None
+    """As root: the uid that runs pods which name no user."""
 
     @property
     def alive(self) -> bool:
@@ -63,9 +67,14 @@ class Place:
 
 
 def default_place() -> Place:
-    """The place that $KUOTA_STATE names, else one in the user's state folder."""
+    """The state directory of this user: $KUOTA_STATE, or one named kuota in the usual location.
+
+    Root uses /var/lib: pods run as other users, who cannot enter root's home directory.
+    """
     given = os.environ.get(ENVIRONMENT)
     if given:
         return Place(Path(given))
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Place(Path(base) / "kuota")
+    base = os.environ.get("XDG_STATE_HOME")
+    if not base and os.geteuid() == 0:
+        return Place(SYSTEM_STATE)
+    return Place(Path(base or Path.home() / ".local" / "state") / "kuota")
