@@ -12,9 +12,10 @@ from time import process_time
 from kuota.api import kueue
 from kuota.api.base import Key, LabelSelector, ObjectMeta
 from kuota.bridge.queue_status import local_queue_patch
+from kuota.engine.affected import ChangeTracker
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Gone, Known, Stored
+from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import (
     Assigned,
     ClusterQueue,
@@ -28,7 +29,6 @@ from kuota.engine.model import (
     Workload,
 )
 from kuota.engine.policy import FINAL_SHARE, Policy
-from kuota.engine.touched import Footprint
 from kuota.sim.world import World
 
 from .shapes import CPU, NAMESPACE, workload
@@ -60,8 +60,10 @@ def _passes(queues: int, *, fair: bool) -> float:
         _tell(engine, _queue(f"q{number}", cohort="all"))
         _tell(engine, LocalQueue(key=Key(NAMESPACE, f"q{number}"), cluster_queue=f"q{number}"))
     _tell(engine, _running("w", "q0"))
-    touched = Footprint(engine).apply(Gone(kind=Workload, key=Key(NAMESPACE, "w")), 0.0)
-    return len(touched.cluster_queues) + len(touched.local_queues) + len(touched.cohorts)
+    affected = ChangeTracker(engine).apply(
+        ObjectDeleted(kind=Workload, key=Key(NAMESPACE, "w")), 0.0
+    )
+    return len(affected.cluster_queues) + len(affected.local_queues) + len(affected.cohorts)
 
 
 def _local_queue_pass(running: int) -> float:
@@ -99,7 +101,7 @@ def _needs(tries: int) -> float:
         world.finish(Key(NAMESPACE, f"holder-{turn - 1}"))
         world.tell(workload(f"holder-{turn}", "q", 3000, 9, 0.0, "0", "holder"))
         world.settle()
-    return sum(len(line) for line in world.engine.queues["q"]._stuck._lines.values())
+    return sum(len(each) for each in world.engine.queues["q"]._unsatisfiable._by_need.values())
 
 
 def _cpu_us(work: Callable[[int], object]) -> float:
@@ -116,8 +118,8 @@ def _engine(policy: Policy | None = None) -> Engine:
     return engine
 
 
-def _tell(engine: Engine, value: Known) -> None:
-    engine.apply(Stored(value=value), 0.0)
+def _tell(engine: Engine, value: EngineObject) -> None:
+    engine.apply(ObjectStored(value=value), 0.0)
 
 
 def _queue(name: str, cohort: str = "", flavors: tuple[str, ...] = (CPU.flavor,)) -> ClusterQueue:
@@ -143,7 +145,7 @@ def _running(name: str, queue: str, flavor: str = CPU.flavor, cpu: int = 1) -> W
         uid=asked.uid,
         queue=queue,
         pod_sets=asked.pod_sets,
-        class_id=name,
+        scheduling_hash=name,
         reservation=held,
         admitted=True,
     )

@@ -133,7 +133,13 @@ def submissions(shape: Shape) -> Iterator[tuple[Instant, Workload, float]]:
 
 
 def workload(
-    name: str, queue: str, cpu_milli: int, priority: int, at: Instant, uid: str, class_id: str
+    name: str,
+    queue: str,
+    cpu_milli: int,
+    priority: int,
+    at: Instant,
+    uid: str,
+    scheduling_hash: str,
 ) -> Workload:
     main = PodSet(name="main", count=1, pods=1, requests={CPU.resource: cpu_milli})
     return Workload(
@@ -142,6 +148,6 @@ def workload(
         queue=queue,
         priority=priority,
         created=at,
-        class_id=class_id,
+        scheduling_hash=scheduling_hash,
         pod_sets=(main,),
     )

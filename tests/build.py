@@ -133,16 +133,16 @@ def pod_set(
 def job(name: str, *more: PodSet, queue: str = "", count: int = 1, **given: Any) -> Workload:
     """A workload of one pod set of `count` pods, and more if given; its uid is its name.
 
-    Equal ones are of one class unless `class_id` is told.
+    Equal ones are of one class unless `scheduling_hash` is told.
     """
     fields = {k: given.pop(k) for k in _OF_WORKLOAD if k in given}
     pod_sets = (pod_set("main", count, **given), *more) if given or not more else more
     fields.setdefault("uid", name)
-    fields.setdefault("class_id", class_id(pod_sets, fields.get("priority", 0)))
+    fields.setdefault("scheduling_hash", scheduling_hash(pod_sets, fields.get("priority", 0)))
     return Workload(key=key(name), queue=queue, pod_sets=pod_sets, **fields)
 
 
-def class_id(pod_sets: Iterable[PodSet], priority: int) -> str:
+def scheduling_hash(pod_sets: Iterable[PodSet], priority: int) -> str:
     """Equal for workloads that the scheduler cannot tell apart."""
     return repr((priority, *pod_sets))
 

@@ -278,7 +278,10 @@ class TestClass:
     """Workloads of one class fare alike."""
 
     def alike(self, some: Any, other: Any, **gates: bool) -> bool:
-        a, b = inbound(some, on(**gates)).class_id, inbound(other, on(**gates)).class_id
+        a, b = (
+            inbound(some, on(**gates)).scheduling_hash,
+            inbound(other, on(**gates)).scheduling_hash,
+        )
         assert a
         assert b
         return a == b
@@ -320,7 +323,7 @@ class TestClass:
         assert not self.alike(some, other, ConcurrentAdmission=True)
 
     def test_without_its_gate_nobody_has_a_class(self) -> None:
-        assert inbound(workload(), on(SchedulingEquivalenceHashing=False)).class_id == ""
+        assert inbound(workload(), on(SchedulingEquivalenceHashing=False)).scheduling_hash == ""
 
 
 @pytest.mark.parametrize(

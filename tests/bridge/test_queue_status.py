@@ -19,9 +19,9 @@ from kuota.bridge.queue_status import (
     local_queue_patch,
 )
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.engine.policy import AdmissionFairSharing, Policy
-from kuota.engine.roster import Roster
+from kuota.engine.running import RunningSet
 
 HELD = "kueue.x-k8s.io/resource-in-use"
 HISTORY = AdmissionFairSharing(half_life_s=600.0, sampling_s=300.0)
@@ -52,7 +52,7 @@ def _engine(policy: Policy | None, *objects: Any) -> Engine:
         kueue.ResourceFlavor: inbound.flavor,
     }
     for each in objects:
-        engine.apply(Stored(value=read[type(each)](each)), NOON)
+        engine.apply(ObjectStored(value=read[type(each)](each)), NOON)
     return engine
 
 
@@ -109,7 +109,7 @@ def test_a_local_queue_whose_cluster_queue_is_gone_uses_nothing() -> None:
     assert {} == local_queue_patch(gone, _local(found), found, NOON)
 
 
-class _Uncounted(Roster):
+class _Uncounted(RunningSet):
     """A roster that may be asked for totals and not for every workload."""
 
     def values(self) -> Any:
@@ -124,7 +124,7 @@ def test_the_pass_over_a_queue_does_not_look_at_what_runs_in_it() -> None:
     for number in range(3):
         waits = replace(job(f"w{number}", queue="main", gpu=2), key=Key("ml", f"w{number}"))
         given = running(waits, "cq", NOON, "a100")
-        engine.apply(Stored(value=given), NOON)
+        engine.apply(ObjectStored(value=given), NOON)
     known = engine.state.queues["cq"]
     uncounted = _Uncounted()
     for key in list(known.running):

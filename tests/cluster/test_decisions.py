@@ -23,8 +23,8 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.settings import intake, policy
 from kuota.engine.decisions import Admit, Preempt
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Known, Stored
-from kuota.engine.quiet import Rest
+from kuota.engine.facts import EngineObject, ObjectStored
+from kuota.engine.quiescence import Quiescence
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
@@ -35,7 +35,7 @@ from kuota.kube.resources import (
 )
 
 QUEUES = ("red", "green", "blue")
-READERS: tuple[tuple[Resource, type[Any], Callable[[Any], Known]], ...] = (
+READERS: tuple[tuple[Resource, type[Any], Callable[[Any], EngineObject]], ...] = (
     (NAMESPACES, Namespace, inbound.namespace),
     (RESOURCE_FLAVORS, kueue.ResourceFlavor, inbound.flavor),
     (CLUSTER_QUEUES, kueue.ClusterQueue, inbound.cluster_queue),
@@ -109,10 +109,10 @@ async def _workloads(
 async def _decided(stage: Stage) -> set[Fate]:
     """What an engine that is told all that is stored decides, until it has no more to say."""
     now = time.time()
-    engine, rest = Engine(policy(None, Gates())), Rest()
+    engine, quiescence = Engine(policy(None, Gates())), Quiescence()
     for resource, shape, read in READERS:
         for obj in (await stage.client.list(resource)).items:
-            engine.apply(Stored(value=read(msgspec.convert(obj, shape))), now)
+            engine.apply(ObjectStored(value=read(msgspec.convert(obj, shape))), now)
     fates: set[Fate] = set()
     while True:
         outcome = engine.cycle(now)
@@ -122,7 +122,7 @@ async def _decided(stage: Stage) -> set[Fate]:
                 fates.add((decision.workload.key.name, chosen["cpu"]))
             elif isinstance(decision, Preempt):
                 fates |= {(each.workload.key.name, EVICTED) for each in decision.victims}
-        if rest.after(outcome):
+        if quiescence.after(outcome):
             return fates
 
 

@@ -22,7 +22,7 @@ from cluster.kube_server import ADMIN_TOKEN, KubeServer
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, Forbidden
 from kuota.kube.resources import NAMESPACES, SERVICES, Resource
@@ -53,7 +53,7 @@ async def served(client: Client) -> AsyncIterator[None]:
     """The visibility API beside the API server, and the API server told of it."""
     engine, authority = Engine(), trustme.CA()
     for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
-        engine.apply(Stored(value=each), 0.0)
+        engine.apply(ObjectStored(value=each), 0.0)
     server = VisibilityServer(VisibilityApi(engine, Shelf()), client)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(f"{SERVICE.name}.{SERVICE.namespace}.svc").configure_cert(tls)

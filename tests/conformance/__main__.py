@@ -45,9 +45,9 @@ def _difference(adapter: Adapter, run: Run) -> str:
 def report(cases: Iterable[Case], suites: dict[str, Adapter], skips: Skips) -> Counter[str]:
     tally: Counter[str] = Counter()
     for case in cases:
-        verdict, words = judge(case, suites, skips)
-        tally[verdict] += 1
-        print(f"{verdict} {case.id}{': ' if words else ''}{words}")
+        result, words = judge(case, suites, skips)
+        tally[result] += 1
+        print(f"{result} {case.id}{': ' if words else ''}{words}")
     return tally
 
 

@@ -83,9 +83,9 @@ def load(root: Path, only: tuple[str, ...] = ()) -> Iterator[Case]:
         if only and path.parent.name not in only:
             continue
         suite = f"{path.parent.name}/{path.stem}"
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
-            if line.strip():
-                record = json.loads(line)
+        for number, stream in enumerate(path.read_text().splitlines(), start=1):
+            if stream.strip():
+                record = json.loads(stream)
                 yield Case(record.get("id") or f"{suite}/{number:03}", suite, record)
 
 

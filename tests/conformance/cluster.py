@@ -18,8 +18,8 @@ from kuota.bridge.outbound import Outbound
 from kuota.engine import model
 from kuota.engine.decisions import Admit, Decision, Outcome
 from kuota.engine.engine import Engine
-from kuota.engine.facts import AdmissionFailed, Gone, Stored
-from kuota.engine.pending import Place
+from kuota.engine.facts import AdmissionFailed, ObjectDeleted, ObjectStored
+from kuota.engine.pending import PendingState
 
 from . import world
 from .case import Json, Run
@@ -52,7 +52,7 @@ class Cluster:
             ("localQueues", world.local_queue),
         ):
             for obj in world.each(run, name):
-                self.engine.apply(Stored(value=decode(obj)), self.now)
+                self.engine.apply(ObjectStored(value=decode(obj)), self.now)
         self._remember(run, run.inputs.get("initialUsage") or {})
         for obj in world.each(run, "workloads"):
             self.store(obj)
@@ -65,19 +65,19 @@ class Cluster:
             used = usage.get(queue.key.name)
             if used is not None:
                 nanos = {name: parse(quantity) for name, quantity in used.items()}
-                self.engine.apply(Gone(kind=model.LocalQueue, key=queue.key), self.now)
+                self.engine.apply(ObjectDeleted(kind=model.LocalQueue, key=queue.key), self.now)
                 known = msgspec.structs.replace(queue, consumed=nanos)
-                self.engine.apply(Stored(value=known), self.now)
+                self.engine.apply(ObjectStored(value=known), self.now)
 
     def store(self, obj: Json) -> None:
         decoded = msgspec.convert(obj, api.Workload)
         self._objects[decoded.key] = obj
-        self.engine.apply(Stored(value=inbound_workload(decoded, self._intake)), self.now)
+        self.engine.apply(ObjectStored(value=inbound_workload(decoded, self._intake)), self.now)
 
     def delete(self, namespace: str, name: str) -> None:
         key = Key(namespace, name)
         del self._objects[key]
-        self.engine.apply(Gone(kind=model.Workload, key=key), self.now)
+        self.engine.apply(ObjectDeleted(kind=model.Workload, key=key), self.now)
 
     def cycle(self) -> Outcome:
         outcome = self.engine.cycle(self.now)
@@ -134,15 +134,15 @@ class Cluster:
         }
 
     def left(self) -> dict[str, list[str]]:
-        return self._in_place(Place.HEAP)
+        return self._in_place(PendingState.HEAP)
 
     def parked(self) -> dict[str, list[str]]:
-        return self._in_place(Place.PARKED)
+        return self._in_place(PendingState.INADMISSIBLE)
 
-    def _in_place(self, place: Place) -> dict[str, list[str]]:
+    def _in_place(self, place: PendingState) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for key in self._objects:
             queue = self.engine.queues.queue_of(key)
-            if queue is not None and queue.place(key) is place:
+            if queue is not None and queue.state(key) is place:
                 found.setdefault(queue.name, []).append(str(key))
         return found

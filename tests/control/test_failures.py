@@ -14,7 +14,7 @@ from kuota.api.base import Key
 from kuota.control.observer import watch_along
 from kuota.engine.decisions import Outcome
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Fact, Stored
+from kuota.engine.facts import Fact, ObjectStored
 from kuota.engine.model import Workload
 from kuota.failures import COUNTS, Fatal, cause
 from kuota.kube.resources import CLUSTER_QUEUES
@@ -90,7 +90,7 @@ def test_a_fact_that_the_engine_cannot_take_ends_the_system(
     takes = Engine.apply
 
     def apply(self: Engine, fact: Fact, now: float) -> None:
-        if isinstance(fact, Stored) and isinstance(fact.value, Workload):
+        if isinstance(fact, ObjectStored) and isinstance(fact.value, Workload):
             raise ValueError("a bug")
         takes(self, fact, now)
 

@@ -24,7 +24,7 @@ from kuota.engine.decisions import Admit, Decision, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact
 from kuota.engine.policy import FINAL_SHARE, AdmissionFairSharing, Policy
-from kuota.engine.quiet import Rest
+from kuota.engine.quiescence import Quiescence
 from kuota.engine.reasons import WaitReason
 from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource
@@ -64,12 +64,12 @@ class Cluster:
         self.world.wrote(resource, obj)
 
     def settle(self) -> list[Decision]:
-        rest = Rest()
+        quiescence = Quiescence()
         while True:
             outcome = self.engine.cycle(0.0)
             self.decisions += outcome.decisions
             self.errors += [each.error for each in outcome.failures]
-            if rest.after(outcome):
+            if quiescence.after(outcome):
                 return self.decisions
 
 

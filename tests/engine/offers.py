@@ -10,7 +10,7 @@ from kuota.api.core import PodSpec, PodTemplateSpec
 from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.assignment import Assignment, Bookmark, Possibility, Verdict
+from kuota.engine.assignment import Assignment, OracleResult, Possibility, ScanProgress
 from kuota.engine.flavors import assign
 from kuota.engine.model import (
     ClusterQueue,
@@ -79,7 +79,7 @@ def pods(
 def workload(*pod_sets: PodSet, allowed: Sequence[str] | None = None) -> Workload:
     return Workload(
         key=Key("ns", "new"),
-        class_id="alike",
+        scheduling_hash="alike",
         pod_sets=pod_sets,
         allowed_flavors=None if allowed is None else frozenset(allowed),
     )
@@ -101,7 +101,7 @@ class Market:
         gates: Mapping[str, bool] | None = None,
     ) -> None:
         self.tree = Tree()
-        self.verdicts: dict[str, Verdict] = {}
+        self.verdicts: dict[str, OracleResult] = {}
         self.asked: list[tuple[str, int]] = []
         spec = ClusterQueue(
             name="q",
@@ -132,20 +132,20 @@ class Market:
         charge((queue or self.queue).node.cell(FlavorResource.parse(column)), amount)
 
     def answer(self, column: str, possibility: Possibility, height: int = 0) -> None:
-        self.verdicts[column] = Verdict(possibility, height)
+        self.verdicts[column] = OracleResult(possibility, height)
 
     def oracle(
         self, new: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
-    ) -> Verdict:
+    ) -> OracleResult:
         self.asked.append((str(column), amount))
-        return self.verdicts.get(str(column), Verdict(Possibility.PREEMPT, 0))
+        return self.verdicts.get(str(column), OracleResult(Possibility.PREEMPT, 0))
 
     def assign(
         self,
         new: Workload,
         *,
         counts: Sequence[int] | None = None,
-        bookmark: Bookmark | None = None,
+        progress: ScanProgress | None = None,
         pinned: Sequence[Mapping[str, str]] | None = None,
         replaced: Running | None = None,
     ) -> Assignment:
@@ -155,7 +155,7 @@ class Market:
             self.snapshot,
             self.oracle,
             counts=counts,
-            bookmark=bookmark,
+            progress=progress,
             pinned=pinned,
             replaced=replaced,
         )

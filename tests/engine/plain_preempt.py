@@ -6,7 +6,7 @@ from __future__ import annotations
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 from kuota.engine.amounts import Amounts
-from kuota.engine.candidates import Demand, gives_up
+from kuota.engine.candidates import PreemptionRequest, may_preempt
 from kuota.engine.fairness import Share, share
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE
 from kuota.engine.snapshot import Queue, Running
@@ -15,29 +15,29 @@ from kuota.engine.tree import Node
 Victims = list[tuple[Running, str]]
 
 
-def plain_victims(demand: Demand) -> dict[str, str]:
-    with demand.snapshot.trial():
-        fair = demand.snapshot.policy.fair_sharing is not None
-        found = Fair(demand).victims() if fair else classical(demand)
+def plain_victims(request: PreemptionRequest) -> dict[str, str]:
+    with request.snapshot.trial():
+        fair = request.snapshot.policy.fair_sharing is not None
+        found = Fair(request).victims() if fair else classical(request)
     return {running.key.name: reason for running, reason in found}
 
 
-def eligible(demand: Demand, queue: Queue, rule: str) -> list[Running]:
-    policy = demand.snapshot.policy
+def eligible(request: PreemptionRequest, queue: Queue, rule: str) -> list[Running]:
+    policy = request.snapshot.policy
     return [
         each
-        for each in demand.snapshot.running(queue)
-        if each.uses(demand.needed) and gives_up(rule, each.workload, demand.workload, policy)
+        for each in request.snapshot.running(queue)
+        if each.uses(request.needed) and may_preempt(rule, each.workload, request.workload, policy)
     ]
 
 
-def order(demand: Demand, candidates: list[Running]) -> list[Running]:
+def order(request: PreemptionRequest, candidates: list[Running]) -> list[Running]:
     """5.2, without the use of LocalQueues."""
     return sorted(
         candidates,
         key=lambda each: (
             each.workload.evicted is None,
-            each.queue == demand.queue.name,
+            each.queue == request.queue.name,
             each.workload.priority,
             -(each.reserved_at or 0),
             each.workload.uid,
@@ -45,50 +45,50 @@ def order(demand: Demand, candidates: list[Running]) -> list[Running]:
     )
 
 
-def fill_back(demand: Demand, victims: Victims, borrowing: bool) -> Victims:
+def fill_back(request: PreemptionRequest, victims: Victims, borrowing: bool) -> Victims:
     for index in range(len(victims) - 2, -1, -1):
-        demand.snapshot.restore(victims[index][0])
-        if demand.fits(borrowing):
+        request.snapshot.restore(victims[index][0])
+        if request.fits(borrowing):
             victims[index] = victims[-1]
             victims = victims[:-1]
         else:
-            demand.snapshot.remove(victims[index][0])
+            request.snapshot.remove(victims[index][0])
     return victims
 
 
-def fits_in_quota(node: Node, request: Amounts) -> tuple[bool, Amounts]:
-    cells = {column: node.cell(column) for column in request}
-    fits = all(cells[c].used + amount <= cells[c].subtree for c, amount in request.items())
+def fits_in_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
+    cells = {column: node.cell(column) for column in amounts}
+    fits = all(cells[c].used + amount <= cells[c].subtree for c, amount in amounts.items())
     rest = {
-        c: max(0, amount - max(0, cells[c].local - cells[c].used)) for c, amount in request.items()
+        c: max(0, amount - max(0, cells[c].local - cells[c].used)) for c, amount in amounts.items()
     }
     return fits, rest
 
 
-def queues_in(demand: Demand, node: Node, seen: Node) -> list[Queue]:
+def queues_in(request: PreemptionRequest, node: Node, seen: Node) -> list[Queue]:
     """Queues of a subtree that are over quota, as far as nothing around them is within."""
-    if node is seen or node.within_quota(demand.needed):
+    if node is seen or node.within_quota(request.needed):
         return []
     if node.is_queue:
-        queue = demand.snapshot.queue_of(node)
+        queue = request.snapshot.queue_of(node)
         return [queue] if queue is not None else []
     children = (*node.cohorts.values(), *node.queues.values())
-    return [queue for child in children for queue in queues_in(demand, child, seen)]
+    return [queue for child in children for queue in queues_in(request, child, seen)]
 
 
-def classical(demand: Demand) -> Victims:
-    rules, node = demand.queue.spec.preemption, demand.queue.node
+def classical(request: PreemptionRequest) -> Victims:
+    rules, node = request.queue.spec.preemption, request.queue.node
     lists: dict[str, list[Running]] = {"hierarchy": [], "priority": []}
     ancestor: dict[str, Node] = {}
-    lists["own"] = eligible(demand, demand.queue, rules.within_cluster_queue)
-    advantage, rest = fits_in_quota(node, demand.request)
+    lists["own"] = eligible(request, request.queue, rules.within_cluster_queue)
+    advantage, rest = fits_in_quota(node, request.amounts)
     below = node
     for cohort in node.ancestors():
         for child in (*cohort.cohorts.values(), *cohort.queues.values()):
-            for queue in queues_in(demand, child, below):
+            for queue in queues_in(request, child, below):
                 ancestor[queue.name] = cohort
                 kind = "hierarchy" if advantage else "priority"
-                lists[kind] += eligible(demand, queue, rules.reclaim_within_cohort)
+                lists[kind] += eligible(request, queue, rules.reclaim_within_cohort)
         fits, rest = fits_in_quota(cohort, rest)
         advantage = advantage or fits
         below = cohort
@@ -97,19 +97,19 @@ def classical(demand: Demand) -> Victims:
         each
         for evicted in (True, False)
         for kind in ("hierarchy", "priority", "own")
-        for each in order(demand, lists[kind])
+        for each in order(request, lists[kind])
         if (each.workload.evicted is not None) == evicted
     ]
-    for borrowing in attempts(demand, lists):
-        victims = attempt(demand, line, kinds, ancestor, borrowing)
+    for borrowing in attempts(request, lists):
+        victims = attempt(request, line, kinds, ancestor, borrowing)
         if victims:
             return victims
     return []
 
 
-def attempts(demand: Demand, lists: dict[str, list[Running]]) -> list[bool]:
-    borrows = demand.queue.spec.preemption.borrow_within_cohort
-    cells = [demand.queue.node.cell(column) for column in demand.needed]
+def attempts(request: PreemptionRequest, lists: dict[str, list[Running]]) -> list[bool]:
+    borrows = request.queue.spec.preemption.borrow_within_cohort
+    cells = [request.queue.node.cell(column) for column in request.needed]
     under = all(cell.used < cell.nominal for cell in cells)
     if not (lists["hierarchy"] or lists["priority"]) or (not borrows and not under):
         return [True]
@@ -117,46 +117,46 @@ def attempts(demand: Demand, lists: dict[str, list[Running]]) -> list[bool]:
 
 
 def attempt(
-    demand: Demand,
+    request: PreemptionRequest,
     line: list[Running],
     kinds: dict[Key, str],
     ancestor: dict[str, Node],
     borrowing: bool,
 ) -> Victims:
     victims: Victims = []
-    with demand.snapshot.trial():
+    with request.snapshot.trial():
         for each in line:
-            kind = class_of(demand, each, kinds[each.key])
+            kind = class_of(request, each, kinds[each.key])
             if kind != "InClusterQueue" and (
-                (borrowing and kind == "no borrowing") or safe(demand, each, ancestor[each.queue])
+                (borrowing and kind == "no borrowing") or safe(request, each, ancestor[each.queue])
             ):
                 continue
-            demand.snapshot.remove(each)
+            request.snapshot.remove(each)
             reason = "InCohortReclamation" if kind == "no borrowing" else kind
             victims.append((each, reason))
-            if demand.fits(borrowing):
-                return fill_back(demand, victims, borrowing)
+            if request.fits(borrowing):
+                return fill_back(request, victims, borrowing)
     return []
 
 
-def class_of(demand: Demand, running: Running, kind: str) -> str:
-    rules, priority = demand.queue.spec.preemption, running.workload.priority
+def class_of(request: PreemptionRequest, running: Running, kind: str) -> str:
+    rules, priority = request.queue.spec.preemption, running.workload.priority
     threshold = rules.borrow_max_priority
     if kind == "own":
         return "InClusterQueue"
     if kind == "hierarchy":
         return "InCohortReclamation"
-    if not rules.borrow_within_cohort or priority >= demand.workload.priority:
+    if not rules.borrow_within_cohort or priority >= request.workload.priority:
         return "no borrowing"
     if threshold is not None and priority > threshold:
         return "no borrowing"
     return "InCohortReclaimWhileBorrowing"
 
 
-def safe(demand: Demand, running: Running, ancestor: Node) -> bool:
-    at: Node | None = demand.snapshot.queues[running.queue].node
+def safe(request: PreemptionRequest, running: Running, ancestor: Node) -> bool:
+    at: Node | None = request.snapshot.queues[running.queue].node
     while at is not None and at is not ancestor:
-        if at.within_quota(demand.needed):
+        if at.within_quota(request.needed):
             return True
         at = at.parent
     return False
@@ -165,44 +165,44 @@ def safe(demand: Demand, running: Running, ancestor: Node) -> bool:
 class Fair:
     """5.10. Nothing is remembered between two choices but who was dropped."""
 
-    def __init__(self, demand: Demand) -> None:
-        self.demand = demand
-        self.home = demand.queue.node
+    def __init__(self, request: PreemptionRequest) -> None:
+        self.request = request
+        self.home = request.queue.node
         self.dropped: set[Node] = set()
         self.left: dict[Node, list[Running]] = {}
         self.aside: list[Running] = []
         self.taken: Victims = []
 
     def victims(self) -> Victims:
-        demand, snapshot = self.demand, self.demand.snapshot
-        rules = demand.queue.spec.preemption
-        found = eligible(demand, demand.queue, rules.within_cluster_queue)
+        request, snapshot = self.request, self.request.snapshot
+        rules = request.queue.spec.preemption
+        found = eligible(request, request.queue, rules.within_cluster_queue)
         for leaf in self.home.root.leaves():
             queue = snapshot.queue_of(leaf)
-            over = any(leaf.cell(c).used > leaf.cell(c).nominal for c in demand.needed)
+            over = any(leaf.cell(c).used > leaf.cell(c).nominal for c in request.needed)
             if queue is not None and leaf is not self.home and over:
-                found += eligible(demand, queue, rules.reclaim_within_cohort)
-        self.group(order(demand, found))
+                found += eligible(request, queue, rules.reclaim_within_cohort)
+        self.group(order(request, found))
         first, *then = snapshot.policy.fair_sharing or (FINAL_SHARE, INITIAL_SHARE)
-        snapshot.add_usage(demand.queue, demand.request)
+        snapshot.add_usage(request.queue, request.amounts)
         done = self.first_pass(first)
         if not done and then:
             self.dropped = set()
             self.group(self.aside)
             done = self.second_pass()
-        snapshot.remove_usage(demand.queue, demand.request)
-        return fill_back(demand, self.taken, True) if done else []
+        snapshot.remove_usage(request.queue, request.amounts)
+        return fill_back(request, self.taken, True) if done else []
 
     def group(self, candidates: list[Running]) -> None:
         self.left = {}
         for each in candidates:
-            node = self.demand.snapshot.queues[each.queue].node
+            node = self.request.snapshot.queues[each.queue].node
             self.left.setdefault(node, []).append(each)
 
     def first_pass(self, strategy: str) -> bool:
-        policy = self.demand.snapshot.policy
+        policy = self.request.snapshot.policy
         entitled = policy.on(Gate.FairSharingPreemptWithinNominal) and self.home.within_quota(
-            self.demand.needed
+            self.request.needed
         )
         while (queue := self.choice()) is not None:
             line = self.left[queue]
@@ -218,8 +218,8 @@ class Fair:
                 line.clear()
             while line:
                 candidate = line.pop(0)
-                with self.demand.snapshot.trial():
-                    self.demand.snapshot.remove(candidate)
+                with self.request.snapshot.trial():
+                    self.request.snapshot.remove(candidate)
                     after = share(theirs)
                 if passes(strategy, new, old, after):
                     if self.take(candidate, "InCohortFairSharing"):
@@ -240,12 +240,12 @@ class Fair:
         return False
 
     def take(self, running: Running, reason: str) -> bool:
-        snapshot, demand = self.demand.snapshot, self.demand
+        snapshot, request = self.request.snapshot, self.request
         snapshot.remove(running)
         self.taken.append((running, reason))
-        snapshot.remove_usage(demand.queue, demand.request)
-        fits = demand.fits()
-        snapshot.add_usage(demand.queue, demand.request)
+        snapshot.remove_usage(request.queue, request.amounts)
+        fits = request.fits()
+        snapshot.add_usage(request.queue, request.amounts)
         return fits
 
     def sides(self, queue: Node) -> tuple[Node, Node]:
@@ -279,7 +279,7 @@ class Fair:
         if not queues and not cohorts:
             self.dropped.add(cohort)
             return None
-        line = order(self.demand, [self.left[node][0] for node in queues])
+        line = order(self.request, [self.left[node][0] for node in queues])
         names = [running.queue for running in line]
         queues.sort(key=lambda node: names.index(node.name))
         best_queue = max(queues, key=lambda node: share(node).load, default=None)

@@ -18,7 +18,7 @@ from kuota.engine.model import (
     Workload,
 )
 from kuota.engine.policy import Policy
-from kuota.engine.preempt import Target, Verdict, oracle, targets
+from kuota.engine.preempt import OracleResult, Target, oracle, targets
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Node, Tree, charge
 
@@ -139,7 +139,7 @@ class Stage:
         found = self.targets(queue, request, priority=priority, created=created, needed=needed)
         return {each.running.key.name: str(each.reason) for each in found}
 
-    def oracle(self, queue: str, amount: int, *, priority: int = 0) -> Verdict:
+    def oracle(self, queue: str, amount: int, *, priority: int = 0) -> OracleResult:
         place = self.snapshot.queues[queue]
         return oracle(preemptor(priority), place, GPU, amount, self.snapshot)
 

@@ -17,11 +17,18 @@ import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from build import class_id, groups, key
+from build import groups, key, scheduling_hash
 from kuota.api.base import Key, LabelSelector
 from kuota.api.core import PodSpec, PodTemplateSpec, Taint, Toleration
 from kuota.api.gates import Gate, Gates
-from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone, Known, Stored
+from kuota.engine.facts import (
+    AdmissionFailed,
+    EngineObject,
+    EvictionFailed,
+    Fact,
+    ObjectDeleted,
+    ObjectStored,
+)
 from kuota.engine.model import (
     AdmissionCheck,
     Assigned,
@@ -264,7 +271,7 @@ def workloads(draw: st.DrawFn, kinds: Kinds) -> Workload:
         priority=priority,
         created=float(draw(st.integers(0, 9))),
         pod_sets=sets,
-        class_id=class_id(sets, priority),
+        scheduling_hash=scheduling_hash(sets, priority),
     )
 
 
@@ -286,7 +293,7 @@ _PASTS: list[dict[str, object]] = [
     {"requeue_at": 12.0},
     {"checks": {"check": "Retry"}},
     {"closed_gates": True},
-    {"class_id": ""},
+    {"scheduling_hash": ""},
     {"generation": 2},
     {"evicted": Eviction(reason="AdmissionCheck", at=5.0)},
     {"allowed_flavors": frozenset({"f1"}), "parent_uid": "parent"},
@@ -323,7 +330,7 @@ def changed_workloads(draw: st.DrawFn, kinds: Kinds) -> Workload:
     return msgspec.structs.replace(draw(workloads(kinds)), **{"reservation": held, **past})
 
 
-def objects(kinds: Kinds) -> st.SearchStrategy[Known]:
+def objects(kinds: Kinds) -> st.SearchStrategy[EngineObject]:
     """Anything that can be told of."""
     return st.one_of(
         changed_workloads(kinds),
@@ -338,31 +345,31 @@ def objects(kinds: Kinds) -> st.SearchStrategy[Known]:
 
 
 _GONE = [
-    *(Gone(kind=Workload, key=key(name)) for name in WORKLOADS),
-    *(Gone(kind=LocalQueue, key=key(name)) for name in LOCAL_QUEUES),
-    *(Gone(kind=ClusterQueue, key=Key("", name)) for name in QUEUES),
-    *(Gone(kind=Cohort, key=Key("", name)) for name in COHORTS),
-    *(Gone(kind=ResourceFlavor, key=Key("", name)) for name in FLAVORS),
-    Gone(kind=Topology, key=Key("", "topology")),
-    Gone(kind=AdmissionCheck, key=Key("", "check")),
-    Gone(kind=Namespace, key=Key("", "default")),
+    *(ObjectDeleted(kind=Workload, key=key(name)) for name in WORKLOADS),
+    *(ObjectDeleted(kind=LocalQueue, key=key(name)) for name in LOCAL_QUEUES),
+    *(ObjectDeleted(kind=ClusterQueue, key=Key("", name)) for name in QUEUES),
+    *(ObjectDeleted(kind=Cohort, key=Key("", name)) for name in COHORTS),
+    *(ObjectDeleted(kind=ResourceFlavor, key=Key("", name)) for name in FLAVORS),
+    ObjectDeleted(kind=Topology, key=Key("", "topology")),
+    ObjectDeleted(kind=AdmissionCheck, key=Key("", "check")),
+    ObjectDeleted(kind=Namespace, key=Key("", "default")),
 ]
 
 
 def facts(kinds: Kinds) -> st.SearchStrategy[Fact]:
     """Anything that can happen: objects come, change and go, and writes fail."""
-    told = st.builds(lambda value: Stored(value=value), objects(kinds))
+    told = st.builds(lambda value: ObjectStored(value=value), objects(kinds))
     names = [key(name) for name in WORKLOADS]
-    failed = [AdmissionFailed(key=each, again_at=at) for each in names for at in (None, 5.0)]
+    failed = [AdmissionFailed(key=each, retry_at=at) for each in names for at in (None, 5.0)]
     stayed = [*(EvictionFailed(key=each) for each in names)]
     return st.one_of(told, told, st.sampled_from(_GONE), st.sampled_from([*failed, *stayed]))
 
 
 @st.composite
-def clusters(draw: st.DrawFn, kinds: Kinds) -> list[Known]:
+def clusters(draw: st.DrawFn, kinds: Kinds) -> list[EngineObject]:
     """Everything but workloads: four queues, each with a LocalQueue, in any trees of cohorts."""
     trees = st.lists(cohorts(kinds), max_size=4, unique_by=lambda each: each.name)
-    made: list[Known] = [NAMESPACE, CHECK, *(ResourceFlavor(name=name) for name in FLAVORS)]
+    made: list[EngineObject] = [NAMESPACE, CHECK, *(ResourceFlavor(name=name) for name in FLAVORS)]
     made += draw(trees)
     made += [draw(cluster_queues(kinds, (name,))) for name in QUEUES]
     made += [

@@ -15,8 +15,8 @@ from kuota.engine.amounts import FlavorResource
 from kuota.engine.bounds import binding, ceiling
 from kuota.engine.decisions import Wait, Why
 from kuota.engine.engine import Engine
-from kuota.engine.explanation import Advice, Explanation, Limit, Phase, Shield, Suggestion
-from kuota.engine.facts import Known, Stored
+from kuota.engine.explanation import Advice, Explanation, Limit, Phase, ProtectionReason, Suggestion
+from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import AdmissionCheck, CheckRule, Quota
 from kuota.engine.reasons import Cause, WaitReason
 from kuota.engine.tree import Node, Tree, available, charge
@@ -24,11 +24,11 @@ from kuota.engine.tree import Node, Tree, available, charge
 GPU = FlavorResource("default", "gpu")
 
 
-def engine_of(*values: Known) -> Engine:
+def engine_of(*values: EngineObject) -> Engine:
     """An engine that has heard of these, and of a flavor and the default namespace."""
     engine = Engine()
     for value in (namespace(), flavor(), *values):
-        engine.apply(Stored(value=value), 0.0)
+        engine.apply(ObjectStored(value=value), 0.0)
     return engine
 
 
@@ -144,8 +144,8 @@ def test_a_policy_is_advised_only_if_it_would_find_victims() -> None:
 
 
 def test_who_stays_and_why() -> None:
-    shields = {each.workload.name: each.shield for each in explained(full()).protected}
-    assert {"b1": Shield.RECLAIM_POLICY, "b2": Shield.RECLAIM_POLICY} == shields
+    shields = {each.workload.name: each.protection for each in explained(full()).protected}
+    assert {"b1": ProtectionReason.RECLAIM_POLICY, "b2": ProtectionReason.RECLAIM_POLICY} == shields
 
 
 def test_a_higher_priority_is_advised_where_policies_allow_it() -> None:
@@ -156,7 +156,7 @@ def test_a_higher_priority_is_advised_where_policies_allow_it() -> None:
         job("j", queue="a", gpu=4, priority=3),
     )
     found = explained(engine)
-    assert Shield.PRIORITY == found.protected[0].shield
+    assert ProtectionReason.PRIORITY == found.protected[0].protection
     advice = advised(found, Advice.RAISE_PRIORITY) or advised(found, Advice.SET_POLICY)
     assert [(key("r"),)] == [each.workloads for each in advice]
 
@@ -170,9 +170,9 @@ def test_a_queue_within_its_quota_shields_its_workloads() -> None:
         running(job("a1", gpu=2), "a", 2.0),
         job("j", queue="a", gpu=4),
     )
-    shields = {each.workload.name: each.shield for each in explained(engine).protected}
-    assert Shield.WITHIN_QUOTA == shields["b1"]
-    assert Shield.WITHIN_POLICY == shields["a1"]
+    shields = {each.workload.name: each.protection for each in explained(engine).protected}
+    assert ProtectionReason.WITHIN_QUOTA == shields["b1"]
+    assert ProtectionReason.WITHIN_POLICY == shields["a1"]
 
 
 def test_less_can_be_taken_back_than_was_asked_for() -> None:
@@ -319,5 +319,5 @@ def test_a_higher_limit_helps_for_good_only_at_the_ceiling(node: Node) -> None:
 def potential(node: Node) -> int:
     """What the node could use if nobody used anything, found anew."""
     for each in reversed((node, *node.ancestors())):
-        each.cell(GPU).reach()
+        each.cell(GPU).compute_potential()
     return node.cell(GPU).potential

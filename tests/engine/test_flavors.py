@@ -11,9 +11,9 @@ from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
 from kuota.engine.assignment import Assignment, Mode
 from kuota.engine.model import Preemption, Quota, ResourceFlavor
-from kuota.engine.offer import visit_order
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import Cause, WaitReason
+from kuota.engine.resource_index import visiting_order
 
 GROUPED = TopologyRequest(pod_set_group_name="g")
 
@@ -125,7 +125,7 @@ def test_resources_are_visited_by_the_hash_of_their_names() -> None:
         "hugepages-2Mi",
         "storage",
         "cpu",
-    ) == visit_order((*names, "ephemeral-storage"))
+    ) == visiting_order((*names, "ephemeral-storage"))
 
 
 def test_of_two_groups_that_fail_only_the_one_met_first_is_told() -> None:
@@ -296,7 +296,7 @@ def test_the_mildest_reason_of_a_group_counts() -> None:
 
 
 def test_flavors_turned_down_in_a_group_that_fits_count_beside_the_group_that_does_not() -> None:
-    assert ("tpu", "cpu") == visit_order(("cpu", "tpu"))
+    assert ("tpu", "cpu") == visiting_order(("cpu", "tpu"))
     market = Market({"gone": {"tpu": 9}, "a": {"tpu": 9}}, {"b": {"cpu": 1}})
     market.snapshot.flavors = {"a": ResourceFlavor(name="a"), "b": ResourceFlavor(name="b")}
 

@@ -25,7 +25,7 @@ from kuota.api.workload import TopologyAssignment, TopologyRequest
 from kuota.engine.assignment import Assignment, Mode
 from kuota.engine.model import PodSet, ResourceFlavor, Topology, Workload
 from kuota.engine.reasons import Cause, WaitReason
-from kuota.engine.topology import Placement, PlacementRequest, Places
+from kuota.engine.topology import Placement, PlacementRequest, PlacementResult
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 TOLERATES = Toleration(key="spot", operator="Equal", value="yes", effect="NoSchedule")
@@ -237,10 +237,12 @@ class Shelter:
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
-    ) -> Places:
+    ) -> PlacementResult:
         if sum(each.count for each in requests) <= self.room[empty]:
-            return Places(assigned={each.pod_set.name: TopologyAssignment() for each in requests})
-        return Places(refused={each.pod_set.name: "no room" for each in requests})
+            return PlacementResult(
+                assigned={each.pod_set.name: TopologyAssignment() for each in requests}
+            )
+        return PlacementResult(refused={each.pod_set.name: "no room" for each in requests})
 
 
 def test_pods_that_can_be_placed_are() -> None:

@@ -17,21 +17,21 @@ from engine.offers import (
     workload,
 )
 from kuota.engine.assignment import Assignment, Mode, Possibility
-from kuota.engine.fungibility import Grade, good_enough, preferred
+from kuota.engine.fungibility import PreemptionMode, good_enough, preferred
 from kuota.engine.model import Fungibility, Quota
 
 DEFAULT = Fungibility()
 POSSIBILITIES = {
-    Grade.NO_CANDIDATES: Possibility.NO_CANDIDATES,
-    Grade.PREEMPT: Possibility.PREEMPT,
-    Grade.RECLAIM: Possibility.RECLAIM,
+    PreemptionMode.NO_CANDIDATES: Possibility.NO_CANDIDATES,
+    PreemptionMode.PREEMPT: Possibility.PREEMPT,
+    PreemptionMode.RECLAIM: Possibility.RECLAIM,
 }
-standings = st.tuples(st.sampled_from(Grade), st.integers(0, 3))
+granular_modes = st.tuples(st.sampled_from(PreemptionMode), st.integers(0, 3))
 rules = st.sampled_from([None, DEFAULT, TRY_BOTH, PREEMPTION_FIRST, STOP_AT_PREEMPT])
 
 
 def market(
-    *flavors: tuple[Grade, int],
+    *flavors: tuple[PreemptionMode, int],
     fungibility: Fungibility = DEFAULT,
     gates: dict[str, bool] | None = None,
 ) -> Market:
@@ -39,20 +39,20 @@ def market(
 
     A fit of height 1 borrows from the cohort; preemption is needed where a neighbour has it all.
     """
-    table = {f"f{at}": {"cpu": _own(grade, height)} for at, (grade, height) in enumerate(flavors)}
+    table = {f"f{at}": {"cpu": _own(mode, height)} for at, (mode, height) in enumerate(flavors)}
     made = Market(table, cohort="team", fungibility=fungibility, gates=gates)
     other = made.neighbour({name: {"cpu": 1} for name in table}, cohort="team")
-    for at, (grade, height) in enumerate(flavors):
-        if grade in POSSIBILITIES:
+    for at, (mode, height) in enumerate(flavors):
+        if mode in POSSIBILITIES:
             made.use(f"f{at}/cpu", 2, other)
-            made.answer(f"f{at}/cpu", POSSIBILITIES[grade], height)
+            made.answer(f"f{at}/cpu", POSSIBILITIES[mode], height)
     return made
 
 
-def _own(grade: Grade, height: int) -> Quota:
-    if grade is Grade.NO_FIT:
+def _own(mode: PreemptionMode, height: int) -> Quota:
+    if mode is PreemptionMode.NO_FIT:
         return Quota(0, borrowing_limit=0)
-    return Quota(0 if grade is Grade.FIT and height else 1)
+    return Quota(0 if mode is PreemptionMode.FIT and height else 1)
 
 
 def flavor(assignment: Assignment) -> str:
@@ -60,11 +60,11 @@ def flavor(assignment: Assignment) -> str:
 
 
 FIT, RECLAIM, PREEMPT, NONE, NO_FIT = (
-    Grade.FIT,
-    Grade.RECLAIM,
-    Grade.PREEMPT,
-    Grade.NO_CANDIDATES,
-    Grade.NO_FIT,
+    PreemptionMode.FIT,
+    PreemptionMode.RECLAIM,
+    PreemptionMode.PREEMPT,
+    PreemptionMode.NO_CANDIDATES,
+    PreemptionMode.NO_FIT,
 )
 TRY_BORROW = Fungibility(when_can_borrow="TryNextFlavor")
 
@@ -90,7 +90,10 @@ TRY_BORROW = Fungibility(when_can_borrow="TryNextFlavor")
     ],
 )
 def test_the_flavor_taken_follows_the_rules_of_the_queue(
-    flavors: tuple[tuple[Grade, int], ...], fungibility: Fungibility, want: str, looked_at: int
+    flavors: tuple[tuple[PreemptionMode, int], ...],
+    fungibility: Fungibility,
+    want: str,
+    looked_at: int,
 ) -> None:
     found = market(*flavors, fungibility=fungibility).assign(workload(pods(cpu=1)))
 
@@ -140,41 +143,41 @@ def test_a_mixed_flavor_can_pass_for_a_fit_when_preemption_goes_before_borrowing
     ],
 )
 def test_without_fungibility_the_best_mode_wins_and_nothing_is_remembered(
-    flavors: tuple[tuple[Grade, int], ...], want: str
+    flavors: tuple[tuple[PreemptionMode, int], ...], want: str
 ) -> None:
     made = market(*flavors, fungibility=TRY_BOTH, gates={"FlavorFungibility": False})
 
     found = made.assign(workload(pods(cpu=1)))
 
     assert want == flavor(found)
-    assert () == found.bookmark.tried
+    assert () == found.progress.tried
 
 
-@given(standings, standings, rules)
+@given(granular_modes, granular_modes, rules)
 def test_no_flavor_is_better_than_one_that_is_better_than_it(
-    a: tuple[Grade, int], b: tuple[Grade, int], fungibility: Fungibility | None
+    a: tuple[PreemptionMode, int], b: tuple[PreemptionMode, int], fungibility: Fungibility | None
 ) -> None:
     assert not (preferred(a, b, fungibility) and preferred(b, a, fungibility))
     assert not preferred(a, a, fungibility)
 
 
-@given(standings, standings, standings, rules)
+@given(granular_modes, granular_modes, granular_modes, rules)
 def test_better_than_a_better_one_is_better(
-    a: tuple[Grade, int],
-    b: tuple[Grade, int],
-    c: tuple[Grade, int],
+    a: tuple[PreemptionMode, int],
+    b: tuple[PreemptionMode, int],
+    c: tuple[PreemptionMode, int],
     fungibility: Fungibility | None,
 ) -> None:
     if preferred(a, b, fungibility) and preferred(b, c, fungibility):
         assert preferred(a, c, fungibility)
 
 
-@given(standings, rules)
+@given(granular_modes, rules)
 def test_no_search_stops_where_nothing_can_be_had(
-    standing: tuple[Grade, int], fungibility: Fungibility | None
+    granular_mode: tuple[PreemptionMode, int], fungibility: Fungibility | None
 ) -> None:
-    if standing[0] in (NO_FIT, NONE):
-        assert not good_enough(standing, fungibility)
+    if granular_mode[0] in (NO_FIT, NONE):
+        assert not good_enough(granular_mode, fungibility)
 
 
 @pytest.mark.parametrize("gates", [{}, {"FlavorFungibility": False}], ids=["on", "off"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.offers import PREEMPTION_FIRST, STOP_AT_PREEMPT, TRY_BOTH, Market, workload
 from kuota.api.core import Taint
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.assignment import Assignment, Bookmark, Mode, Possibility, Verdict
+from kuota.engine.assignment import Assignment, Mode, OracleResult, Possibility, ScanProgress
 from kuota.engine.model import Fungibility, PodSet, Quota, ResourceFlavor, Workload
 from kuota.engine.tree import Tree
 
@@ -19,7 +19,7 @@ RESOURCES = ("cpu", "memory", "pods")
 
 limits = st.none() | st.integers(0, 6)
 quotas = st.builds(Quota, st.integers(0, 8), limits, limits)
-verdicts = st.builds(Verdict, st.sampled_from(Possibility), st.integers(0, 2))
+verdicts = st.builds(OracleResult, st.sampled_from(Possibility), st.integers(0, 2))
 rules = st.sampled_from([Fungibility(), TRY_BOTH, PREEMPTION_FIRST, STOP_AT_PREEMPT])
 
 
@@ -47,8 +47,8 @@ def markets(draw: st.DrawFn) -> Market:
     return market
 
 
-def _answer(verdict: Verdict) -> tuple[Possibility, int]:
-    return verdict.possibility, verdict.height
+def _answer(result: OracleResult) -> tuple[Possibility, int]:
+    return result.possibility, result.height
 
 
 def _flavor(name: str, kind: int) -> ResourceFlavor:
@@ -82,7 +82,7 @@ def _pod_set(draw: st.DrawFn, name: str) -> PodSet:
 
 
 bookmarks = st.none() | st.builds(
-    Bookmark,
+    ScanProgress,
     tried=st.lists(
         st.dictionaries(st.sampled_from(RESOURCES), st.none() | st.integers(0, 4)), max_size=3
     ).map(tuple),
@@ -112,14 +112,14 @@ def used(tree: Tree) -> dict[tuple[str, str], int]:
 @settings(max_examples=200)
 @given(markets(), workloads(), bookmarks)
 def test_an_assignment_keeps_its_promises_and_changes_nothing(
-    market: Market, wanted: Workload, bookmark: Bookmark | None
+    market: Market, wanted: Workload, progress: ScanProgress | None
 ) -> None:
     before = used(market.tree)
 
-    found = market.assign(wanted, bookmark=bookmark)
+    found = market.assign(wanted, progress=progress)
 
     assert before == used(market.tree)
-    assert market.assign(wanted, bookmark=bookmark) == found
+    assert market.assign(wanted, progress=progress) == found
     assert recounted(found) == found.usage
     assert (Mode.NO_FIT is found.mode) == (found.no_fit is not None or not wanted.pod_sets)
     if wanted.pod_sets:

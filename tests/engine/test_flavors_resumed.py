@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from engine.offers import STOP_AT_PREEMPT, Market, chosen, pods, usage, workload
 from kuota.api.base import Key
-from kuota.engine.assignment import Bookmark, Mode
+from kuota.engine.assignment import Mode, ScanProgress
 from kuota.engine.model import Assigned, Reservation, Workload
 from kuota.engine.reasons import Cause, WaitReason
 from kuota.engine.snapshot import Running
@@ -16,16 +16,16 @@ def test_a_search_that_ends_early_is_remembered_and_goes_on_there() -> None:
     wanted = workload(pods(cpu=1))
 
     first = market.assign(wanted)
-    second = market.assign(wanted, bookmark=first.bookmark)
-    third = market.assign(wanted, bookmark=second.bookmark)
+    second = market.assign(wanted, progress=first.progress)
+    third = market.assign(wanted, progress=second.progress)
 
     assert ["a", "b", "a"] == [chosen(each)[0]["cpu"] for each in (first, second, third)]
-    assert first.bookmark.pending
-    assert not second.bookmark.pending
+    assert first.progress.pending
+    assert not second.progress.pending
     assert (7, market.queue.node.generation, "alike") == (
-        first.bookmark.cycle,
-        first.bookmark.generation,
-        first.bookmark.class_id,
+        first.progress.cycle,
+        first.progress.generation,
+        first.progress.scheduling_hash,
     )
 
 
@@ -34,13 +34,13 @@ def test_a_pod_set_that_found_a_flavor_early_keeps_its_place_when_a_later_one_fa
 
     found = market.assign(workload(pods("one", cpu=1), pods("two", cpu=9)))
 
-    assert ({"cpu": 0}, {}) == found.bookmark.tried
-    assert found.bookmark.pending
+    assert ({"cpu": 0}, {}) == found.progress.tried
+    assert found.progress.pending
 
 
 def test_a_bookmark_past_the_last_flavor_starts_over() -> None:
     found = Market({"a": {"cpu": 4}}).assign(
-        workload(pods(cpu=1)), bookmark=Bookmark(tried=({"cpu": 3},))
+        workload(pods(cpu=1)), progress=ScanProgress(tried=({"cpu": 3},))
     )
 
     assert [{"cpu": "a"}] == chosen(found)
@@ -54,7 +54,7 @@ def test_every_resource_of_the_chosen_flavor_is_bookmarked() -> None:
 
     found = market.assign(workload(pods(cpu=1, memory=1)))
 
-    assert ({"cpu": 0, "memory": 0},) == found.bookmark.tried
+    assert ({"cpu": 0, "memory": 0},) == found.progress.tried
     assert {"cpu": Mode.PREEMPT, "memory": Mode.FIT} == {
         name: choice.mode for name, choice in found.pod_sets[0].flavors.items()
     }

@@ -9,7 +9,7 @@ from build import flavor, job, local_queue, namespace, queue
 from kuota.api.gates import Gates
 from kuota.engine.decisions import Admit
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.engine.policy import Policy
 
 
@@ -31,7 +31,7 @@ def test_between_queues_priority_counts_only_while_its_gate_is_on(
         job("early", queue="a", gpu=1, created=1.0),
         job("urgent", queue="b", gpu=1, created=2.0, priority=1),
     ):
-        engine.apply(Stored(value=value), 10.0)
+        engine.apply(ObjectStored(value=value), 10.0)
 
     outcome = engine.cycle(10.0)
 

@@ -13,16 +13,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kuota.api.base import Key
 from kuota.engine.buckets import Pending
 from kuota.engine.model import Workload
-from kuota.engine.pending import PendingQueue, Place
+from kuota.engine.pending import PendingQueue, PendingState
 from kuota.engine.ranking import backoff_over, relevant_change
-from kuota.engine.reasons import Requeue
+from kuota.engine.reasons import RequeueReason
 
 KEYS = [Key(namespace, name) for namespace in ("x", "y") for name in ("a", "b", "c", "d")]
 AT_ONCE = {
-    Requeue.FAILED_AFTER_NOMINATION,
-    Requeue.PENDING_PREEMPTION,
-    Requeue.PENDING_MIGRATION,
-    Requeue.PREEMPTION_FAILED,
+    RequeueReason.FAILED_AFTER_NOMINATION,
+    RequeueReason.PENDING_PREEMPTION,
+    RequeueReason.PENDING_MIGRATION,
+    RequeueReason.PREEMPTION_FAILED,
 }
 
 workloads = st.builds(
@@ -33,7 +33,7 @@ workloads = st.builds(
     queue=st.sampled_from(["lq1", "lq2"]),
     priority=st.integers(0, 2),
     created=st.integers(0, 2).map(float),
-    class_id=st.sampled_from(["", "c1", "c2"]),
+    scheduling_hash=st.sampled_from(["", "c1", "c2"]),
     requeued=st.sampled_from([None, None, None, None, None, None, True, False]),
     requeue_at=st.sampled_from([None, None, None, None, None, None, 5.0, 20.0]),
     pods_ready=st.booleans(),
@@ -43,7 +43,7 @@ workloads = st.builds(
 @dataclass
 class Waiting:
     workload: Workload
-    place: Place
+    place: PendingState
     evaluated: int | None = None
     flushed: bool = False
 
@@ -78,20 +78,20 @@ class AgainstAList(RuleBasedStateMachine):
         return first, not sticky, -each.priority, each.created, each.uid, key
 
     def enter(self, each: Waiting) -> None:
-        failed = not self.strict and each.workload.class_id in self.failed
+        failed = not self.strict and each.workload.scheduling_hash in self.failed
         free = backoff_over(each.workload, self.now) and not failed
-        each.place = Place.HEAP if free else Place.PARKED
+        each.place = PendingState.HEAP if free else PendingState.INADMISSIBLE
 
     @rule(workload=workloads)
     def put(self, workload: Workload) -> None:
         self.queue.put(workload, self.now)
         each = self.known.get(workload.key)
         if each is None:
-            each = self.known[workload.key] = Waiting(workload, Place.HEAP)
+            each = self.known[workload.key] = Waiting(workload, PendingState.HEAP)
             self.enter(each)
             return
         old, each.workload = each.workload, workload
-        if each.place is Place.PARKED and (
+        if each.place is PendingState.INADMISSIBLE and (
             each.evaluated not in (None, workload.generation) or relevant_change(old, workload)
         ):
             self.enter(each)
@@ -105,61 +105,61 @@ class AgainstAList(RuleBasedStateMachine):
 
     @rule()
     def pop(self) -> None:
-        heap = [key for key, each in self.known.items() if each.place is Place.HEAP]
+        heap = [key for key, each in self.known.items() if each.place is PendingState.HEAP]
         expected = min(heap, key=self.order, default=None)
         head = self.queue.pop()
         assert (head.key if head else None) == expected
         if head is not None:
             each = self.known[head.key]
             each.place, each.evaluated, each.flushed = (
-                Place.IN_FLIGHT,
+                PendingState.IN_FLIGHT,
                 each.workload.generation,
                 False,
             )
             self.heads[head.key] = head
 
-    @rule(reason=st.sampled_from(list(Requeue)))
-    def cycle(self, reason: Requeue) -> None:
+    @rule(reason=st.sampled_from(list(RequeueReason)))
+    def cycle(self, reason: RequeueReason) -> None:
         self.pop()
         if self.heads:
             self.put_back(max(self.heads), reason)
 
-    @rule(reason=st.sampled_from([Requeue.NO_FIT, Requeue.GENERIC]))
-    def sweep(self, reason: Requeue) -> None:
+    @rule(reason=st.sampled_from([RequeueReason.NO_FIT, RequeueReason.GENERIC]))
+    def sweep(self, reason: RequeueReason) -> None:
         """Try everyone once, and find that nobody fits."""
         for _ in KEYS:
             self.cycle(reason)
 
-    @rule(reason=st.sampled_from(list(Requeue)))
-    def requeue(self, reason: Requeue) -> None:
+    @rule(reason=st.sampled_from(list(RequeueReason)))
+    def requeue(self, reason: RequeueReason) -> None:
         if self.heads:
             self.put_back(min(self.heads), reason)
 
-    def put_back(self, key: Key, reason: Requeue) -> None:
+    def put_back(self, key: Key, reason: RequeueReason) -> None:
         head = self.heads.pop(key)
         tried = head.workload
         each = self.known[head.key]
         assert self.queue.requeue(tried, reason, self.now)
-        if reason in (Requeue.PENDING_PREEMPTION, Requeue.PENDING_MIGRATION):
+        if reason in (RequeueReason.PENDING_PREEMPTION, RequeueReason.PENDING_MIGRATION):
             self.sticky = head.key
-        parked = (Requeue.NAMESPACE_MISMATCH, Requeue.INTERNAL_ERROR)
-        again = reason in AT_ONCE or (self.strict and reason not in parked)
+        inadmissible = (RequeueReason.NAMESPACE_MISMATCH, RequeueReason.INTERNAL_ERROR)
+        again = reason in AT_ONCE or (self.strict and reason not in inadmissible)
         if (again or each.flushed) and backoff_over(each.workload, self.now):
-            each.place = Place.HEAP
+            each.place = PendingState.HEAP
             return
-        if reason in (Requeue.NO_FIT, Requeue.NO_CANDIDATES):
-            self.fail(tried.class_id)
-        each.place = Place.PARKED
+        if reason in (RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES):
+            self.fail(tried.scheduling_hash)
+        each.place = PendingState.INADMISSIBLE
         if relevant_change(tried, each.workload):
             self.enter(each)
 
-    def fail(self, class_id: str) -> None:
-        if self.strict or not class_id:
+    def fail(self, scheduling_hash: str) -> None:
+        if self.strict or not scheduling_hash:
             return
-        self.failed.add(class_id)
+        self.failed.add(scheduling_hash)
         for each in self.known.values():
-            if each.place is Place.HEAP and each.workload.class_id == class_id:
-                each.place = Place.PARKED
+            if each.place is PendingState.HEAP and each.workload.scheduling_hash == scheduling_hash:
+                each.place = PendingState.INADMISSIBLE
 
     @rule(matching=st.sets(st.sampled_from(["x", "y"])))
     def flush(self, matching: set[str]) -> None:
@@ -168,8 +168,8 @@ class AgainstAList(RuleBasedStateMachine):
         for key, each in self.known.items():
             each.flushed = True
             free = key.namespace in matching and backoff_over(each.workload, self.now)
-            if each.place is Place.PARKED and free:
-                each.place = Place.HEAP
+            if each.place is PendingState.INADMISSIBLE and free:
+                each.place = PendingState.HEAP
                 moved += 1
         assert self.queue.flush(self.now, matching.__contains__) == moved
 
@@ -184,20 +184,20 @@ class AgainstAList(RuleBasedStateMachine):
     @invariant()
     def everyone_is_in_the_one_place_where_the_list_has_them(self) -> None:
         places = {key: each.place for key, each in self.known.items()}
-        assert places == {key: self.queue.place(key) for key in self.known}
+        assert places == {key: self.queue.state(key) for key in self.known}
         assert len(self.queue) == len(places)
         counted = list(places.values())
-        assert self.queue.parked_count == counted.count(Place.PARKED)
-        assert self.queue.waiting == counted.count(Place.HEAP)
+        assert self.queue.inadmissible_count == counted.count(PendingState.INADMISSIBLE)
+        assert self.queue.heap_size == counted.count(PendingState.HEAP)
 
     @invariant()
     def what_the_queue_lists_is_the_newest_of_everyone(self) -> None:
-        listed = self.queue.ordered()
-        assert {each.key: each for each in listed} == {
+        entry = self.queue.ordered()
+        assert {each.key: each for each in entry} == {
             key: each.workload for key, each in self.known.items()
         }
-        waiting = [each.key for each in listed if each.key not in self.heads]
-        assert waiting == sorted(waiting, key=self.order)
+        heap_size = [each.key for each in entry if each.key not in self.heads]
+        assert heap_size == sorted(heap_size, key=self.order)
 
 
 AgainstAList.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)

@@ -9,7 +9,7 @@ from engine.stage import GPU, Stage
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.model import Quota, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing, Policy
-from kuota.engine.roster import Running
+from kuota.engine.running import Running
 
 OWN = "InClusterQueue"
 RECLAIMED = "InCohortReclamation"
@@ -105,10 +105,10 @@ def test_a_lower_priority_rule_limits_what_is_reclaimed_from_outside_too() -> No
 def test_a_subtree_within_its_quota_shields_the_borrowers_in_it() -> None:
     stage = Stage()
     stage.cohort("R", quota=2)
-    stage.cohort("shield", "R", quota=2)
+    stage.cohort("protection", "R", quota=2)
     stage.queue("a", 4, "R", reclaim="Any")
     stage.queue("b", 0, "R")
-    stage.queue("inside", 0, "shield")
+    stage.queue("inside", 0, "protection")
     stage.run("b1", "b", 4)
     stage.run("b2", "b", 2)
     stage.run("safe", "inside", 2)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engine.plain_preempt import plain_victims
 from engine.stage import FAIR, GPU, Quotas, Stage, preemptor
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.candidates import Demand
+from kuota.engine.candidates import PreemptionRequest
 from kuota.engine.model import Quota
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
 
@@ -86,13 +86,15 @@ def test_the_victims_are_those_of_a_plain_reading_of_the_rules(seed: int) -> Non
     chance = Random(seed)
     stage = crowded(chance)
     queue = stage.snapshot.queues[chance.choice("abcdef")]
-    request = {GPU: chance.randint(1, 5)}
+    amounts = {GPU: chance.randint(1, 5)}
     if chance.random() < 0.4:
-        request[CPU] = chance.randint(0, 3)
-    needed = frozenset(c for c, amount in request.items() if amount > queue.node.room(c))
+        amounts[CPU] = chance.randint(0, 3)
+    needed = frozenset(c for c, amount in amounts.items() if amount > queue.node.room(c))
     priority, created = chance.randint(-2, 3), chance.randint(0, 3)
     before = stage.usage()
-    found = stage.victims(queue.name, request, priority=priority, created=created, needed=needed)
+    found = stage.victims(queue.name, amounts, priority=priority, created=created, needed=needed)
     assert before == stage.usage()
-    demand = Demand(preemptor(priority, created), queue, needed, request, stage.snapshot)
-    assert list(plain_victims(demand).items()) == list(found.items())
+    request = PreemptionRequest(
+        preemptor(priority, created), queue, needed, amounts, stage.snapshot
+    )
+    assert list(plain_victims(request).items()) == list(found.items())

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from engine.stage import FAIR, GPU, Stage, preemptor
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.candidates import Demand, gives_up, highest, lined_up, ordered
+from kuota.engine.candidates import (
+    PreemptionRequest,
+    max_victim_priority,
+    may_preempt,
+    merged_candidates,
+    sorted_candidates,
+)
 from kuota.engine.model import Quota
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
 from kuota.engine.preempt import Possibility, Target
@@ -48,7 +54,7 @@ class Story:
 
     stage: Stage
     queue: Queue
-    request: Amounts
+    amounts: Amounts
     priority: int
     created: float
     found: tuple[Target, ...] = field(init=False)
@@ -58,14 +64,14 @@ class Story:
 
     def answer(self) -> tuple[Target, ...]:
         return self.stage.targets(
-            self.queue.name, self.request, priority=self.priority, created=self.created
+            self.queue.name, self.amounts, priority=self.priority, created=self.created
         )
 
     @property
-    def demand(self) -> Demand:
+    def request(self) -> PreemptionRequest:
         workload = preemptor(self.priority, self.created)
-        return Demand(
-            workload, self.queue, frozenset(self.request), self.request, self.stage.snapshot
+        return PreemptionRequest(
+            workload, self.queue, frozenset(self.amounts), self.amounts, self.stage.snapshot
         )
 
 
@@ -102,9 +108,9 @@ def stages(draw: st.DrawFn) -> Stage:
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
     stage = draw(stages())
-    request = draw(requests)
+    amounts = draw(requests)
     queue = stage.snapshot.queues[draw(st.sampled_from("abcd"))]
-    return Story(stage, queue, request, draw(priorities), draw(st.integers(0, 3)))
+    return Story(stage, queue, amounts, draw(priorities), draw(st.integers(0, 3)))
 
 
 @given(stories())
@@ -129,7 +135,7 @@ def test_once_the_victims_are_gone_the_request_fits(story: Story) -> None:
     with snapshot.trial():
         for each in story.found:
             snapshot.remove(each.running)
-        assert not story.found or story.queue.node.fits(story.request)
+        assert not story.found or story.queue.node.fits(story.amounts)
 
 
 @given(stories())
@@ -139,11 +145,11 @@ def test_every_victim_is_one_the_rules_give_up_and_uses_what_is_needed(story: St
     for each in story.found:
         own = each.running.queue == story.queue.name
         rule = rules.within_cluster_queue if own else rules.reclaim_within_cohort
-        assert gives_up(rule, each.running.workload, story.demand.workload, policy)
-        assert each.running.uses(story.demand.needed)
+        assert may_preempt(rule, each.running.workload, story.request.workload, policy)
+        assert each.running.uses(story.request.needed)
         queue = story.stage.snapshot.queues[each.running.queue]
         assert own or queue.active
-        assert own or not queue.node.within_quota(story.demand.needed)
+        assert own or not queue.node.within_quota(story.request.needed)
     assert len(story.found) == len({each.running.key for each in story.found})
 
 
@@ -161,7 +167,7 @@ def test_no_victim_but_the_last_could_be_spared(story: Story) -> None:
             for each in story.found:
                 if each is not one:
                     snapshot.remove(each.running)
-            if story.queue.node.fits(story.request):
+            if story.queue.node.fits(story.amounts):
                 spared.append(one)
     assert len(spared) <= 1
 
@@ -173,7 +179,7 @@ def test_usage_at_every_node_is_the_sum_of_what_spills_from_below(story: Story) 
     with snapshot.trial():
         for each in story.found:
             snapshot.remove(each.running)
-        snapshot.add_usage(story.queue, story.request)
+        snapshot.add_usage(story.queue, story.amounts)
         for cohort in story.stage.tree.cohorts.values():
             for column in (GPU, CPU):
                 assert cohort.cell(column).used == spilled(cohort, column)
@@ -189,21 +195,23 @@ def spilled(cohort: Node, column: FlavorResource) -> int:
 def test_candidates_found_one_by_one_come_as_if_all_had_been_sorted(
     story: Story, leaving: bool
 ) -> None:
-    demand, queues = story.demand, story.stage.snapshot.queues.values()
+    request, queues = story.request, story.stage.snapshot.queues.values()
     rule = story.queue.spec.preemption.reclaim_within_cohort
     others = [queue for queue in queues if queue is not story.queue]
-    ceiling = highest(rule, demand.workload)
-    found = list(lined_up(others, rule, demand, leaving=leaving, ceiling=ceiling))
-    assert found == ordered(
+    max_priority = max_victim_priority(rule, request.workload)
+    found = list(
+        merged_candidates(others, rule, request, leaving=leaving, max_priority=max_priority)
+    )
+    assert found == sorted_candidates(
         (
             each
             for queue in others
             for each in queue.running.values()
             if each.leaving == leaving
-            and each.uses(demand.needed)
-            and gives_up(rule, each.workload, demand.workload, story.stage.snapshot.policy)
+            and each.uses(request.needed)
+            and may_preempt(rule, each.workload, request.workload, story.stage.snapshot.policy)
         ),
-        demand,
+        request,
     )
 
 
@@ -213,7 +221,7 @@ def test_the_oracle_agrees_with_the_search_for_that_column_alone(
     stage: Stage, name: str, amount: int, priority: int
 ) -> None:
     found = stage.victims(name, amount, priority=priority)
-    verdict = stage.oracle(name, amount, priority=priority)
+    result = stage.oracle(name, amount, priority=priority)
     own = "InClusterQueue" in found.values()
     expected = Possibility.PREEMPT if own else Possibility.RECLAIM
-    assert verdict.possibility == (expected if found else Possibility.NO_CANDIDATES)
+    assert result.possibility == (expected if found else Possibility.NO_CANDIDATES)

@@ -19,10 +19,10 @@ from kuota.engine.model import (
     Reservation,
     Workload,
 )
-from kuota.engine.pending import Place
+from kuota.engine.pending import PendingState
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.queues import Queues
-from kuota.engine.reasons import Requeue
+from kuota.engine.reasons import RequeueReason
 from kuota.engine.second_pass import delay_s, needs_second_pass
 
 NOW = 1000.0
@@ -123,7 +123,7 @@ def test_a_head_comes_back_as_it_is_by_now() -> None:
     queues.put_workload(job("a"), NOW)
     (head,) = queues.heads(NOW, every)
     queues.put_workload(job("a", priority=3), NOW)
-    assert queues.requeue(head.key, Requeue.FAILED_AFTER_NOMINATION, NOW)
+    assert queues.requeue(head.key, RequeueReason.FAILED_AFTER_NOMINATION, NOW)
     assert queues["cq"].ordered() == [job("a", priority=3)]
 
 
@@ -134,11 +134,11 @@ def test_a_head_that_is_gone_or_moved_is_not_requeued() -> None:
         queues.put_workload(job(name), NOW)
     (head,) = queues.heads(NOW, every)
     queues.drop_workload(head.key)
-    assert not queues.requeue(head.key, Requeue.NO_FIT, NOW)
+    assert not queues.requeue(head.key, RequeueReason.NO_FIT, NOW)
     (head,) = queues.heads(NOW, every)
     queues.put_workload(job("b", "to-other"), NOW)
-    assert not queues.requeue(head.key, Requeue.NO_FIT, NOW)
-    assert queues["other"].place(head.key) is Place.HEAP
+    assert not queues.requeue(head.key, RequeueReason.NO_FIT, NOW)
+    assert queues["other"].state(head.key) is PendingState.HEAP
     assert queues.pending("cq") == 0
 
 
@@ -147,7 +147,7 @@ def test_moving_within_a_cluster_queue_gives_up_the_preemptor_slot() -> None:
     queues.put_local_queue(local("second"), NOW)
     queues.put_workload(job("a"), NOW)
     (head,) = queues.heads(NOW, every)
-    queues.requeue(head.key, Requeue.PENDING_PREEMPTION, NOW)
+    queues.requeue(head.key, RequeueReason.PENDING_PREEMPTION, NOW)
     assert queues["cq"].is_preemptor(head.workload)
     queues.put_workload(job("a", "second"), NOW)
     assert not queues["cq"].is_sticky(head.key)
@@ -167,7 +167,7 @@ def test_a_flush_asks_each_queue_about_the_namespace() -> None:
     queues.put_workload(job("a"), NOW)
     queues.put_workload(job("b", "to-other"), NOW)
     for head in queues.heads(NOW, every):
-        queues.requeue(head.key, Requeue.GENERIC, NOW)
+        queues.requeue(head.key, RequeueReason.GENERIC, NOW)
     assert queues.idle
     assert queues.flush(["cq", "other", "missing"], NOW) == 1
     assert asked == [("cq", "team"), ("other", "team")]
@@ -188,8 +188,8 @@ def test_a_strategy_may_change_but_the_order_by_usage_is_settled_when_the_queue_
     queues.put_cluster_queue(changed, NOW)
     (head,) = queues.heads(NOW, every)
     assert head.key.name == "b"
-    queues.requeue(head.key, Requeue.NO_FIT, NOW)
-    assert queues["cq"].place(head.key) is Place.HEAP
+    queues.requeue(head.key, RequeueReason.NO_FIT, NOW)
+    assert queues["cq"].state(head.key) is PendingState.HEAP
 
 
 def test_usage_counts_for_nothing_without_configuration_or_gate() -> None:
@@ -320,7 +320,9 @@ def test_every_workload_is_queued_exactly_where_its_queues_lead(
                 heads = queues.heads(NOW, every)
                 assert heads == sorted(heads, key=lambda head: head.cluster_queue)
                 for head in heads:
-                    reason = Requeue.NO_FIT if other else Requeue.FAILED_AFTER_NOMINATION
+                    reason = (
+                        RequeueReason.NO_FIT if other else RequeueReason.FAILED_AFTER_NOMINATION
+                    )
                     assert queues.requeue(head.key, reason, NOW)
         for cluster in ("cq0", "cq1"):
             expected = {w for w, lq in known.items() if feeds.get(lq) == cluster in made}

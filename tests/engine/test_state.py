@@ -132,11 +132,11 @@ def test_a_queue_that_cannot_be_understood_is_inactive_and_keeps_its_quota() -> 
     put(state, running(job("a", gpu=2), "q", 0.0))
     state.put_queue(ClusterQueue(name="q", faults=("nonsense",)))
     assert [str(each) for each in state.obstacles["q"]] == ["it cannot be understood (nonsense)"]
-    assert not state.pops("q")
+    assert not state.is_schedulable("q")
     cell = state.queues["q"].node.cell(column("gpu"))
     assert (cell.nominal, cell.used) == (8, 2)
     state.put_queue(queue("q", gpu=9))
-    assert state.pops("q")
+    assert state.is_schedulable("q")
     assert state.queues["q"].node.cell(column("gpu")).nominal == 9
 
 
@@ -144,5 +144,5 @@ def test_a_new_queue_that_cannot_be_understood_has_no_quota() -> None:
     state = State()
     state.put_queue(ClusterQueue(name="q", faults=("nonsense",)))
     put(state, running(job("a", gpu=2), "q", 0.0))
-    assert not state.pops("q")
+    assert not state.is_schedulable("q")
     assert used(state, "q") == 2

@@ -8,16 +8,16 @@ from msgspec.structs import replace
 from build import cohort, flavor, job, local_queue, namespace, queue, running
 from kuota.engine.decisions import Admit
 from kuota.engine.engine import Engine
-from kuota.engine.facts import AdmissionFailed, Known, Stored
+from kuota.engine.facts import AdmissionFailed, EngineObject, ObjectStored
 
 
-def told(*values: Known, collect_s: float = 1.0) -> Engine:
+def told(*values: EngineObject, flush_batch_s: float = 1.0) -> Engine:
     """An engine in which a job of nine waits in vain for a queue of four."""
-    engine = Engine(collect_s=collect_s)
+    engine = Engine(flush_batch_s=flush_batch_s)
     big = job("big", queue="q", gpu=9)
     for each in (namespace(), flavor(), *values, queue("q", gpu=4, cohort="all"), local_queue("q")):
-        engine.apply(Stored(value=each), 0.0)
-    engine.apply(Stored(value=big), 0.0)
+        engine.apply(ObjectStored(value=each), 0.0)
+    engine.apply(ObjectStored(value=big), 0.0)
     assert [] == [each for each in tried(engine, 0.0) if each != "big"]
     return engine
 
@@ -28,7 +28,7 @@ def tried(engine: Engine, now: float) -> list[str]:
 
 
 def edit(engine: Engine, gpu: int, now: float) -> None:
-    engine.apply(Stored(value=queue("q", gpu=gpu, cohort="all")), now)
+    engine.apply(ObjectStored(value=queue("q", gpu=gpu, cohort="all")), now)
 
 
 def test_the_first_change_wakes_at_once_and_those_of_the_next_second_together() -> None:
@@ -54,7 +54,7 @@ def test_after_a_quiet_second_a_change_wakes_at_once_again() -> None:
 
 def test_changes_that_wake_nobody_make_nobody_wait() -> None:
     engine = told()
-    engine.apply(Stored(value=queue("other", gpu=1)), 10.0)
+    engine.apply(ObjectStored(value=queue("other", gpu=1)), 10.0)
     assert [] == tried(engine, 10.0)
     edit(engine, 5, 10.1)
     assert ["big"] == tried(engine, 10.1)
@@ -63,30 +63,30 @@ def test_changes_that_wake_nobody_make_nobody_wait() -> None:
 def test_released_quota_is_offered_at_once_whatever_was_changed_before() -> None:
     engine = told()
     small = job("small", queue="q", gpu=4)
-    engine.apply(Stored(value=small), 9.0)
+    engine.apply(ObjectStored(value=small), 9.0)
     assert ["small"] == tried(engine, 9.0)
-    engine.apply(Stored(value=job("next", queue="q", gpu=4)), 9.5)
+    engine.apply(ObjectStored(value=job("next", queue="q", gpu=4)), 9.5)
     assert ["next"] == tried(engine, 9.5)
     edit(engine, 5, 10.0)
     assert {"big", "next"} == {*tried(engine, 10.0), *tried(engine, 10.0)}
-    engine.apply(Stored(value=replace(running(small, "q", 9.0), finished=True)), 10.1)
+    engine.apply(ObjectStored(value=replace(running(small, "q", 9.0), finished=True)), 10.1)
     assert ["next"] == tried(engine, 10.1)
 
 
 def test_a_cohort_that_is_written_unchanged_wakes_nobody() -> None:
     engine = told(cohort("all", gpu=1))
-    engine.apply(Stored(value=cohort("all", gpu=1)), 10.0)
+    engine.apply(ObjectStored(value=cohort("all", gpu=1)), 10.0)
     assert [] == tried(engine, 10.0)
-    engine.apply(Stored(value=cohort("all", gpu=2)), 11.0)
+    engine.apply(ObjectStored(value=cohort("all", gpu=2)), 11.0)
     assert ["big"] == tried(engine, 11.0)
 
 
 def test_one_whose_admission_failed_is_tried_again_in_time_though_nothing_happens() -> None:
     engine = told()
     small = job("small", queue="q", gpu=1)
-    engine.apply(Stored(value=small), 10.0)
+    engine.apply(ObjectStored(value=small), 10.0)
     assert ["small"] == tried(engine, 10.0)
-    engine.apply(AdmissionFailed(key=small.key, again_at=15.0), 11.0)
+    engine.apply(AdmissionFailed(key=small.key, retry_at=15.0), 11.0)
     assert "small" not in tried(engine, 11.0)
     assert 15.0 == engine.next_wakeup()
     assert ["small"] == tried(engine, 15.0)
@@ -96,9 +96,9 @@ def test_one_whose_admission_failed_is_tried_again_in_time_though_nothing_happen
 def test_one_that_was_admitted_meanwhile_is_not_tried_again() -> None:
     engine = told()
     small = job("small", queue="q", gpu=1)
-    engine.apply(Stored(value=small), 10.0)
+    engine.apply(ObjectStored(value=small), 10.0)
     assert ["small"] == tried(engine, 10.0)
-    engine.apply(AdmissionFailed(key=small.key, again_at=15.0), 11.0)
-    engine.apply(Stored(value=replace(small, generation=2)), 12.0)
+    engine.apply(AdmissionFailed(key=small.key, retry_at=15.0), 11.0)
+    engine.apply(ObjectStored(value=replace(small, generation=2)), 12.0)
     assert ["small"] == tried(engine, 12.0)
     assert [] == tried(engine, 15.0)

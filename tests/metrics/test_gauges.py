@@ -14,7 +14,7 @@ from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Gone, Known, Stored
+from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import ClusterQueue, Quota
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.metrics.metrics import Metrics
@@ -39,10 +39,10 @@ class Shelf:
         return self.stored
 
 
-def engine(*values: Known, policy: Policy | None = None) -> Engine:
+def engine(*values: EngineObject, policy: Policy | None = None) -> Engine:
     made = Engine(policy)
     for each in (namespace(), flavor(), *values):
-        made.apply(Stored(value=each), 0.0)
+        made.apply(ObjectStored(value=each), 0.0)
     return made
 
 
@@ -53,7 +53,7 @@ def shown(made: Engine, setup: Setup | None = None, shelf: Shelf | None = None) 
 def test_pending_workloads_are_active_until_they_are_parked() -> None:
     made = engine(queue("a", gpu=2), local_queue("a"))
     for name, gpu in (("one", 3), ("two", 3), ("three", 1), ("four", 1)):
-        made.apply(Stored(value=job(name, queue="a", gpu=gpu)), 0.0)
+        made.apply(ObjectStored(value=job(name, queue="a", gpu=gpu)), 0.0)
     made.cycle(1.0)
     made.cycle(2.0)
     seen = shown(made)
@@ -236,7 +236,7 @@ def test_custom_labels_follow_queues_and_workloads() -> None:
     ]
     made = engine(queue("a", gpu=4, cohort="c"), local_queue("a"))
     for name in ("x", "y", "z"):
-        made.apply(Stored(value=job(name, queue="a", gpu=1)), 0.0)
+        made.apply(ObjectStored(value=job(name, queue="a", gpu=1)), 0.0)
     shelf = Shelf(
         {
             ("ClusterQueue", "a"): {"acme.io/team": "red"},
@@ -257,6 +257,6 @@ def test_custom_labels_follow_queues_and_workloads() -> None:
 
 def test_a_queue_that_is_gone_is_not_shown() -> None:
     made = engine(queue("a", gpu=1), local_queue("a"))
-    made.apply(Gone(kind=ClusterQueue, key=Key("", "a")), 1.0)
+    made.apply(ObjectDeleted(kind=ClusterQueue, key=Key("", "a")), 1.0)
     found = [each for each in shown(made).samples if each.labels.get("cluster_queue") == "a"]
     assert [] == found

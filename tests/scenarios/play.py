@@ -17,7 +17,7 @@ from build import flavor, key, local_queue, namespace, running
 from kuota.api.base import Key
 from kuota.api.gates import Gates
 from kuota.engine.decisions import Wait
-from kuota.engine.facts import Gone, Known
+from kuota.engine.facts import EngineObject, ObjectDeleted
 from kuota.engine.model import (
     AdmissionCheck,
     ClusterQueue,
@@ -41,7 +41,7 @@ from scenarios.words import (
 
 Lines = list[str]
 _STRATEGIES = {"final": FINAL_SHARE, "initial": INITIAL_SHARE}
-_KINDS: dict[str, type[Known]] = {
+_KINDS: dict[str, type[EngineObject]] = {
     "queue": ClusterQueue,
     "cohort": Cohort,
     "flavor": ResourceFlavor,
@@ -165,7 +165,7 @@ class Play:
     def _delete(self, parts: Lines) -> None:
         kind, name = parts
         at = key(name) if kind == "local" else Key("", name)
-        self.world.engine.apply(Gone(kind=_KINDS[kind], key=at), self.world.now)
+        self.world.engine.apply(ObjectDeleted(kind=_KINDS[kind], key=at), self.world.now)
 
     def _stop(self, parts: Lines) -> None:
         self._update([*parts, "stop=Hold"])

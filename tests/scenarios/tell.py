@@ -91,9 +91,9 @@ def why(key: Key, world: World) -> list[str]:
         return ["held out"]
     last = engine.last.get(key)
     if not isinstance(last, Wait):
-        reason = queue.parked_reason(key)
-        return [f"{queue.place(key)}, {f'like one {reason}' if reason else 'not tried'}"]
-    lines = [f"{queue.place(key)}, {last.reason} {last.why}"]
+        reason = queue.inadmissible_reason(key)
+        return [f"{queue.state(key)}, {f'like one {reason}' if reason else 'not tried'}"]
+    lines = [f"{queue.state(key)}, {last.reason} {last.why}"]
     if last.assignment is not None and last.workload.pod_sets == workload.pod_sets:
         lines += _obstacles(last.assignment)
     return lines

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from build import class_id, cohort, flavor, job, key, pod_set, queue
+from build import cohort, flavor, job, key, pod_set, queue, scheduling_hash
 from kuota.api.base import LabelSelector
 from kuota.api.core import PodSpec, PodTemplateSpec, Taint, Toleration
 from kuota.api.resources import rescaled
@@ -169,7 +169,7 @@ def changed(old: Workload, given: Words) -> Workload:
     """The workload with these words changed, and what follows from them."""
     new = replace(old, **_taken(given, _OF_WORKLOAD))
     pod_sets = tuple(_less(each, new.reclaimable.get(each.name, 0)) for each in new.pod_sets)
-    return replace(new, pod_sets=pod_sets, class_id=class_id(pod_sets, new.priority))
+    return replace(new, pod_sets=pod_sets, scheduling_hash=scheduling_hash(pod_sets, new.priority))
 
 
 def _less(pods: PodSet, done: int) -> PodSet:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import cohort, flavor, job, local_queue, namespace, queue
-from kuota.engine.explanation import Advice, Lack, Limit, Suggestion
-from kuota.engine.facts import Known
+from kuota.engine.explanation import Advice, Limit, Shortfall, Suggestion
+from kuota.engine.facts import EngineObject
 from kuota.engine.model import Quota
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import Cause, Reason
@@ -35,7 +35,7 @@ def worlds(draw: st.DrawFn) -> World:
     world = World(draw(st.sampled_from(POLICIES)))
     limits = st.none() | st.integers(0, 4)
     quotas = st.builds(Quota, st.integers(0, 4), limits, limits)
-    values: list[Known] = [namespace(), flavor(), cohort("top"), cohort("low", parent="top")]
+    values: list[EngineObject] = [namespace(), flavor(), cohort("top"), cohort("low", parent="top")]
     for name in ("a", "b", "c"):
         values.append(
             queue(
@@ -120,7 +120,7 @@ def test_a_borrowing_limit_is_told_with_its_owner() -> None:
     reason = Reason(
         cause=Cause.INSUFFICIENT, flavor="spot", resource="gpu", requested=4, limit=1, missing=3
     )
-    lack = Lack(reason=reason, kind="ClusterQueue", where="a", limit=Limit.BORROWING)
+    lack = Shortfall(reason=reason, kind="ClusterQueue", where="a", limit=Limit.BORROWING)
     assert (
         "needs 4 gpu on spot, but the borrowingLimit of ClusterQueue a leaves only 1"
         == lack_text(lack)

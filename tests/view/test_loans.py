@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from build import cohort, job, queue, running
-from kuota.engine.facts import Known
+from kuota.engine.facts import EngineObject
 from kuota.engine.model import Quota
 from kuota.engine.state import State
 from kuota.engine.tree import available
@@ -16,17 +16,17 @@ from kuota.view.loans import lent, loans
 Told = list[tuple[str, str, int]]
 
 
-def state_of(*values: Known) -> State:
+def state_of(*values: EngineObject) -> State:
     from kuota.engine.engine import Engine
-    from kuota.engine.facts import Stored
+    from kuota.engine.facts import ObjectStored
 
     engine = Engine()
     for value in values:
-        engine.apply(Stored(value=value), 0.0)
+        engine.apply(ObjectStored(value=value), 0.0)
     return engine.state
 
 
-def told(*values: Known) -> Told:
+def told(*values: EngineObject) -> Told:
     """Borrowing workload, lender, amount."""
     return [(each.workload.name, each.lender, each.amount) for each in loans(state_of(*values))]
 
@@ -95,7 +95,7 @@ limits = st.none() | st.integers(0, 6)
 @settings(max_examples=60)
 def test_loans_cover_what_is_borrowed_and_no_more_than_is_lent(data: st.DataObject) -> None:
     quota = st.builds(Quota, st.integers(0, 6), st.none(), limits)
-    values: list[Known] = [cohort("top"), cohort("low", parent="top")]
+    values: list[EngineObject] = [cohort("top"), cohort("low", parent="top")]
     names = ["a", "b", "c", "d"]
     for name in names:
         of = data.draw(st.sampled_from(["top", "low"]))

@@ -12,7 +12,7 @@ from build import job, local_queue, namespace, queue
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.server.api import ApiServer
 from kuota.server.requests import ADMINS, ANONYMOUS, Request, User
 from kuota.server.store import Store
@@ -39,7 +39,7 @@ def _status(path: str, user: User) -> int:
         api = ApiServer(Store.open(":memory:"))
         engine = Engine()
         for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
-            engine.apply(Stored(value=each), 0.0)
+            engine.apply(ObjectStored(value=each), 0.0)
         api.extensions.append(VisibilityExtension(VisibilityApi(engine, Shelf())))
         labels = {"metadata": {"labels": {"kuota.dev/team": "red"}}}
         await api.handle(

@@ -14,7 +14,7 @@ import trustme
 from build import job, local_queue, namespace, queue
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import Resource
 from kuota.visibility.api import PREFIX, VisibilityApi
@@ -65,7 +65,7 @@ class Stage:
         self.api = ApiServer(self._front if passes_on else None)
         engine = Engine()
         for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
-            engine.apply(Stored(value=each), 0.0)
+            engine.apply(ObjectStored(value=each), 0.0)
         lines = VisibilityApi(engine, self.api)
         self._server = VisibilityServer(lines, self.api)  # type: ignore[arg-type]
 

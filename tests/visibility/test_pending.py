@@ -6,7 +6,7 @@ from __future__ import annotations
 from build import job, key, local_queue, namespace, queue
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.visibility.api import PREFIX, Answer, VisibilityApi, asked
 from kuota.visibility.pending import Window, in_cluster_queue, in_local_queue
 
@@ -30,9 +30,9 @@ def engine() -> Engine:
         job("d", queue="y", created=4.0, gpu=1, priority=3, boost=3),
     )
     for each in (namespace(), queue("q", gpu=1), local_queue("x", "q"), local_queue("y", "q")):
-        made.apply(Stored(value=each), 0.0)
+        made.apply(ObjectStored(value=each), 0.0)
     for one in jobs:
-        made.apply(Stored(value=one), 0.0)
+        made.apply(ObjectStored(value=one), 0.0)
     return made
 
 
@@ -60,7 +60,7 @@ def test_the_line_of_a_local_queue_has_gaps_in_the_positions_of_its_cluster_queu
 
 def test_an_unknown_queue_has_no_line_and_an_orphaned_one_an_empty_line() -> None:
     made = engine()
-    made.apply(Stored(value=local_queue("z", "nowhere")), 0.0)
+    made.apply(ObjectStored(value=local_queue("z", "nowhere")), 0.0)
     assert in_cluster_queue(made, "nowhere", Window()) is None
     assert in_local_queue(made, key("nowhere"), Window()) is None
     assert [] == in_local_queue(made, key("z"), Window())

@@ -16,21 +16,21 @@ from kuota.api.core import Namespace
 from kuota.api.quantity import as_float, parse, quota_amount
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource
-from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 
 from .inbound_faults import cluster_queue_faults, quota_faults, weight_faults
 
 USAGE_BASED = "UsageBasedAdmissionFairSharing"
 
 
-def unreadable(kind: type[Known], obj: Json, fault: str) -> Fact:
+def unreadable(kind: type[EngineObject], obj: Json, fault: str) -> Fact:
     """The fact of an object that cannot be translated: a ClusterQueue stays, and is inactive."""
     meta = obj["metadata"]
     if kind is model.ClusterQueue:
         deleting = bool(meta.get("deletionTimestamp"))
         known = model.ClusterQueue(name=meta["name"], faults=(fault,), deleting=deleting)
-        return Stored(value=known)
-    return Gone(kind=kind, key=Key(meta.get("namespace") or "", meta["name"]))
+        return ObjectStored(value=known)
+    return ObjectDeleted(kind=kind, key=Key(meta.get("namespace") or "", meta["name"]))
 
 
 def cluster_queue(obj: kueue.ClusterQueue) -> model.ClusterQueue:

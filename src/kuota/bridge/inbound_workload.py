@@ -28,10 +28,10 @@ from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
 from .admission import owned_by_pod
-from .class_id import class_id
 from .inbound_faults import pod_set_faults
 from .jobs.batch_job import JOB_UID
 from .jobs.job_state import counts
+from .scheduling_hash import scheduling_hash
 from .variants import ALLOWED_FLAVORS, is_parent, parent_of
 
 REPLACES = "kueue.x-k8s.io/workload-slice-replacement-for"
@@ -59,7 +59,7 @@ class Counted(NamedTuple):
 
     pod_sets: tuple[model.PodSet, ...]
     faults: tuple[str, ...]
-    class_ids: dict[tuple[int, str], str]
+    scheduling_hashes: dict[tuple[int, str], str]
 
 
 class Intake(Struct):
@@ -94,7 +94,7 @@ def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
         boost=priority - (obj.spec.priority or 0),
         created=seconds(meta.creation_timestamp),
         pod_sets=counted.pod_sets,
-        class_id=_class_id(obj, priority, counted, gates),
+        scheduling_hash=_scheduling_hash(obj, priority, counted, gates),
         faults=counted.faults,
         active=obj.spec.active is not False,
         finished=is_true(conditions, "Finished"),
@@ -281,13 +281,13 @@ def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:
     return obj.metadata.annotation(ALLOWED_FLAVORS) if concurrent else ""
 
 
-def _class_id(obj: api.Workload, priority: int, counted: Counted, gates: Gates) -> str:
+def _scheduling_hash(obj: api.Workload, priority: int, counted: Counted, gates: Gates) -> str:
     if not gates.on(Gate.SchedulingEquivalenceHashing):
         return ""
     at = priority, _allowed_flavors(obj, gates)
-    found = counted.class_ids.get(at)
+    found = counted.scheduling_hashes.get(at)
     if found is None:
-        found = counted.class_ids[at] = class_id(priority, counted.pod_sets, at[1])
+        found = counted.scheduling_hashes[at] = scheduling_hash(priority, counted.pod_sets, at[1])
     return found
 
 

@@ -14,7 +14,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
 from kuota.engine.ledger import Ledger
 from kuota.engine.model import Struct
-from kuota.engine.roster import Tally
+from kuota.engine.running import UsageTotal
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
@@ -38,25 +38,25 @@ class QueueUse(Struct):
 
 def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUse:
     """What workloads hold in a ClusterQueue, or of it those of one LocalQueue."""
-    return _use(queue, queue.running.tally(local_queue), shared=local_queue is None)
+    return _use(queue, queue.running.total(local_queue), shared=local_queue is None)
 
 
 def admitted(queue: Queue, local_queue: Key | None = None) -> QueueUse:
     """The same, counting only workloads that have passed their checks and may run."""
-    tally = queue.running.tally(local_queue, admitted=True)
-    return _use(queue, tally, shared=local_queue is None)
+    total = queue.running.total(local_queue, admitted=True)
+    return _use(queue, total, shared=local_queue is None)
 
 
-def _use(queue: Queue, tally: Tally, *, shared: bool) -> QueueUse:
+def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUse:
     """Every declared column in the order of the spec. Only a ClusterQueue in a cohort borrows."""
     borrows = shared and queue.node.parent is not None
     columns = []
     for group in queue.spec.groups:
         for column, quota in group.quotas.items():
-            total = min(tally.amounts.get(column, 0), UNLIMITED)
+            total = min(totals.amounts.get(column, 0), UNLIMITED)
             borrowed = max(0, total - quota.nominal) if borrows else 0
             columns.append(Use(column=column, total=total, borrowed=borrowed))
-    return QueueUse(workloads=tally.count, columns=tuple(columns))
+    return QueueUse(workloads=totals.count, columns=tuple(columns))
 
 
 def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:

@@ -25,11 +25,11 @@ from kuota.api.workload import Workload
 from kuota.bridge.draft import Seen
 from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.outbound import Outbound
+from kuota.engine.affected import AffectedQueues, ChangeTracker
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
-from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, Gone
-from kuota.engine.quiet import Rest
-from kuota.engine.touched import Footprint, Touched
+from kuota.engine.facts import AdmissionFailed, EvictionFailed, Fact, ObjectDeleted
+from kuota.engine.quiescence import Quiescence
 from kuota.failures import report, tolerated
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
@@ -67,8 +67,8 @@ class Driver:
         reports: PendingReports,
     ) -> None:
         self.engine = engine
-        self._footprint = Footprint(engine)
-        self.told: Callable[[Touched], None] = lambda touched: None
+        self._tracker = ChangeTracker(engine)
+        self.told: Callable[[AffectedQueues], None] = lambda affected: None
         self.cycle_observers: list[Callable[[Outcome, float], None]] = []
         self._world = world
         self._client = client
@@ -93,10 +93,10 @@ class Driver:
 
     def tell(self, fact: Fact) -> None:
         """Take note of a fact, and decide again soon."""
-        touched = self._footprint.apply(fact, self.now())
-        if isinstance(fact, Gone):
+        affected = self._tracker.apply(fact, self.now())
+        if isinstance(fact, ObjectDeleted):
             self._failed.pop(fact.key, None)
-        self.told(touched)
+        self.told(affected)
         self._wake.set()
 
     def nudge(self) -> None:
@@ -122,7 +122,7 @@ class Driver:
 
     async def settle(self) -> None:
         """Decide until nothing more comes of it."""
-        rest = Rest()
+        quiescence = Quiescence()
         while True:
             self._wake.clear()
             began = self._clock.monotonic()
@@ -136,7 +136,7 @@ class Driver:
                 self._report_decision(decision)
                 if not isinstance(decision, Wait) or decision.workload.reservation is not None:
                     await self._start(decision)
-            if rest.after(outcome) or self._finished:
+            if quiescence.after(outcome) or self._finished:
                 return
             # Others get a turn between two cycles: answers and news come in.
             await asyncio.sleep(0)
@@ -179,14 +179,14 @@ class Driver:
             unexpected = True
         await self._find_out(decision)
         # What may fail again for the same reason is no head of a queue until some time has passed.
-        again_at = self.now() + self._pause_s(key) if unexpected else None
-        for fact in self._undone(decision, again_at):
+        retry_at = self.now() + self._pause_s(key) if unexpected else None
+        for fact in self._undone(decision, retry_at):
             self.tell(fact)
 
     def _set_back(self, key: Key, error: KubeError) -> None:
         """Let others have what a Workload cannot be given, until it is tried again."""
-        again_at = self.now() + self._pause_s(key)
-        self.tell(AdmissionFailed(key=key, again_at=again_at))
+        retry_at = self.now() + self._pause_s(key)
+        self.tell(AdmissionFailed(key=key, retry_at=retry_at))
         note = f"The API server refuses to store the admission: {error}"
         self._sender.tell(Event.about(key, "AdmissionRefused", note, warning=True))
 
@@ -220,14 +220,14 @@ class Driver:
             except Exception as error:
                 report("write", error, f"reading {key} after a failed write failed")
 
-    def _undone(self, decision: Decision, again_at: float | None) -> list[Fact]:
-        """What did not come about, as far as is known now. Others go first before `again_at`."""
+    def _undone(self, decision: Decision, retry_at: float | None) -> list[Fact]:
+        """What did not come about, as far as is known now. Others go first before `retry_at`."""
         key = decision.workload.key
         if isinstance(decision, Admit) and not decision.second_pass and self._reserved(key):
             return []
         if isinstance(decision, Evict) and self._leaving(key):
             return []
-        return _failures(self._as_of_now(decision), again_at)
+        return _failures(self._as_of_now(decision), retry_at)
 
     def _reserved(self, key: Key) -> bool:
         held = self._world.workload(key)
@@ -318,11 +318,11 @@ def _touched(decision: Decision) -> list[Key]:
     return found
 
 
-def _failures(decision: Decision, again_at: float | None) -> list[Fact]:
+def _failures(decision: Decision, retry_at: float | None) -> list[Fact]:
     """What did not come about."""
     match decision:
         case Admit():
-            return [AdmissionFailed(key=decision.workload.key, again_at=again_at)]
+            return [AdmissionFailed(key=decision.workload.key, retry_at=retry_at)]
         case Preempt(victims=victims):
             return [EvictionFailed(key=each.workload.key) for each in victims if not each.leaving]
         case Migrate(sibling=sibling, leaving=leaving):

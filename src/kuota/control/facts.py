@@ -17,7 +17,7 @@ from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.settings import intake
 from kuota.engine import model
-from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 from kuota.failures import report
 from kuota.kube.events import Recorder
 
@@ -65,29 +65,35 @@ class Facts:
         """A Workload as it is counted. Raises what its quantities deserve."""
         return inbound_workload(seen.obj, self.intake)
 
-    def _workload(self, seen: Seen) -> Known:
+    def _workload(self, seen: Seen) -> EngineObject:
         return self.workload(seen)
 
-    def _follow(self, informer: Any, kind: type[Known], read: Callable[[Any], Known]) -> None:
+    def _follow(
+        self, informer: Any, kind: type[EngineObject], read: Callable[[Any], EngineObject]
+    ) -> None:
         informer.observe(lambda old, new: self._changed(kind, read, old, new))
 
     def _changed(
         self,
-        kind: type[Known],
-        read: Callable[[Any], Known],
+        kind: type[EngineObject],
+        read: Callable[[Any], EngineObject],
         old: Held[Any] | None,
         new: Held[Any] | None,
     ) -> None:
         if new is None:
             if old is not None:
-                self._tell(Gone(kind=kind, key=old.key))
+                self._tell(ObjectDeleted(kind=kind, key=old.key))
             return
         known, fault = _read(read, new)
         if isinstance(known, model.ClusterQueue):
             fault = "; ".join(known.faults)
         if fault:
             self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
-        told = inbound.unreadable(kind, new.json, fault) if known is None else Stored(value=known)
+        told = (
+            inbound.unreadable(kind, new.json, fault)
+            if known is None
+            else ObjectStored(value=known)
+        )
         self._tell(told)
 
     def _recount(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
@@ -104,7 +110,7 @@ class Facts:
             self._changed(model.Workload, self._workload, held, held)
 
 
-def _read(read: Callable[[Any], Known], held: Held[Any]) -> tuple[Known | None, str]:
+def _read(read: Callable[[Any], EngineObject], held: Held[Any]) -> tuple[EngineObject | None, str]:
     """What the engine believes of an object; None, and why, when nothing can be made of it."""
     if held.value is None:
         return None, held.fault

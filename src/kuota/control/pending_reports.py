@@ -24,7 +24,7 @@ from kuota.bridge.outbound import Outbound, pending_reason
 from kuota.engine import model
 from kuota.engine.decisions import Decision, Wait, Why
 from kuota.engine.engine import Engine
-from kuota.engine.reasons import Requeue
+from kuota.engine.reasons import RequeueReason
 from kuota.kube.clock import Clock
 
 from .deferred_writes import DeferredWrites
@@ -42,7 +42,7 @@ MAX_CLASSES = 10_000
 ClassKey = tuple[str, str]
 """A ClusterQueue and a scheduling class."""
 
-_REJECTS_CLASS = (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
+_REJECTS_CLASS = (RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES)
 
 
 class PendingReports:
@@ -108,8 +108,8 @@ class PendingReports:
             self._unreported.discard(key)
             return
         queue = self._engine.queues.queue_of(key)
-        if reason is None and queue is not None and known.class_id:
-            self._unreported.add(key, (queue.name, known.class_id))
+        if reason is None and queue is not None and known.scheduling_hash:
+            self._unreported.add(key, (queue.name, known.scheduling_hash))
         else:
             self._unreported.discard(key)
         wait = self._class_wait(key)
@@ -123,8 +123,8 @@ class PendingReports:
         reason. An admission does not reset the reason: a busy queue admits members all the time,
         and rejects the next one for the same reason. The engine knows who is rejected now.
         """
-        queue, class_id = at = wait.cluster_queue, wait.workload.class_id
-        if wait.requeue not in _REJECTS_CLASS or not class_id:
+        queue, scheduling_hash = at = wait.cluster_queue, wait.workload.scheduling_hash
+        if wait.requeue not in _REJECTS_CLASS or not scheduling_hash:
             return
         before = self._rejected.get(at)
         if before is None and len(self._rejected) >= MAX_CLASSES:
@@ -132,7 +132,9 @@ class PendingReports:
         self._rejected[at] = wait
         if before is None or before.reason != wait.reason:
             waiting = self._engine.queues[queue].ordered()
-            self._defer_reasons(each.key for each in waiting if each.class_id == class_id)
+            self._defer_reasons(
+                each.key for each in waiting if each.scheduling_hash == scheduling_hash
+            )
         else:
             self._defer_reasons(self._unreported.take(at))
 
@@ -176,17 +178,17 @@ class PendingReports:
         queue, known = self._engine.queues.queue_of(key), self._engine.state.workloads.get(key)
         if queue is None or known is None or key in self._engine.last:
             return None
-        reason = queue.parked_reason(key)
+        reason = queue.inadmissible_reason(key)
         if reason is None or self._kept_out(queue.name, known):
             return None
-        rejected = self._rejected.get((queue.name, known.class_id))
+        rejected = self._rejected.get((queue.name, known.scheduling_hash))
         if rejected is not None and rejected.reason == reason:
             return replace(rejected, workload=known)
         return Wait(workload=known, cluster_queue=queue.name, reason=reason, why=Why.CLASS_REJECTED)
 
     def _kept_out(self, queue: str, workload: model.Workload) -> bool:
         state = self._engine.state
-        admits = state.pops(queue) and state.admits(queue, workload.key.namespace)
+        admits = state.is_schedulable(queue) and state.admits(queue, workload.key.namespace)
         return not admits or bool(workload.faults)
 
     def _is_current(self, seen: Seen, wait: Wait) -> bool:

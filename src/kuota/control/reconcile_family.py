@@ -101,7 +101,7 @@ class FamilyReconciler:
     def _cluster_queue(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
         if new is None or _settled(old, new):
             return
-        for local in self._engine.queues.feeders(new.key.name):
+        for local in self._engine.queues.local_queues_of(new.key.name):
             self._add_waiting(local)
 
     def _add_waiting(self, local_queue: Key) -> None:

@@ -58,7 +58,7 @@ class WorkloadReconciler:
             local_queue=local_queue,
             local_queue_deleting=self._deleting(local),
             cluster_queue=queue.spec if queue is not None else None,
-            cluster_queue_active=state.pops(name),
+            cluster_queue_active=state.is_schedulable(name),
             namespace_matches=queue is None or state.admits(name, obj.metadata.namespace),
             faults=known.faults if known is not None else (),
             jitter=random.random() * JITTER,

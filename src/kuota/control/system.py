@@ -111,7 +111,7 @@ class System:
         self._events: EventRecorder | None = None
         if recorder is None:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
-        self.engine = Engine(policy(config, gates), collect_s=COLLECT_S)
+        self.engine = Engine(policy(config, gates), flush_batch_s=COLLECT_S)
         self.world = World(client, self.clock)
         self.sender = Sender(client, self.world, recorder)
         self.rules = replace(rules(config, gates), defers_readiness=Part.SCHEDULER in parts)

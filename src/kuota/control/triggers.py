@@ -16,8 +16,8 @@ from kuota.bridge.changes import (
     to_hold,
 )
 from kuota.bridge.draft import Seen
+from kuota.engine.affected import AffectedQueues
 from kuota.engine.engine import Engine
-from kuota.engine.touched import Touched
 from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource, key_of
 from kuota.kube.workqueue import WorkQueue
@@ -62,12 +62,12 @@ class Triggers:
         world.flavors.observe(self._flavor)
         world.checks.observe(self._check)
 
-    def told(self, touched: Touched) -> None:
+    def told(self, affected: AffectedQueues) -> None:
         """Publish the figures of those whom a fact concerned, if they changed."""
-        cluster_queues = (Key("", name) for name in touched.cluster_queues if name)
+        cluster_queues = (Key("", name) for name in affected.cluster_queues if name)
         self._mark_each(kinds.CLUSTER_QUEUES, cluster_queues)
-        self._mark_each(kinds.LOCAL_QUEUES, touched.local_queues)
-        self._mark_each(kinds.COHORTS, (Key("", name) for name in touched.cohorts))
+        self._mark_each(kinds.LOCAL_QUEUES, affected.local_queues)
+        self._mark_each(kinds.COHORTS, (Key("", name) for name in affected.cohorts))
 
     def _job(self, old: Json | None, new: Json | None) -> None:
         job = new or old
@@ -142,7 +142,7 @@ class Triggers:
         queue = self._engine.state.queues.get(name)
         if queue is not None:
             self._add(self._workloads, list(queue.running))
-        for local in self._engine.queues.feeders(name):
+        for local in self._engine.queues.local_queues_of(name):
             self._add(self._workloads, (each.key for each in self._world.workloads_in(local)))
 
     def _mark_each(self, resource: Resource, keys: Iterable[Key]) -> None:

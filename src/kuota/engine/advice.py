@@ -17,9 +17,17 @@ from kuota.api.base import Key
 from kuota.api.quantity import UNLIMITED, sub
 
 from .amounts import FlavorResource
-from .candidates import ANY, LOWER, LOWER_OR_NEWER, NEVER, Target, gives_up
+from .candidates import ANY, LOWER, LOWER_OR_NEWER, NEVER, Target, may_preempt
 from .entry import Entry, Head
-from .explanation import Advice, Lack, Limit, Protected, Shield, Suggestion, Tried
+from .explanation import (
+    Advice,
+    Limit,
+    ProtectedWorkload,
+    ProtectionReason,
+    Shortfall,
+    Suggestion,
+    TriedFlavor,
+)
 from .model import ClusterQueue, Preemption, Workload
 from .nominate import plan
 from .preempt import targets
@@ -32,7 +40,7 @@ _HOPES = {Cause.INSUFFICIENT: 0, Cause.EXCEEDS_MAX: 1}
 _EASIEST_FIRST = list(Advice)
 
 
-def suggestions(entry: Entry, tried: Sequence[Tried], snapshot: Snapshot) -> list[Suggestion]:
+def suggestions(entry: Entry, tried: Sequence[TriedFlavor], snapshot: Snapshot) -> list[Suggestion]:
     """Everything that would help an entry without room and without victims, easiest first."""
     short = [each.lacks for each in tried if each.lacks]
     short.sort(key=lambda lacks: max(_HOPES.get(each.reason.cause, 2) for each in lacks))
@@ -48,17 +56,17 @@ def _about(reason: Reason, advice: Advice, **fields: Any) -> Suggestion:
     return Suggestion(advice=advice, flavor=reason.flavor, resource=reason.resource, **fields)
 
 
-def _only_short(lacks: Sequence[Lack]) -> bool:
+def _only_short(lacks: Sequence[Shortfall]) -> bool:
     return all(each.reason.cause is Cause.INSUFFICIENT for each in lacks)
 
 
-def _waits(lacks: Sequence[Lack]) -> Iterator[Suggestion]:
+def _waits(lacks: Sequence[Shortfall]) -> Iterator[Suggestion]:
     for each in lacks if _only_short(lacks) else ():
         reason, where = each.reason, {"kind": each.kind, "where": each.where}
         yield _about(reason, Advice.WAIT_FOR_RELEASE, amount=reason.missing, **where)
 
 
-def _changes(lacks: Sequence[Lack], entry: Entry) -> Iterator[Suggestion]:
+def _changes(lacks: Sequence[Shortfall], entry: Entry) -> Iterator[Suggestion]:
     queue = {"kind": "ClusterQueue", "where": entry.queue.name}
     for each in lacks:
         reason = each.reason
@@ -77,7 +85,7 @@ def _changes(lacks: Sequence[Lack], entry: Entry) -> Iterator[Suggestion]:
                 yield Suggestion(advice=Advice.CREATE, kind="ResourceFlavor", where=reason.flavor)
 
 
-def _smaller(lacks: Sequence[Lack], entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
+def _smaller(lacks: Sequence[Shortfall], entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
     """How much less to ask for. It helps only if this is all that stands in the way."""
     reason = lacks[0].reason
     if len(lacks) > 1 or reason.cause not in _HOPES:
@@ -95,7 +103,7 @@ def _smaller(lacks: Sequence[Lack], entry: Entry, snapshot: Snapshot) -> Iterato
             yield _about(reason, Advice.ASK_LESS, amount=own, workloads=_keys(victims))
 
 
-def _raised(lack: Lack, queue: dict[str, str], missing: int) -> Iterator[Suggestion]:
+def _raised(lack: Shortfall, queue: dict[str, str], missing: int) -> Iterator[Suggestion]:
     """The limit that binds, by how much is missing; other limits may bind after it."""
     if lack.limit is None or missing == UNLIMITED:
         return
@@ -189,7 +197,9 @@ def _keys(victims: Iterable[Target]) -> tuple[Key, ...]:
     return tuple(sorted(each.running.key for each in victims))
 
 
-def protected(entry: Entry, tried: Iterable[Tried], snapshot: Snapshot) -> tuple[Protected, ...]:
+def protected(
+    entry: Entry, tried: Iterable[TriedFlavor], snapshot: Snapshot
+) -> tuple[ProtectedWorkload, ...]:
     """Who holds any of what is missing, and why each may stay; the own queue's first."""
     lacks = [lack.reason for each in tried for lack in each.lacks]
     missing = {each.column: each.asked for each in lacks if each.cause is Cause.INSUFFICIENT}
@@ -199,13 +209,13 @@ def protected(entry: Entry, tried: Iterable[Tried], snapshot: Snapshot) -> tuple
         for running in snapshot.running(queue) if queue is not None else ():
             if running.uses(missing.keys()):
                 assert queue is not None
-                shield, by, value = _shield(running, queue, entry, missing, snapshot)
+                protection, by, value = _shield(running, queue, entry, missing, snapshot)
                 found.append(
-                    Protected(
+                    ProtectedWorkload(
                         workload=running.key,
                         cluster_queue=queue.name,
                         priority=running.workload.priority,
-                        shield=shield,
+                        protection=protection,
                         by=by,
                         value=value,
                     )
@@ -214,7 +224,7 @@ def protected(entry: Entry, tried: Iterable[Tried], snapshot: Snapshot) -> tuple
     return tuple(sorted(found, key=lambda each: (each.cluster_queue != home, *_order(each))))
 
 
-def _order(each: Protected) -> tuple[str, int, str]:
+def _order(each: ProtectedWorkload) -> tuple[str, int, str]:
     return each.cluster_queue, each.priority, str(each.workload)
 
 
@@ -224,7 +234,7 @@ def _shield(
     entry: Entry,
     missing: dict[FlavorResource, int],
     snapshot: Snapshot,
-) -> tuple[Shield, str, str]:
+) -> tuple[ProtectionReason, str, str]:
     """What protects a running workload, whose policy or quota that is, and what the policy says.
 
     `missing` are the columns with the whole amounts asked for.
@@ -233,21 +243,25 @@ def _shield(
     own = queue.name == name
     rule = rules.within_cluster_queue if own else rules.reclaim_within_cohort
     if rule in NEVER:
-        return Shield.WITHIN_POLICY if own else Shield.RECLAIM_POLICY, name, "Never"
+        return (
+            ProtectionReason.WITHIN_POLICY if own else ProtectionReason.RECLAIM_POLICY,
+            name,
+            "Never",
+        )
     if not own and not queue.active:
-        return Shield.INACTIVE_QUEUE, queue.name, ""
+        return ProtectionReason.INACTIVE_QUEUE, queue.name, ""
     safe = next((each for each in _beside(queue.node, node) if each.within_quota(missing)), None)
     if not own and safe is not None:
-        return Shield.WITHIN_QUOTA, safe.name, ""
-    if not gives_up(rule, running.workload, entry.workload, snapshot.policy):
-        return Shield.PRIORITY, name, rule
+        return ProtectionReason.WITHIN_QUOTA, safe.name, ""
+    if not may_preempt(rule, running.workload, entry.workload, snapshot.policy):
+        return ProtectionReason.PRIORITY, name, rule
     # It would be given up, so it is not enough, or the preemptor has no right to more.
     borrows = any(node.cell(column).borrows_with(amount) for column, amount in missing.items())
     if borrows and snapshot.policy.fair_sharing is not None:
-        return Shield.FAIR_SHARE, name, ""
+        return ProtectionReason.FAIR_SHARE, name, ""
     if borrows and not rules.borrow_within_cohort:
-        return Shield.BORROW_POLICY, name, "Never"
-    return Shield.NOT_ENOUGH, name, ""
+        return ProtectionReason.BORROW_POLICY, name, "Never"
+    return ProtectionReason.NOT_ENOUGH, name, ""
 
 
 def _beside(node: Node, home: Node) -> Iterator[Node]:

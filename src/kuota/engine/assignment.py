@@ -38,7 +38,7 @@ class Possibility(IntEnum):
         return self.name.title().replace("_", "")
 
 
-class Verdict(msgspec.Struct, frozen=True, gc=False):
+class OracleResult(msgspec.Struct, frozen=True, gc=False):
     """The oracle's answer: what is possible, and the borrowing height once it was done."""
 
     possibility: Possibility
@@ -96,16 +96,16 @@ class PodSetAssignment(Struct):
         return min(each.mode for each in self.flavors.values())
 
 
-class Bookmark(Struct):
+class ScanProgress(Struct):
     """Where the flavor scan stood, per pod set and resource; None is the last flavor.
 
-    `cycle`, `generation` and `class_id` tell when it was made, to know when it is outdated.
+    `cycle`, `generation` and `scheduling_hash` tell when it was made, to know when it is outdated.
     """
 
     tried: tuple[dict[str, int | None], ...] = ()
     cycle: int = 0
     generation: int = 0
-    class_id: str = ""
+    scheduling_hash: str = ""
 
     @property
     def pending(self) -> bool:
@@ -132,7 +132,7 @@ class Assignment(Struct):
     mode: Mode
     height: int = 0
     no_fit: WaitReason | None = None
-    bookmark: Bookmark = Bookmark()
+    progress: ScanProgress = ScanProgress()
 
     @property
     def needed(self) -> frozenset[FlavorResource]:

@@ -40,7 +40,7 @@ def ceiling(node: Node, column: FlavorResource) -> Node:
     return bound
 
 
-def kept_back(
+def unlent_quota(
     node: Node, column: FlavorResource, *, used_too: bool = False
 ) -> list[tuple[Node, int]]:
     """Who has unused quota that a lending limit keeps from the node, and how much, by name.
@@ -53,15 +53,15 @@ def kept_back(
     for cohort in node.ancestors():
         for child in (*cohort.cohorts.values(), *cohort.queues.values()):
             if child is not at:
-                found += _keepers(child, column, used_too)
+                found += _unlent_below(child, column, used_too)
         at = cohort
     return sorted(found, key=lambda each: each[0].name)
 
 
-def _keepers(node: Node, column: FlavorResource, used_too: bool) -> Iterator[tuple[Node, int]]:
+def _unlent_below(node: Node, column: FlavorResource, used_too: bool) -> Iterator[tuple[Node, int]]:
     cell = node.cells.get(column)
     kept = 0 if cell is None else cell.local if used_too else cell.free
     if kept > 0:
         yield node, kept
     for child in (*node.cohorts.values(), *node.queues.values()):
-        yield from _keepers(child, column, used_too)
+        yield from _unlent_below(child, column, used_too)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pending workloads by class, so that a whole class is parked or brought back in one step.
+"""Pending workloads grouped by scheduling hash, so that a whole class moves in one step.
 
-Everything is a ladder: a heap whose rungs are pending workloads, or ladders themselves. A bucket
-is a ladder of workloads of one scheduling class, a side is a ladder of buckets, and a lane holds
-three sides: what may be tried (active), what waits for a flush (parked), and what waits for more
-room than a flush would find (stuck). Parking a class moves one bucket from side to side; a flush of
-a lane swaps the first two. Neither looks at single workloads.
+A `Bucket` is a heap of the workloads with one scheduling hash. A `Partition` is a heap of buckets.
+A `FlushGroup` has three partitions: workloads that the next cycle may try (active), workloads that
+wait for a flush (inadmissible), and workloads that need more quota than a flush could find
+(unsatisfiable). Making a class inadmissible moves one bucket between partitions, and a flush swaps
+two partitions. Neither operation visits single workloads.
 
-Heaps are lazy. What leaves, or gets worse, keeps its old entry until that comes to the top; what
-gets better is entered again. An entry counts only while its rung says it is `listed` there, so
-entries never promise less than the rung holds, and the top is right once it has been checked.
+Heaps are lazy (`LazyHeap`). An item that leaves or gets a worse rank keeps its old heap entry until
+that entry reaches the top. An item that gets a better rank is pushed again. A heap entry is current
+only while its item refers to it, so an entry never ranks below its item, and the top of the heap is
+correct once it has been checked.
 """
 
 from __future__ import annotations
@@ -19,47 +20,47 @@ from typing import Generic, TypeVar
 
 from kuota.api.base import Key
 
-from .assignment import Bookmark
+from .assignment import ScanProgress
 from .model import Instant, Workload
 
 Rank = tuple[int, Instant, str, Key]
 """Negated priority, queue timestamp, UID, key: smaller goes first, and no two are equal."""
 
-_ROOMY = 64
+_MIN_CAPACITY = 64
 
 
-class Rung:
-    """Something that has a best workload and stands in at most one ladder."""
+class HeapItem:
+    """Something with a best workload that is in at most one heap."""
 
-    __slots__ = ("listed",)
+    __slots__ = ("entry",)
 
     def __init__(self) -> None:
-        self.listed: tuple[Rank, Rung] | None = None
+        self.entry: tuple[Rank, HeapItem] | None = None
 
     def best(self) -> Pending | None:
         raise NotImplementedError
 
-    def __lt__(self, other: Rung) -> bool:
+    def __lt__(self, other: HeapItem) -> bool:
         # Ranks are equal only between a current entry and an outdated one: either order will do.
         return False
 
 
-class Pending(Rung):
-    """A workload that waits, with what the queue knows of its past.
+class Pending(HeapItem):
+    """A pending workload and its scheduling history in this queue.
 
-    `evaluated` is the generation last looked at by a cycle, None if never. `flushes` tells whether
-    the queue was flushed since it was popped. `newest` is an update that came while in flight.
-    `preemptor` and `second_pass` describe the head it is, and mean nothing while it waits.
+    `evaluated` is the generation that a cycle last evaluated, or None. `flush_count` is the queue's
+    flush count when the workload was popped. `newest` is an update received while it was in flight.
+    `preemptor` and `second_pass` are set on pop and are meaningless while the workload is queued.
     """
 
     __slots__ = (
-        "bookmark",
         "bucket",
         "cluster_queue",
         "evaluated",
-        "flushes",
+        "flush_count",
         "newest",
         "preemptor",
+        "progress",
         "rank",
         "second_pass",
         "workload",
@@ -71,9 +72,9 @@ class Pending(Rung):
         self.cluster_queue = cluster_queue
         self.rank = rank
         self.bucket: Bucket | None = None
-        self.bookmark: Bookmark | None = None
+        self.progress: ScanProgress | None = None
         self.evaluated: int | None = None
-        self.flushes = 0
+        self.flush_count = 0
         self.newest: Workload | None = None
         self.preemptor = False
         self.second_pass = False
@@ -85,7 +86,7 @@ class Pending(Rung):
     @property
     def in_heap(self) -> bool:
         bucket = self.bucket
-        return bucket is not None and bucket.side is bucket.side.lane.active
+        return bucket is not None and bucket.partition is bucket.partition.group.active
 
     def best(self) -> Pending | None:
         return self
@@ -94,116 +95,116 @@ class Pending(Rung):
         return f"Pending({self.key} in {self.cluster_queue})"
 
 
-R = TypeVar("R", bound=Rung)
+R = TypeVar("R", bound=HeapItem)
 
 
-class Ladder(Rung, Generic[R]):
-    """Rungs by the rank of their best workload."""
+class LazyHeap(HeapItem, Generic[R]):
+    """Items ordered by the rank of their best workload."""
 
-    __slots__ = ("_heap", "_room")
+    __slots__ = ("_capacity", "_heap")
 
     def __init__(self) -> None:
         super().__init__()
         self._heap: list[tuple[Rank, R]] = []
-        self._room = _ROOMY
+        self._capacity = _MIN_CAPACITY
 
     @property
     def length(self) -> int:
-        """How many entries there are, outdated ones included."""
+        """The number of heap entries, including outdated ones."""
         return len(self._heap)
 
-    def note(self, rung: R, rank: Rank) -> None:
-        """Say that the rung holds something of this rank. Must be said of every new best."""
-        if rung.listed is not None and rung.listed[0] <= rank:
+    def push(self, item: R, rank: Rank) -> None:
+        """Enter an item under this rank. Callers must push whenever the item gets a new best."""
+        if item.entry is not None and item.entry[0] <= rank:
             return
-        entry = (rank, rung)
-        rung.listed = entry
+        entry = (rank, item)
+        item.entry = entry
         heappush(self._heap, entry)
-        if len(self._heap) > self._room:
-            self._heap = [each for each in self._heap if each[1].listed is each]
+        if len(self._heap) > self._capacity:
+            self._heap = [each for each in self._heap if each[1].entry is each]
             heapify(self._heap)
-            self._room = max(_ROOMY, 2 * len(self._heap))
+            self._capacity = max(_MIN_CAPACITY, 2 * len(self._heap))
 
     def best(self) -> Pending | None:
-        """The workload that goes first, None when there is none. Nothing is taken out."""
+        """Return the first workload without removing it, or None if the heap is empty."""
         heap = self._heap
         while heap:
             entry = heap[0]
-            rung = entry[1]
-            if rung.listed is not entry:
+            item = entry[1]
+            if item.entry is not entry:
                 heappop(heap)
                 continue
-            found = rung.best()
+            found = item.best()
             if found is not None and found.rank == entry[0]:
                 return found
             if found is None:
-                rung.listed = None
+                item.entry = None
                 heappop(heap)
             else:
-                entry = (found.rank, rung)
-                rung.listed = entry
+                entry = (found.rank, item)
+                item.entry = entry
                 heapreplace(heap, entry)
         return None
 
-    def rungs(self) -> list[R]:
-        return [entry[1] for entry in self._heap if entry[1].listed is entry]
+    def items(self) -> list[R]:
+        return [entry[1] for entry in self._heap if entry[1].entry is entry]
 
     def clear(self) -> None:
         self._heap.clear()
-        self._room = _ROOMY
+        self._capacity = _MIN_CAPACITY
 
 
 ClassKey = str | Key
-"""A class id, or the key of a workload that is alike to none."""
+"""A scheduling hash, or the key of a workload that shares its hash with no other."""
 
 
-class Bucket(Ladder[Pending]):
-    """Workloads of one class, of one lane, on one side."""
+class Bucket(LazyHeap[Pending]):
+    """The workloads of one class in one partition."""
 
-    __slots__ = ("count", "name", "side")
+    __slots__ = ("count", "name", "partition")
 
-    def __init__(self, name: ClassKey, side: Side) -> None:
+    def __init__(self, name: ClassKey, partition: Partition) -> None:
         super().__init__()
         self.name = name
-        self.side = side
+        self.partition = partition
         self.count = 0
 
     def add(self, pending: Pending) -> None:
         pending.bucket = self
-        pending.listed = None
-        self.note(pending, pending.rank)
+        pending.entry = None
+        self.push(pending, pending.rank)
         self.count += 1
 
     def remove(self, pending: Pending) -> None:
         pending.bucket = None
-        pending.listed = None
+        pending.entry = None
         self.count -= 1
 
     def absorb(self, other: Bucket) -> None:
-        for pending in other.rungs():
+        for pending in other.items():
             self.add(pending)
 
 
-class Side(Ladder[Bucket]):
-    """One side of a lane: its buckets by class, and how many workloads they hold."""
+class Partition(LazyHeap[Bucket]):
+    """One partition of a flush group: buckets by class, and the number of workloads in them."""
 
-    __slots__ = ("buckets", "count", "lane")
+    __slots__ = ("buckets", "count", "group")
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, group: FlushGroup) -> None:
         super().__init__()
-        self.lane = lane
+        self.group = group
         self.buckets: dict[ClassKey, Bucket] = {}
         self.count = 0
 
-    def add(self, pending: Pending, *, alone: bool = False) -> None:
-        """Add a workload to the bucket of its class, or to one of its own."""
-        name = pending.key if alone else pending.workload.class_id or pending.key
+    def add(self, pending: Pending, *, separate: bool = False) -> None:
+        """Add a workload to the bucket of its class, or to a bucket of its own if `separate`."""
+        name = pending.key if separate else pending.workload.scheduling_hash or pending.key
         bucket = self.buckets.get(name)
         if bucket is None:
             bucket = self.buckets[name] = Bucket(name, self)
         bucket.add(pending)
         self.count += 1
-        self.note(bucket, pending.rank)
+        self.push(bucket, pending.rank)
 
     def remove(self, pending: Pending) -> None:
         bucket = pending.bucket
@@ -212,80 +213,83 @@ class Side(Ladder[Bucket]):
         self.count -= 1
         if not bucket.count:
             del self.buckets[bucket.name]
-            bucket.listed = None
+            bucket.entry = None
 
-    def take(self, name: ClassKey) -> Bucket | None:
-        """Take the whole bucket of a class out."""
+    def take_bucket(self, name: ClassKey) -> Bucket | None:
+        """Remove and return the bucket of a class, if there is one."""
         bucket = self.buckets.pop(name, None)
         if bucket is not None:
             self.count -= bucket.count
-            bucket.listed = None
+            bucket.entry = None
         return bucket
 
-    def give(self, bucket: Bucket) -> None:
-        """Add a bucket that was taken from the other side. The smaller joins the larger."""
-        mine = self.take(bucket.name)
+    def put_bucket(self, bucket: Bucket) -> None:
+        """Add a bucket taken from another partition. The smaller bucket joins the larger one."""
+        mine = self.take_bucket(bucket.name)
         if mine is not None:
             if mine.count > bucket.count:
                 mine, bucket = bucket, mine
             bucket.absorb(mine)
-        bucket.side = self
+        bucket.partition = self
         self.buckets[bucket.name] = bucket
         self.count += bucket.count
         best = bucket.best()
         assert best is not None
-        self.note(bucket, best.rank)
+        self.push(bucket, best.rank)
 
 
-class Lane(Rung):
-    """Workloads that are flushed together: those of one namespace, or of one LocalQueue."""
+class FlushGroup(HeapItem):
+    """Workloads that are flushed together: those of one namespace or of one LocalQueue."""
 
-    __slots__ = ("active", "key", "parked", "stuck")
+    __slots__ = ("active", "inadmissible", "key", "unsatisfiable")
 
     def __init__(self, key: Key) -> None:
         super().__init__()
         self.key = key
-        self.active = Side(self)
-        self.parked = Side(self)
-        self.stuck = Side(self)
+        self.active = Partition(self)
+        self.inadmissible = Partition(self)
+        self.unsatisfiable = Partition(self)
 
     @property
     def empty(self) -> bool:
-        return not (self.active.count or self.parked.count or self.stuck.count)
+        return not (self.active.count or self.inadmissible.count or self.unsatisfiable.count)
 
     def best(self) -> Pending | None:
         return self.active.best()
 
-    def park(self, name: ClassKey, *, stuck: bool = False) -> int:
-        """Park what is active of a class; answers how many."""
-        return _move(name, self.active, self.stuck if stuck else self.parked)
+    def make_inadmissible(self, name: ClassKey, *, unsatisfiable: bool = False) -> int:
+        """Move the active workloads of a class out of the heap and return their number."""
+        return _move(name, self.active, self.unsatisfiable if unsatisfiable else self.inadmissible)
 
-    def unstick(self, name: ClassKey) -> None:
-        """Let the next flush find what is stuck of a class."""
-        _move(name, self.stuck, self.parked)
+    def make_satisfiable(self, name: ClassKey) -> None:
+        """Let the next flush retry the unsatisfiable workloads of a class."""
+        _move(name, self.unsatisfiable, self.inadmissible)
 
-    def release(self) -> int:
-        """Make everything parked active; answers how many."""
-        moved = self.parked.count
-        few, many = self.parked, self.active
+    def make_active(self) -> int:
+        """Make every inadmissible workload active and return their number."""
+        moved = self.inadmissible.count
+        few, many = self.inadmissible, self.active
         if len(few.buckets) > len(many.buckets):
             few, many = many, few
         for name in list(few.buckets):
-            bucket = few.take(name)
+            bucket = few.take_bucket(name)
             assert bucket is not None
-            many.give(bucket)
+            many.put_bucket(bucket)
         few.clear()
-        self.active, self.parked = many, few
+        self.active, self.inadmissible = many, few
         return moved
 
     def holds(self, name: ClassKey) -> bool:
-        return any(name in side.buckets for side in (self.active, self.parked, self.stuck))
+        return any(
+            name in partition.buckets
+            for partition in (self.active, self.inadmissible, self.unsatisfiable)
+        )
 
 
-def _move(name: ClassKey, source: Side, target: Side) -> int:
-    bucket = source.take(name)
+def _move(name: ClassKey, source: Partition, target: Partition) -> int:
+    bucket = source.take_bucket(name)
     if bucket is None:
         return 0
     moved = bucket.count
-    target.give(bucket)
+    target.put_bucket(bucket)
     return moved

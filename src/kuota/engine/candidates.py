@@ -20,14 +20,14 @@ from .model import Workload
 from .policy import Policy
 from .ranking import queue_timestamp
 from .reasons import PreemptionReason
-from .roster import Running, by_rank
+from .running import Running, by_rank
 from .snapshot import Queue, Snapshot
 from .tree import available
 
 ANY = "Any"
 LOWER = "LowerPriority"
 LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
-RULES = frozenset((ANY, LOWER, LOWER_OR_NEWER))
+POLICIES = frozenset((ANY, LOWER, LOWER_OR_NEWER))
 NEVER = ("Never", "")
 """Policies under which nobody is preempted: set so, or not set at all."""
 
@@ -39,36 +39,36 @@ class Target(msgspec.Struct, frozen=True):
     reason: PreemptionReason
 
 
-class Demand:
+class PreemptionRequest:
     """Who asks for room, and how much. `needed` are the columns that do not fit as things are.
 
     What is asked for with zero does not count, however overdrawn it is.
     `placement` is an extra test of the snapshot as it stands, made after the quota fits.
     """
 
-    __slots__ = ("_wants", "needed", "placement", "queue", "request", "snapshot", "workload")
+    __slots__ = ("_cells", "amounts", "needed", "placement", "queue", "snapshot", "workload")
 
     def __init__(
         self,
         workload: Workload,
         queue: Queue,
         needed: frozenset[FlavorResource],
-        request: Amounts,
+        amounts: Amounts,
         snapshot: Snapshot,
         placement: Callable[[], bool] | None = None,
     ) -> None:
         self.workload = workload
         self.queue = queue
         self.needed = needed
-        self.request = {column: amount for column, amount in request.items() if amount}
+        self.amounts = {column: amount for column, amount in amounts.items() if amount}
         self.snapshot = snapshot
         self.placement = placement
         cell = queue.node.cell
-        self._wants = [(cell(column), amount) for column, amount in self.request.items()]
+        self._cells = [(cell(column), amount) for column, amount in self.amounts.items()]
 
     def fits(self, borrowing: bool = True) -> bool:
         """Whether the whole request has room now; without borrowing, within nominal quota too."""
-        for cell, amount in self._wants:
+        for cell, amount in self._cells:
             if amount > 0 and amount > available(cell):
                 return False
             if not borrowing and cell.borrows_with(amount):
@@ -76,86 +76,93 @@ class Demand:
         return self.placement is None or self.placement()
 
 
-def gives_up(rule: str, candidate: Workload, preemptor: Workload, policy: Policy) -> bool:
+def may_preempt(rule: str, candidate: Workload, preemptor: Workload, policy: Policy) -> bool:
     """Whether a preemption policy lets one workload displace another. An unset one never does."""
     if rule == ANY:
         return True
-    if rule not in RULES:
+    if rule not in POLICIES:
         return False
     if candidate.priority != preemptor.priority or rule == LOWER:
         return candidate.priority < preemptor.priority
     return queue_timestamp(candidate, policy) > queue_timestamp(preemptor, policy)
 
 
-def highest(rule: str, preemptor: Workload) -> float:
+def max_victim_priority(rule: str, preemptor: Workload) -> float:
     """The priority above which the rule gives up nobody."""
     if rule == ANY:
         return math.inf
-    if rule not in RULES:
+    if rule not in POLICIES:
         return -math.inf
     return preemptor.priority - (rule == LOWER)
 
 
-def offers(
-    queue: Queue, rule: str, demand: Demand, *, leaving: bool, ceiling: float
+def candidates_in(
+    queue: Queue, rule: str, request: PreemptionRequest, *, leaving: bool, max_priority: float
 ) -> Iterator[Running]:
-    """Candidates of a queue by rank, either those on their way out already or the others.
+    """Yield the candidates of a queue by rank: evicted ones if `leaving`, otherwise the others.
 
-    They use a column the demand lacks, the rule gives them up, and their priority is not above the
-    ceiling, which is at most `highest` of the rule. The slice that an elastic preemptor replaces is
-    not one of them.
+    A candidate uses a column that the request lacks, the policy allows its preemption, and its
+    priority is at most `max_priority`, which must not exceed `max_victim_priority` of the policy.
+    The slice that an elastic preemptor replaces is never a candidate.
     """
-    snapshot, needed, preemptor = demand.snapshot, demand.needed, demand.workload
-    for running in queue.running.line(leaving):
+    snapshot, needed, preemptor = request.snapshot, request.needed, request.workload
+    for running in queue.running.ranked(leaving):
         workload = running.workload
-        if workload.priority > ceiling:
+        if workload.priority > max_priority:
             return
         if (
             not needed.isdisjoint(running.usage)
             and not snapshot.gone(running)
             and workload.key != preemptor.replaces
-            and (rule == ANY or gives_up(rule, workload, preemptor, snapshot.policy))
+            and (rule == ANY or may_preempt(rule, workload, preemptor, snapshot.policy))
         ):
             yield running
 
 
-def offers_any(queue: Queue, rule: str, demand: Demand) -> bool:
+def has_candidates(queue: Queue, rule: str, request: PreemptionRequest) -> bool:
     """Whether the queue has a candidate at all."""
-    ceiling = highest(rule, demand.workload)
+    max_priority = max_victim_priority(rule, request.workload)
     for leaving in (False, True):
-        line = queue.running.line(leaving)
-        if line and line[0].workload.priority <= ceiling:
-            for _ in offers(queue, rule, demand, leaving=leaving, ceiling=ceiling):
+        line = queue.running.ranked(leaving)
+        if line and line[0].workload.priority <= max_priority:
+            for _ in candidates_in(
+                queue, rule, request, leaving=leaving, max_priority=max_priority
+            ):
                 return True
     return False
 
 
-def lined_up(
-    queues: Iterable[Queue], rule: str, demand: Demand, *, leaving: bool, ceiling: float
+def merged_candidates(
+    queues: Iterable[Queue],
+    rule: str,
+    request: PreemptionRequest,
+    *,
+    leaving: bool,
+    max_priority: float,
 ) -> Iterator[Running]:
-    """`offers` of several queues as one line, first victim first."""
+    """`candidates_in` of several queues as one line, first victim first."""
     lines = [
-        offers(queue, rule, demand, leaving=leaving, ceiling=ceiling)
+        candidates_in(queue, rule, request, leaving=leaving, max_priority=max_priority)
         for queue in queues
-        if queue.running.line(leaving)
+        if queue.running.ranked(leaving)
     ]
-    if demand.snapshot.policy.admission_fair_sharing is not None:
-        return iter(ordered((each for line in lines for each in line), demand))
+    if request.snapshot.policy.admission_fair_sharing is not None:
+        return iter(sorted_candidates((each for line in lines for each in line), request))
     return lines[0] if len(lines) == 1 else merge(*lines, key=by_rank)
 
 
-def ordered(candidates: Iterable[Running], demand: Demand) -> list[Running]:
+def sorted_candidates(candidates: Iterable[Running], request: PreemptionRequest) -> list[Running]:
     """Candidates of any queues, first victim first, with the use of LocalQueues counted.
 
     Those on their way out, then those of other queues; of one queue those of the heavier
     LocalQueue; then by rank. It is no total order where use counts in several queues, as in Kueue.
     """
-    home, snapshot = demand.queue.name, demand.snapshot
+    home, snapshot = request.queue.name, request.snapshot
 
     def compared(one: Running, other: Running) -> int:
         mine = (not one.leaving, one.queue == home)
         theirs = (not other.leaving, other.queue == home)
-        if mine == theirs and _by_use(one, other, snapshot):
+        if mine == theirs and _compare_by_usage(one, other, snapshot):
             heavy = snapshot.local_use(one.workload.local_queue)
             light = snapshot.local_use(other.workload.local_queue)
             if heavy != light:
@@ -165,7 +172,7 @@ def ordered(candidates: Iterable[Running], demand: Demand) -> list[Running]:
     return sorted(candidates, key=cmp_to_key(compared))
 
 
-def _by_use(one: Running, other: Running, snapshot: Snapshot) -> bool:
+def _compare_by_usage(one: Running, other: Running, snapshot: Snapshot) -> bool:
     return (
         snapshot.policy.admission_fair_sharing is not None
         and one.queue == other.queue
@@ -174,8 +181,8 @@ def _by_use(one: Running, other: Running, snapshot: Snapshot) -> bool:
     )
 
 
-def without_superfluous(
-    victims: list[Target], demand: Demand, borrowing: bool = True
+def fill_back(
+    victims: list[Target], request: PreemptionRequest, borrowing: bool = True
 ) -> tuple[Target, ...]:
     """Victims less those the demand fits without, tried from the last but one to the first.
 
@@ -184,10 +191,10 @@ def without_superfluous(
     """
     for index in range(len(victims) - 2, -1, -1):
         running = victims[index].running
-        demand.snapshot.restore(running)
-        if demand.fits(borrowing):
+        request.snapshot.restore(running)
+        if request.fits(borrowing):
             victims[index] = victims[-1]
             victims.pop()
         else:
-            demand.snapshot.remove(running)
+            request.snapshot.remove(running)
     return tuple(victims)

@@ -14,41 +14,41 @@ from collections.abc import Iterator
 from .amounts import Amounts, FlavorResource
 from .candidates import (
     NEVER,
-    Demand,
+    PreemptionRequest,
     Target,
-    highest,
-    lined_up,
-    offers_any,
-    without_superfluous,
+    fill_back,
+    has_candidates,
+    max_victim_priority,
+    merged_candidates,
 )
 from .reasons import PreemptionReason
-from .roster import Running
+from .running import Running
 from .snapshot import Queue
 from .tree import Node
 
 
-class Source:
+class CandidateSource:
     """Another queue that offers candidates, all of one kind.
 
-    `shields` are the queue and the cohorts around it, up to but not including the first that holds
+    `subtrees` are the queue and the cohorts around it, up to but not including the first that holds
     the preemptor too: as soon as one is within its quota, what is below it is safe.
     """
 
-    __slots__ = ("hierarchy", "shields")
+    __slots__ = ("hierarchy", "subtrees")
 
     def __init__(self, node: Node, ancestor: Node, hierarchy: bool) -> None:
         self.hierarchy = hierarchy
-        self.shields = [node]
+        self.subtrees = [node]
         at = node.parent
         while at is not None and at is not ancestor:
-            self.shields.append(at)
+            self.subtrees.append(at)
             at = at.parent
 
-    def safe(self, needed: frozenset[FlavorResource]) -> bool:
-        return any(node.within_quota(needed) for node in self.shields)
+    def protected(self, needed: frozenset[FlavorResource]) -> bool:
+        return any(node.within_quota(needed) for node in self.subtrees)
 
 
-class Pool:
+class CandidatePool:
     """The queues that offer candidates to one demand, by kind."""
 
     __slots__ = ("hierarchy", "own", "priority", "sources")
@@ -57,56 +57,56 @@ class Pool:
         self.hierarchy: list[Queue] = []
         self.priority: list[Queue] = []
         self.own: list[Queue] = []
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, CandidateSource] = {}
 
     def add(self, queue: Queue, ancestor: Node, hierarchy: bool) -> None:
-        self.sources[queue.name] = Source(queue.node, ancestor, hierarchy)
+        self.sources[queue.name] = CandidateSource(queue.node, ancestor, hierarchy)
         (self.hierarchy if hierarchy else self.priority).append(queue)
 
 
-def victims(demand: Demand) -> tuple[Target, ...]:
+def victims(request: PreemptionRequest) -> tuple[Target, ...]:
     """Who has to go for the demand to fit; nobody if that cannot be had. Leaves no trace."""
-    pool = _pool(demand)
+    pool = _pool(request)
     if not (pool.own or pool.sources):
         return ()
-    for borrowing in _attempts(demand, pool):
-        with demand.snapshot.trial():
-            found = _attempt(demand, pool, borrowing)
+    for borrowing in _attempts(request, pool):
+        with request.snapshot.trial():
+            found = _attempt(request, pool, borrowing)
             if found:
                 return found
     return ()
 
 
-def _pool(demand: Demand) -> Pool:
-    pool = Pool()
-    rules, node = demand.queue.spec.preemption, demand.queue.node
-    if offers_any(demand.queue, rules.within_cluster_queue, demand):
-        pool.own.append(demand.queue)
+def _pool(request: PreemptionRequest) -> CandidatePool:
+    pool = CandidatePool()
+    rules, node = request.queue.spec.preemption, request.queue.node
+    if has_candidates(request.queue, rules.within_cluster_queue, request):
+        pool.own.append(request.queue)
     rule = rules.reclaim_within_cohort
     if node.parent is None or rule in NEVER:
         return pool
     # Only an attempt without borrowing, or a policy to borrow, takes priority candidates.
-    useful = rules.borrow_within_cohort or _under_nominal(demand)
-    advantage, rest = _within(node, demand.request)
+    useful = rules.borrow_within_cohort or _below_nominal(request)
+    advantage, rest = _fits_within_quota(node, request.amounts)
     below = node
     for cohort in node.ancestors():
         if advantage or useful:
-            for leaf in _over_quota(cohort, below, demand.needed):
-                queue = demand.snapshot.queue_of(leaf)
-                if queue is not None and offers_any(queue, rule, demand):
+            for leaf in _over_quota(cohort, below, request.needed):
+                queue = request.snapshot.queue_of(leaf)
+                if queue is not None and has_candidates(queue, rule, request):
                     pool.add(queue, cohort, advantage)
         if cohort.parent is not None:
-            fits, rest = _within(cohort, rest)
+            fits, rest = _fits_within_quota(cohort, rest)
             advantage = advantage or fits
         below = cohort
     return pool
 
 
-def _within(node: Node, request: Amounts) -> tuple[bool, Amounts]:
+def _fits_within_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
     """Whether the node's own quota holds the request on top of its usage, and what its parent
     would have to give."""
     fits, rest = True, {}
-    for column, amount in request.items():
+    for column, amount in amounts.items():
         cell = node.cell(column)
         if cell.borrows_with(amount):
             fits = False
@@ -124,71 +124,81 @@ def _over_quota(cohort: Node, visited: Node, needed: frozenset[FlavorResource]) 
             yield from _over_quota(child, visited, needed)
 
 
-def _attempts(demand: Demand, pool: Pool) -> tuple[bool, ...]:
+def _attempts(request: PreemptionRequest, pool: CandidatePool) -> tuple[bool, ...]:
     """Whether borrowing is allowed, for each attempt in turn."""
-    borrows = demand.queue.spec.preemption.borrow_within_cohort
-    if not pool.sources or not (borrows or _under_nominal(demand)):
+    borrows = request.queue.spec.preemption.borrow_within_cohort
+    if not pool.sources or not (borrows or _below_nominal(request)):
         return (True,)
     return (True, False) if borrows or pool.hierarchy else (False, True)
 
 
-def _under_nominal(demand: Demand) -> bool:
+def _below_nominal(request: PreemptionRequest) -> bool:
     """Whether the queue has nominal quota left in every column that is needed."""
-    for column in demand.needed:
-        cell = demand.queue.node.cell(column)
+    for column in request.needed:
+        cell = request.queue.node.cell(column)
         if cell.used >= cell.nominal:
             return False
     return True
 
 
-def _attempt(demand: Demand, pool: Pool, borrowing: bool) -> tuple[Target, ...]:
+def _attempt(
+    request: PreemptionRequest, pool: CandidatePool, borrowing: bool
+) -> tuple[Target, ...]:
     """Take candidates out, one by one, until the demand fits; nobody if it never does."""
     taken: list[Target] = []
-    safe: set[str] = set()
-    for running in _line(demand, pool, borrowing):
-        if running.queue in safe:
+    protected: set[str] = set()
+    for running in _ordered_candidates(request, pool, borrowing):
+        if running.queue in protected:
             continue
         source = pool.sources.get(running.queue)
-        if source is not None and source.safe(demand.needed):
-            safe.add(running.queue)
+        if source is not None and source.protected(request.needed):
+            protected.add(running.queue)
             continue
-        demand.snapshot.remove(running)
-        taken.append(Target(running, _reason(running, source, demand)))
-        if demand.fits(borrowing):
-            return without_superfluous(taken, demand, borrowing)
+        request.snapshot.remove(running)
+        taken.append(Target(running, _reason(running, source, request)))
+        if request.fits(borrowing):
+            return fill_back(taken, request, borrowing)
     return ()
 
 
-def _line(demand: Demand, pool: Pool, borrowing: bool) -> Iterator[Running]:
+def _ordered_candidates(
+    request: PreemptionRequest, pool: CandidatePool, borrowing: bool
+) -> Iterator[Running]:
     """Hierarchy before priority before own, those on their way out before all the others."""
-    rules, preemptor = demand.queue.spec.preemption, demand.workload
+    rules, preemptor = request.queue.spec.preemption, request.workload
     cohort, within = rules.reclaim_within_cohort, rules.within_cluster_queue
-    open_to_all = highest(cohort, preemptor)
-    open_to_us = min(open_to_all, _yielding(demand)) if borrowing else open_to_all
+    reclaim_limit = max_victim_priority(cohort, preemptor)
+    priority_limit = (
+        min(reclaim_limit, _borrowing_threshold(request)) if borrowing else reclaim_limit
+    )
     groups = (
-        (pool.hierarchy, cohort, open_to_all),
-        (pool.priority, cohort, open_to_us),
-        (pool.own, within, highest(within, preemptor)),
+        (pool.hierarchy, cohort, reclaim_limit),
+        (pool.priority, cohort, priority_limit),
+        (pool.own, within, max_victim_priority(within, preemptor)),
     )
     for leaving in (True, False):
-        for queues, rule, ceiling in groups:
+        for queues, rule, max_priority in groups:
             if queues:
-                yield from lined_up(queues, rule, demand, leaving=leaving, ceiling=ceiling)
+                yield from merged_candidates(
+                    queues, rule, request, leaving=leaving, max_priority=max_priority
+                )
 
 
-def _yielding(demand: Demand) -> float:
+def _borrowing_threshold(request: PreemptionRequest) -> float:
     """The highest priority that yields to a preemptor that borrows."""
-    rules = demand.queue.spec.preemption
+    rules = request.queue.spec.preemption
     if not rules.borrow_within_cohort:
         return -math.inf
-    below = demand.workload.priority - 1
+    below = request.workload.priority - 1
     threshold = rules.borrow_max_priority
     return below if threshold is None else min(below, threshold)
 
 
-def _reason(running: Running, source: Source | None, demand: Demand) -> PreemptionReason:
+def _reason(
+    running: Running, source: CandidateSource | None, request: PreemptionRequest
+) -> PreemptionReason:
     if source is None:
         return PreemptionReason.IN_CLUSTER_QUEUE
-    if not source.hierarchy and running.workload.priority <= _yielding(demand):
+    if not source.hierarchy and running.workload.priority <= _borrowing_threshold(request):
         return PreemptionReason.RECLAIM_WHILE_BORROWING
     return PreemptionReason.RECLAMATION

@@ -21,8 +21,8 @@ from .entry import Entry, Head
 from .model import Namespace
 from .nominate import nominate
 from .order import in_order, shadowed
-from .reasons import Requeue, WaitReason
-from .settle import Books, settle
+from .reasons import RequeueReason, WaitReason
+from .settle import CycleState, settle
 from .snapshot import Snapshot
 
 T = TypeVar("T")
@@ -41,28 +41,30 @@ def decide(
     `evicting` are workloads told to leave whose departure has not shown yet. `not_ready` says
     whether admission is held up by pods that are not ready.
     """
-    guard = Guard(snapshot)
+    isolation = FaultIsolation(snapshot)
     with snapshot.trial():
         nominated = [
-            guard.run(head, partial(nominate, head, snapshot, namespaces)) for head in heads
+            isolation.run(head, partial(nominate, head, snapshot, namespaces)) for head in heads
         ]
         decisions: list[Decision] = [each for each in nominated if isinstance(each, Wait)]
         entries = [each for each in nominated if isinstance(each, Entry)]
         # A second pass whose queue sent a fresh head comes round again; nothing is written.
         late = WaitReason.PENDING_EVALUATION, Why.SECOND_PASS
         decisions += [entry.head.wait(*late) for entry in shadowed(entries, snapshot)]
-        books = Books(snapshot, evicting)
-        for entry in guard.ordered(entries, decisions):
-            decisions.append(guard.run(entry.head, partial(settle, entry, books, not_ready)))
+        cycle_state = CycleState(snapshot, evicting)
+        for entry in isolation.ordered(entries, decisions):
+            decisions.append(
+                isolation.run(entry.head, partial(settle, entry, cycle_state, not_ready))
+            )
     return Outcome(
         decisions=tuple(decisions),
-        skipped_preemptions=dict(books.skipped),
-        recomputations=dict(books.recomputed),
-        failures=tuple(guard.failures),
+        skipped_preemptions=dict(cycle_state.skipped),
+        recomputations=dict(cycle_state.recomputed),
+        failures=tuple(isolation.failures),
     )
 
 
-class Guard:
+class FaultIsolation:
     """Lets a cycle go on when a step for one head raises. `failures` keeps the exceptions."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -94,5 +96,5 @@ class Guard:
     def _failed(self, head: Head, error: Exception) -> Wait:
         self.failures.append(Failure(head.workload.key, error))
         details = (f"{type(error).__name__}: {error}",)
-        bug = WaitReason.INTERNAL_ERROR, Why.INTERNAL_ERROR, Requeue.INTERNAL_ERROR
+        bug = WaitReason.INTERNAL_ERROR, Why.INTERNAL_ERROR, RequeueReason.INTERNAL_ERROR
         return head.wait(*bug, details)

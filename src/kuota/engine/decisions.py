@@ -16,7 +16,7 @@ from kuota.api.base import Key
 from .amounts import Amounts
 from .assignment import Assignment
 from .model import Assigned, Instant, Reservation, Struct, Workload
-from .reasons import EvictionReason, PreemptionReason, Requeue, WaitReason
+from .reasons import EvictionReason, PreemptionReason, RequeueReason, WaitReason
 
 
 class Why(StrEnum):
@@ -132,7 +132,7 @@ class Wait(Struct):
     cluster_queue: str
     reason: WaitReason
     why: Why
-    requeue: Requeue = Requeue.GENERIC
+    requeue: RequeueReason = RequeueReason.GENERIC
     assignment: Assignment | None = None
     details: tuple[str, ...] = ()
 

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 
-from .assignment import Bookmark
+from .assignment import ScanProgress
 from .buckets import Pending
 from .cycle import decide
 from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
 from .entry import Head
 from .explain import explain
 from .explanation import Explanation
-from .facts import AdmissionFailed, EvictionFailed, Fact, Gone, Known, Stored
+from .facts import AdmissionFailed, EngineObject, EvictionFailed, Fact, ObjectDeleted, ObjectStored
 from .ledger import History
 from .model import (
     AdmissionCheck,
@@ -35,46 +35,46 @@ from .model import (
     Topology,
     Workload,
 )
-from .need import Horizon, needs_of
-from .pending import Place
+from .pending import PendingState
 from .policy import Policy
 from .queues import Queues
-from .quiet import QuietTrees
+from .quiescence import QuiescentTrees
 from .ranking import frees
-from .reasons import Requeue
+from .reasons import RequeueReason
 from .snapshot import Snapshot
-from .state import NOBODY, State, Woken
+from .state import NO_QUEUES, QueueNames, State
+from .unsatisfiable import AttainableQuota, needs_of
 
-_KEEPS_BOOKMARK = frozenset({Why.LOST_RACE, Why.OVERLAP, Why.BETTER_SIBLING})
-_CLEARS_BOOKMARK = frozenset({Why.GATED, Why.DEFERRED})
+_KEEPS_PROGRESS = frozenset({Why.LOST_RACE, Why.OVERLAP, Why.BETTER_SIBLING})
+_CLEARS_PROGRESS = frozenset({Why.GATED, Why.DEFERRED})
 
 
 class Engine:
     """Believes what it is told, and says who gets quota, who waits and who has to go.
 
     A change of queues, cohorts or flavors wakes all that is parked there, and changes within
-    `collect_s` after that do so together. Quota that is released wakes at once.
+    `flush_batch_s` after that do so together. Quota that is released wakes at once.
     """
 
-    def __init__(self, policy: Policy | None = None, *, collect_s: float = 0.0) -> None:
+    def __init__(self, policy: Policy | None = None, *, flush_batch_s: float = 0.0) -> None:
         self.policy = policy or Policy()
         self.state = State()
         self.history = History(self.policy, self.state)
         self.queues = Queues(
             self.policy, namespace_matches=self.state.admits, local_use=self.history.use
         )
-        self._quiet = QuietTrees(self.policy, self.state, self.queues)
+        self._quiescent = QuiescentTrees(self.policy, self.state, self.queues)
         self.cycles = 0
         self.last: dict[Key, Decision] = {}
         self._evicting: set[Key] = set()
         self._unready: set[Key] = set()
-        self._held_up: list[Key] = []
+        self._blocked_by_unready_pods: list[Key] = []
         self._changed: set[str] = set()
         self._unblocked: set[str] = set()
         self._released: set[str] = set()
-        self._set_back: dict[Key, Instant] = {}
-        self._collect_s = collect_s
-        self._collected_at: Instant = float("-inf")
+        self._admission_backoffs: dict[Key, Instant] = {}
+        self._collect_s = flush_batch_s
+        self._next_batch_at: Instant = float("-inf")
 
     # Facts
 
@@ -85,29 +85,29 @@ class Engine:
         is a bug and part of the fact may be applied: the engine is to be made anew.
         """
         match fact:
-            case Stored(value=Workload() as workload):
+            case ObjectStored(value=Workload() as workload):
                 self._workload(workload, now)
-            case Stored(value=value):
+            case ObjectStored(value=value):
                 self._changed |= self._stored(value, now)
-            case Gone(kind=kind, key=key):
+            case ObjectDeleted(kind=kind, key=key):
                 self._gone(kind, key)
-            case AdmissionFailed(key=key, again_at=again_at):
-                self._admission_failed(key, again_at, now)
+            case AdmissionFailed(key=key, retry_at=retry_at):
+                self._admission_failed(key, retry_at, now)
             case EvictionFailed(key=key):
                 self._not_evicting(key)
             case _:
                 assert_never(fact)
 
-    def _stored(self, value: Known, now: Instant) -> Woken:
+    def _stored(self, value: EngineObject, now: Instant) -> QueueNames:
         """Take note of an object other than a Workload; answers with the queues it may help."""
         match value:
             case Workload():
-                return NOBODY
+                return NO_QUEUES
             case LocalQueue():
                 self.state.local_queues[value.key] = value
                 self.history.open(value, now)
                 self.queues.put_local_queue(value, now)
-                return NOBODY
+                return NO_QUEUES
             case ClusterQueue():
                 if value.concurrent_admission and not self.policy.on(Gate.ConcurrentAdmission):
                     value = replace(value, concurrent_admission=None)
@@ -127,7 +127,7 @@ class Engine:
             case _:
                 assert_never(value)
 
-    def _gone(self, kind: type[Known], key: Key) -> None:
+    def _gone(self, kind: type[EngineObject], key: Key) -> None:
         state = self.state
         if kind is Workload:
             self._workload_gone(key)
@@ -157,7 +157,7 @@ class Engine:
         if old is not None and frees(old, new):
             self._released |= state.tree_of(state.queue_of(old))
         # The finished are many and hold nothing.
-        state.workloads[new.key] = new.remains() if new.finished else new
+        state.workloads[new.key] = new.tombstone() if new.finished else new
         state.record(new)
         self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
@@ -196,7 +196,7 @@ class Engine:
         """The workload has left, or was never told to: it may be told so again."""
         running = self.state.running(key)
         if key in self._evicting and running is not None:
-            self.state.touched.add(running.queue)
+            self.state.dirty.add(running.queue)
         self._evicting.discard(key)
 
     def _note_readiness(self, key: Key, unready: bool) -> None:
@@ -208,7 +208,7 @@ class Engine:
             if self.policy.block_until_ready and not self._unready:
                 self._unblocked |= self.state.queues.keys()
 
-    def _admission_failed(self, key: Key, again_at: Instant | None, now: Instant) -> None:
+    def _admission_failed(self, key: Key, retry_at: Instant | None, now: Instant) -> None:
         """Take the assumed charge back. The workload waits again, if it is still there."""
         self.state.discharge(key)
         workload = self.state.workloads.get(key)
@@ -217,10 +217,10 @@ class Engine:
         self.history.drop(workload)
         self.state.record(workload)
         self._note_readiness(key, workload.charged and not workload.pods_ready)
-        if again_at is not None:
-            workload = replace(workload, requeue_at=max(again_at, workload.requeue_at or again_at))
+        if retry_at is not None:
+            workload = replace(workload, requeue_at=max(retry_at, workload.requeue_at or retry_at))
             self._released |= self.state.tree_of(self.state.queue_of(workload))
-            self._set_back[key] = again_at
+            self._admission_backoffs[key] = retry_at
         if workload.queueable:
             self.queues.put_workload(workload, now)
 
@@ -231,11 +231,11 @@ class Engine:
 
         Heads of quiet trees are left out: the decisions about them stand (`engine.last`).
         """
-        self._take_up(now)
+        self._end_admission_backoffs(now)
         self._flush_parked(now)
-        self._quiet.wake(now)
+        self._quiescent.wake(now)
         taken = self._heads(now)
-        if taken or self.queues.quiet:
+        if taken or self.queues.quiescent:
             self.cycles += 1
         if not taken:
             return Outcome()
@@ -248,20 +248,24 @@ class Engine:
             not_ready=lambda: self.policy.block_until_ready and bool(self._unready),
         )
         decided = {decision.workload.key: decision for decision in outcome.decisions}
-        if not self._held_up:
-            self._held_up = [key for key, each in decided.items() if _held_up(each)]
+        if not self._blocked_by_unready_pods:
+            self._blocked_by_unready_pods = [
+                key for key, each in decided.items() if _blocked_by_unready_pods(each)
+            ]
         for pending in taken:
-            self.believe(pending, decided.get(pending.key), now)
-        self._quiet.note(heads, decided)
+            self.apply_decision(pending, decided.get(pending.key), now)
+        self._quiescent.record_cycle(heads, decided)
         return outcome
 
     def _heads(self, now: Instant) -> list[Pending]:
         """Whose turn it is. Whom unready pods held up in one cycle go first, in its order."""
-        while self._held_up and not self._unready:
-            pending = self.queues.take(self._held_up.pop(0), self.state.pops)
+        while self._blocked_by_unready_pods and not self._unready:
+            pending = self.queues.take(
+                self._blocked_by_unready_pods.pop(0), self.state.is_schedulable
+            )
             if pending is not None:
                 return [pending]
-        return self.queues.heads(now, self.state.pops)
+        return self.queues.heads(now, self.state.is_schedulable)
 
     def sample(self, now: Instant) -> float | None:
         """Let LocalQueues forget what they used, those whose time has come; the seconds after
@@ -290,34 +294,34 @@ class Engine:
 
     def next_wakeup(self) -> Instant | None:
         """When there is something to decide without anything happening; None if never."""
-        due = [self.queues.next_wakeup(), *self._set_back.values()]
-        due += [self._collected_at] if self._changed else []
+        due = [self.queues.next_wakeup(), *self._admission_backoffs.values()]
+        due += [self._next_batch_at] if self._changed else []
         return min((each for each in due if each is not None), default=None)
 
-    def _take_up(self, now: Instant) -> None:
+    def _end_admission_backoffs(self, now: Instant) -> None:
         """Let workloads whose admission failed wait like all others again, when it is time."""
-        for key in [each for each, at in self._set_back.items() if at <= now]:
-            del self._set_back[key]
+        for key in [each for each, at in self._admission_backoffs.items() if at <= now]:
+            del self._admission_backoffs[key]
             queue = self.queues.queue_of(key)
-            if queue is not None and queue.place(key) is Place.PARKED:
+            if queue is not None and queue.state(key) is PendingState.INADMISSIBLE:
                 self.queues.drop_workload(key)
                 self.queues.put_workload(self.state.workloads[key], now)
 
     def _flush_parked(self, now: Instant) -> None:
         """Wake what is parked where queues changed, and where quota was released all that helps."""
         woken, self._unblocked = self._unblocked, set()
-        if now >= self._collected_at:
+        if now >= self._next_batch_at:
             woken |= self._changed
             self._changed = set()
         released, self._released = self._released - woken, set()
         if woken and self.queues.flush(sorted(woken), now):
-            self._collected_at = now + self._collect_s
+            self._next_batch_at = now + self._collect_s
         # Between the release and now a queue may be gone, or its cohorts have closed a loop.
         names = [name for name in sorted(released) if self.state.tree_of(name)]
         if names:
-            self.queues.flush(names, now, Horizon(self.state.queues).reach)
+            self.queues.flush(names, now, AttainableQuota(self.state.queues).upper_bound)
 
-    def believe(self, pending: Pending, decision: Decision | None, now: Instant) -> None:
+    def apply_decision(self, pending: Pending, decision: Decision | None, now: Instant) -> None:
         """Believe one decision: charge what is admitted, put back what waits."""
         if decision is None:
             self.queues.drop_workload(pending.key)
@@ -328,10 +332,10 @@ class Engine:
                 self._admitted(decision)
             case Preempt():
                 self._evicting |= {v.workload.key for v in decision.victims if not v.leaving}
-                self._put_back(pending, Requeue.PENDING_PREEMPTION, now)
+                self._put_back(pending, RequeueReason.PENDING_PREEMPTION, now)
             case Migrate():
                 self._evicting.add(decision.sibling.key)
-                self._put_back(pending, Requeue.PENDING_MIGRATION, now)
+                self._put_back(pending, RequeueReason.PENDING_MIGRATION, now)
             case Evict():
                 self._evicting.add(decision.workload.key)
             case Wait():
@@ -348,7 +352,7 @@ class Engine:
         self._note_readiness(workload.key, not workload.pods_ready)
         self.history.push(workload, decision.cluster_queue)
 
-    def _put_back(self, pending: Pending, reason: Requeue, now: Instant) -> None:
+    def _put_back(self, pending: Pending, reason: RequeueReason, now: Instant) -> None:
         """A head whose victims are told to go: it comes again at once, and scans from the start."""
         if pending.second_pass:
             self.queues.requeue_second_pass(pending.key, now)
@@ -360,32 +364,32 @@ class Engine:
         if pending.second_pass or queue is None:
             self._put_back(pending, wait.requeue, now)
             return
-        bookmark = self._bookmark(pending, wait)
+        progress = self._progress(pending, wait)
         needs = needs_of(wait, queue.spec)
-        self.queues.requeue(pending.key, wait.requeue, now, bookmark, wait.reason, needs)
+        self.queues.requeue(pending.key, wait.requeue, now, progress, wait.reason, needs)
 
-    def _bookmark(self, pending: Pending, wait: Wait) -> Bookmark | None:
+    def _progress(self, pending: Pending, wait: Wait) -> ScanProgress | None:
         """Where the next flavor scan starts, by what became of this one."""
         if wait.assignment is None:
-            return pending.bookmark
-        if wait.why in _CLEARS_BOOKMARK:
+            return pending.progress
+        if wait.why in _CLEARS_PROGRESS:
             return None
         preserved = self.policy.on(Gate.FlavorFungibilityPreserveScanProgress)
-        if wait.why in _KEEPS_BOOKMARK and not preserved:
+        if wait.why in _KEEPS_PROGRESS and not preserved:
             return None
-        return wait.assignment.bookmark
+        return wait.assignment.progress
 
 
 def _head(pending: Pending) -> Head:
     return Head(
         workload=pending.workload,
         cluster_queue=pending.cluster_queue,
-        bookmark=pending.bookmark,
+        progress=pending.progress,
         preemptor=pending.preemptor,
         second_pass=pending.second_pass,
     )
 
 
-def _held_up(decision: Decision) -> bool:
+def _blocked_by_unready_pods(decision: Decision) -> bool:
     """Whether only pods that are not ready yet keep a workload from being admitted."""
     return isinstance(decision, Wait) and decision.why is Why.NOT_READY

@@ -6,13 +6,13 @@ from __future__ import annotations
 import msgspec
 
 from .amounts import Amounts
-from .assignment import Assignment, Bookmark
+from .assignment import Assignment, ScanProgress
 from .decisions import Wait, Why
 from .model import Instant, Workload
 from .policy import Policy
 from .preempt import Target
 from .ranking import queue_timestamp
-from .reasons import Requeue, WaitReason
+from .reasons import RequeueReason, WaitReason
 from .snapshot import Queue, Running
 
 
@@ -21,7 +21,7 @@ class Head(msgspec.Struct, frozen=True):
 
     workload: Workload
     cluster_queue: str
-    bookmark: Bookmark | None = None
+    progress: ScanProgress | None = None
     preemptor: bool = False
     second_pass: bool = False
 
@@ -29,7 +29,7 @@ class Head(msgspec.Struct, frozen=True):
         self,
         reason: WaitReason,
         why: Why,
-        requeue: Requeue = Requeue.GENERIC,
+        requeue: RequeueReason = RequeueReason.GENERIC,
         details: tuple[str, ...] = (),
     ) -> Wait:
         """The decision that it has to wait, made before quota was looked at."""

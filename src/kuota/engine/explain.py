@@ -18,15 +18,24 @@ from kuota.api.base import Key
 from .activity import Inactive, Obstacle
 from .advice import protected, suggestions
 from .assignment import Assignment, Mode
-from .bounds import binding, ceiling, kept_back
-from .cycle import Guard
+from .bounds import binding, ceiling, unlent_quota
+from .cycle import FaultIsolation
 from .decisions import Wait, Why
 from .entry import Entry, Head
-from .explanation import Advice, Explanation, Kept, Lack, Limit, Phase, Suggestion, Tried
+from .explanation import (
+    Advice,
+    Explanation,
+    Limit,
+    Phase,
+    Shortfall,
+    Suggestion,
+    TriedFlavor,
+    UnlentQuota,
+)
 from .model import Instant, Workload
 from .nominate import nominate
 from .reasons import Cause, Reason, WaitReason
-from .settle import held_amounts
+from .settle import usage_to_reserve
 from .snapshot import Snapshot
 from .tree import Node
 
@@ -141,7 +150,7 @@ def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant
     head = Head(workload, base.cluster_queue)
     with snapshot.trial():
         find = partial(nominate, head, snapshot, engine.state.namespaces)
-        found = Guard(snapshot).run(head, find)
+        found = FaultIsolation(snapshot).run(head, find)
         if isinstance(found, Wait):
             return _turned_away(engine, found, base)
         if found is None:
@@ -212,7 +221,7 @@ def _rivals(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot)
             yield first.key
             continue
         other = nominate(Head(first, leaf.name), snapshot, engine.state.namespaces)
-        if isinstance(other, Entry) and not other.targets and held_amounts(other, snapshot):
+        if isinstance(other, Entry) and not other.targets and usage_to_reserve(other, snapshot):
             yield first.key
 
 
@@ -235,36 +244,40 @@ def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
     )
 
 
-def _tried(assignment: Assignment, node: Node) -> tuple[Tried, ...]:
+def _tried(assignment: Assignment, node: Node) -> tuple[TriedFlavor, ...]:
     found = []
     for pod_set in assignment.pod_sets:
         for attempt in pod_set.attempts:
             lacks = tuple(_lack(reason, node) for reason in attempt.reasons)
-            tried = Tried(
+            tried = TriedFlavor(
                 pod_set=pod_set.name, flavor=attempt.flavor, mode=attempt.mode, lacks=lacks
             )
             found.append(tried)
         loose = [each for each in pod_set.reasons if each.cause is Cause.UNDECLARED]
         if loose:
-            lacks = tuple(Lack(reason=each) for each in loose)
-            found.append(Tried(pod_set=pod_set.name, flavor="", mode=Mode.NO_FIT, lacks=lacks))
+            lacks = tuple(Shortfall(reason=each) for each in loose)
+            found.append(
+                TriedFlavor(pod_set=pod_set.name, flavor="", mode=Mode.NO_FIT, lacks=lacks)
+            )
     return tuple(found)
 
 
-def _lack(reason: Reason, node: Node) -> Lack:
+def _lack(reason: Reason, node: Node) -> Shortfall:
     if reason.cause not in _OFF_QUOTA:
-        return Lack(reason=reason)
+        return Shortfall(reason=reason)
     column = reason.column
     short = reason.cause is Cause.INSUFFICIENT
     bound = (binding if short else ceiling)(node, column)
     root = bound.parent is None
-    kept = kept_back(node, column, used_too=not short) if root else []
-    return Lack(
+    kept = unlent_quota(node, column, used_too=not short) if root else []
+    return Shortfall(
         reason=reason,
         kind=_kind(bound),
         where=bound.name,
         limit=Limit.NOMINAL if root else Limit.BORROWING,
-        kept=tuple(Kept(kind=_kind(each), name=each.name, amount=left) for each, left in kept),
+        kept=tuple(
+            UnlentQuota(kind=_kind(each), name=each.name, amount=left) for each, left in kept
+        ),
     )
 
 

@@ -33,7 +33,7 @@ class Limit(StrEnum):
     LENDING = "lendingLimit"
 
 
-class Kept(Struct):
+class UnlentQuota(Struct):
     """Quota that a lending limit keeps from others."""
 
     kind: str
@@ -41,7 +41,7 @@ class Kept(Struct):
     amount: int
 
 
-class Lack(Struct):
+class Shortfall(Struct):
     """One obstacle on the way to a flavor.
 
     For quota, `kind` and `where` name the ClusterQueue or Cohort that leaves no more, and `limit`
@@ -52,19 +52,19 @@ class Lack(Struct):
     kind: str = ""
     where: str = ""
     limit: Limit | None = None
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[UnlentQuota, ...] = ()
 
 
-class Tried(Struct):
+class TriedFlavor(Struct):
     """A flavor that was considered for a pod set. No lacks means that it fits."""
 
     pod_set: str
     flavor: str
     mode: Mode
-    lacks: tuple[Lack, ...] = ()
+    lacks: tuple[Shortfall, ...] = ()
 
 
-class Shield(StrEnum):
+class ProtectionReason(StrEnum):
     """Why a running workload cannot be made to go."""
 
     WITHIN_POLICY = "withinClusterQueue"
@@ -77,7 +77,7 @@ class Shield(StrEnum):
     NOT_ENOUGH = "NotEnough"
 
 
-class Protected(Struct):
+class ProtectedWorkload(Struct):
     """A running workload that holds what is missing, and what protects it.
 
     `by` names the queue or cohort whose policy or quota is meant, `value` what the policy says.
@@ -86,7 +86,7 @@ class Protected(Struct):
     workload: Key
     cluster_queue: str
     priority: int
-    shield: Shield
+    protection: ProtectionReason
     by: str = ""
     value: str = ""
 
@@ -157,8 +157,8 @@ class Explanation(Struct):
     reason: WaitReason | None = None
     details: tuple[str, ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
-    tried: tuple[Tried, ...] = ()
-    protected: tuple[Protected, ...] = ()
+    tried: tuple[TriedFlavor, ...] = ()
+    protected: tuple[ProtectedWorkload, ...] = ()
     rivals: tuple[Key, ...] = ()
     checks: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()

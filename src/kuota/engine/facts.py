@@ -18,7 +18,7 @@ from .model import (
     Workload,
 )
 
-Known = (
+EngineObject = (
     ClusterQueue
     | Cohort
     | LocalQueue
@@ -30,27 +30,27 @@ Known = (
 )
 
 
-class Stored(Struct):
+class ObjectStored(Struct):
     """An object is, as of now, like this: it was created or changed."""
 
-    value: Known
+    value: EngineObject
 
 
-class Gone(Struct):
+class ObjectDeleted(Struct):
     """An object of that kind exists no more. Cluster-scoped keys have no namespace."""
 
-    kind: type[Known]
+    kind: type[EngineObject]
     key: Key
 
 
 class AdmissionFailed(Struct):
     """The reservation that was decided could not be written; the workload waits again.
 
-    Before `again_at`, if given, others go first.
+    Before `retry_at`, if given, others go first.
     """
 
     key: Key
-    again_at: Instant | None = None
+    retry_at: Instant | None = None
 
 
 class EvictionFailed(Struct):
@@ -59,4 +59,4 @@ class EvictionFailed(Struct):
     key: Key
 
 
-Fact = Stored | Gone | AdmissionFailed | EvictionFailed
+Fact = ObjectStored | ObjectDeleted | AdmissionFailed | EvictionFailed

@@ -18,15 +18,15 @@ from .amounts import FlavorResource, Requests
 from .assignment import (
     Assignment,
     Attempt,
-    Bookmark,
     FlavorAssignment,
     Mode,
     PodSetAssignment,
+    ScanProgress,
 )
 from .model import Assigned, PodSet, Workload
-from .offer import PODS, Offer, Shelf, offer_of, visit_order
 from .reasons import Cause, Reason, WaitReason
-from .scan import Look, Oracle, Pinned, Scan, no_fit_reason
+from .resource_index import PODS, GroupIndex, ResourceIndex, resource_index, visiting_order
+from .scan import FlavorResult, Oracle, Pinned, Scan, no_fit_reason
 from .snapshot import Queue, Running, Snapshot
 from .topology import has_topology, placed
 
@@ -40,7 +40,7 @@ def assign(
     oracle: Oracle,
     *,
     counts: Sequence[int] | None = None,
-    bookmark: Bookmark | None = None,
+    progress: ScanProgress | None = None,
     pinned: Pinned | None = None,
     replaced: Running | None = None,
 ) -> Assignment:
@@ -60,7 +60,7 @@ def assign(
             snapshot,
             oracle,
             fungibility=queue.spec.fungibility if fungible else None,
-            bookmark=bookmark,
+            progress=progress,
             pinned=pinned,
             held=_held(workload, replaced),
         )
@@ -84,7 +84,7 @@ class _Outcome:
         self.attempts: list[Attempt] = []
         self.no_fit: WaitReason | None = None
         self.error = ""
-        self.scans: list[list[Look]] = []
+        self.scans: list[list[FlavorResult]] = []
 
     def fail(self, reasons: list[Reason]) -> None:
         """The first failure is the only one told."""
@@ -107,13 +107,13 @@ class _Search:
         workload = scan.workload
         self.scan = scan
         self.workload = workload
-        self.offer: Offer = offer_of(scan.queue.spec)
+        self.index: ResourceIndex = resource_index(scan.queue.spec)
         self.counts = [each.pods for each in workload.pod_sets]
         if counts is not None:
             # A pod set whose pods have all finished has none to try with.
             self.counts = [left and count for left, count in zip(self.counts, counts, strict=True)]
         self.requests = [
-            _requests(each, count, self.offer.counts_pods)
+            _requests(each, count, self.index.counts_pods)
             for each, count in zip(workload.pod_sets, self.counts, strict=True)
         ]
 
@@ -140,7 +140,7 @@ class _Search:
             mode=mode,
             height=height,
             no_fit=no_fit,
-            bookmark=self._bookmark(given),
+            progress=self._progress(given),
         )
 
     def _outcome(self, members: Sequence[int]) -> _Outcome:
@@ -148,15 +148,15 @@ class _Search:
         outcome = _Outcome()
         wanted = self.requests[members[0]] if len(members) == 1 else self._sum(members)
         asked = self._differences(wanted, members)
-        shelves = self.offer.shelves
-        order = visit_order(tuple(wanted))
+        groups = self.index.groups
+        order = visiting_order(tuple(wanted))
         for resource in order:
             if resource in outcome.flavors:
                 continue
-            shelf = shelves.get(resource)
-            if shelf is not None:
-                together = [each for each in order if shelves.get(each) is shelf]
-                self._fill(outcome, shelf, together, asked, members)
+            group = groups.get(resource)
+            if group is not None:
+                together = [each for each in order if groups.get(each) is group]
+                self._fill(outcome, group, together, asked, members)
             elif wanted[resource] > 0 and not self._ignores_undeclared():
                 outcome.fail([_undeclared(resource)])
             if outcome.no_fit is not None:
@@ -166,24 +166,24 @@ class _Search:
     def _fill(
         self,
         outcome: _Outcome,
-        shelf: Shelf,
+        group: GroupIndex,
         resources: list[str],
         asked: Requests,
         members: Sequence[int],
     ) -> None:
         """Add what one resource group gives."""
         try:
-            findings = self.scan.scan(shelf, resources, asked, members)
+            found = self.scan.scan(group, resources, asked, members)
         except SelectorError as error:
             outcome.give_up(str(error))
             return
-        outcome.attempts += findings.attempts()
-        outcome.scans.append(findings.looks)
-        if findings.chosen is None:
-            outcome.fail(findings.reasons() or [_undeclared(resources[0])])
+        outcome.attempts += found.attempts()
+        outcome.scans.append(found.results)
+        if found.chosen is None:
+            outcome.fail(found.reasons() or [_undeclared(resources[0])])
         else:
-            outcome.flavors |= findings.chosen.choices(findings.tried)
-            outcome.reasons += findings.reasons()
+            outcome.flavors |= found.chosen.choices(found.tried)
+            outcome.reasons += found.reasons()
 
     def _ignores_undeclared(self) -> bool:
         policy = self.scan.snapshot.policy
@@ -240,26 +240,26 @@ class _Search:
     def _charge(self, members: Sequence[int], given: dict[int, PodSetAssignment]) -> None:
         """Count what the members got as assumed for the pod sets after them."""
         usage = self.scan.usage
-        shelves = self.offer.shelves
+        groups = self.index.groups
         for member in members:
             asked = self._differences(self.requests[member], (member,))
             for resource, choice in given[member].flavors.items():
                 if resource in asked:
-                    column = shelves[resource].columns[choice.flavor][resource]
+                    column = groups[resource].columns[choice.flavor][resource]
                     usage[column] = add(usage.get(column, 0), asked[resource])
 
-    def _bookmark(self, given: dict[int, PodSetAssignment]) -> Bookmark:
+    def _progress(self, given: dict[int, PodSetAssignment]) -> ScanProgress:
         scan = self.scan
         if scan.fungibility is None:
-            return Bookmark()
+            return ScanProgress()
         tried: list[dict[str, int | None]] = [{} for _ in self.workload.pod_sets]
         for index, got in given.items():
             tried[index] = {name: choice.tried for name, choice in got.flavors.items()}
-        return Bookmark(
+        return ScanProgress(
             tried=tuple(tried),
             cycle=scan.snapshot.cycle,
             generation=scan.node.generation,
-            class_id=self.workload.class_id,
+            scheduling_hash=self.workload.scheduling_hash,
         )
 
 

@@ -12,7 +12,7 @@ TRY_NEXT = "TryNextFlavor"
 PREEMPTION_FIRST = "PreemptionOverBorrowing"
 
 
-class Grade(IntEnum):
+class PreemptionMode(IntEnum):
     """How well a flavor does for a request, finer than `Mode`: worst to best."""
 
     NO_FIT = 0
@@ -23,40 +23,40 @@ class Grade(IntEnum):
 
 
 # Names of their own, because looking a member up in its enum is slow and this is the hot path.
-NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = Grade
+NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = PreemptionMode
 
 MODES = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
 """The mode users see of each grade."""
 
-GRADES = (NO_CANDIDATES, PREEMPT, RECLAIM)
+PREEMPTION_MODES = (NO_CANDIDATES, PREEMPT, RECLAIM)
 """The grade of each possibility."""
 
 POSSIBILITIES = ("", *map(str, Possibility), "")
 """What `Attempt.preemption` says of each grade; nothing where the oracle was not asked."""
 
-Standing = tuple[Grade, int]
+GranularMode = tuple[PreemptionMode, int]
 """A grade and the borrowing height that goes with it."""
 
 
-def preferred(a: Standing, b: Standing, fungibility: Fungibility | None) -> bool:
+def preferred(a: GranularMode, b: GranularMode, fungibility: Fungibility | None) -> bool:
     """Whether `a` is strictly better than `b`. Without fungibility the height does not count."""
-    (grade, height), (other, other_height) = a, b
-    if fungibility is None or grade == NO_FIT or other == NO_FIT:
-        return grade > other
-    if (grade == NO_CANDIDATES) != (other == NO_CANDIDATES):
+    (mode, height), (other, other_height) = a, b
+    if fungibility is None or mode == NO_FIT or other == NO_FIT:
+        return mode > other
+    if (mode == NO_CANDIDATES) != (other == NO_CANDIDATES):
         return other == NO_CANDIDATES
     if fungibility.preference == PREEMPTION_FIRST:
-        return (-height, grade) > (-other_height, other)
-    return (grade, -height) > (other, -other_height)
+        return (-height, mode) > (-other_height, other)
+    return (mode, -height) > (other, -other_height)
 
 
-def good_enough(standing: Standing, fungibility: Fungibility | None) -> bool:
+def good_enough(granular_mode: GranularMode, fungibility: Fungibility | None) -> bool:
     """Whether the search stops at a flavor, without a look at those after it."""
-    grade, height = standing
+    mode, height = granular_mode
     if fungibility is None:
-        return grade is FIT
-    if grade <= NO_CANDIDATES:
+        return mode is FIT
+    if mode <= NO_CANDIDATES:
         return False
-    if grade is not FIT and fungibility.when_can_preempt == TRY_NEXT:
+    if mode is not FIT and fungibility.when_can_preempt == TRY_NEXT:
         return False
     return height == 0 or fungibility.when_can_borrow != TRY_NEXT

@@ -289,7 +289,7 @@ class History:
         spec = self._state.local_queues.get(local_queue)
         queue = self._state.queues.get(spec.cluster_queue) if spec is not None else None
         if queue is not None:
-            tally = queue.running.tally(local_queue, admitted=True)
+            tally = queue.running.total(local_queue, admitted=True)
             for column, amount in tally.amounts.items():
                 total[column.resource] = total.get(column.resource, 0) + amount
         return total

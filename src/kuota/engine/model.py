@@ -186,7 +186,7 @@ class Workload(Struct):
     """One all-or-nothing unit of work. `priority` is the effective one, boost included.
 
     `faults` are reasons why it can never be admitted as written (requests above limits,
-    LimitRange). `class_id` is equal for workloads that fare alike; "" is alike to none.
+    LimitRange). `scheduling_hash` is equal for workloads that fare alike; "" is alike to none.
     """
 
     key: Key
@@ -197,7 +197,7 @@ class Workload(Struct):
     boost: int = 0
     created: Instant = 0.0
     pod_sets: tuple[PodSet, ...] = ()
-    class_id: str = ""
+    scheduling_hash: str = ""
     faults: tuple[str, ...] = ()
     active: bool = True
     finished: bool = False
@@ -222,7 +222,7 @@ class Workload(Struct):
     owned_by_pod: bool = False
     owner_uid: str = ""
 
-    def remains(self) -> Workload:
+    def tombstone(self) -> Workload:
         """What is worth remembering of a finished one: who it was, and where."""
         held = self.reservation
         return Workload(

@@ -13,14 +13,14 @@ from typing import TypeVar
 from kuota.api.gates import Gate
 from kuota.api.match import matches
 
-from .assignment import Assignment, Bookmark, Mode
+from .assignment import Assignment, Mode, ScanProgress
 from .decisions import Wait, Why
 from .entry import Entry, Head
 from .flavors import Pinned, assign
 from .model import Namespace, Workload
 from .policy import Policy
 from .preempt import Target, oracle, targets
-from .reasons import Requeue, WaitReason
+from .reasons import RequeueReason, WaitReason
 from .snapshot import Queue, Running, Snapshot
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def nominate(
         return turned_away
     entry = Entry(head, queue, snapshot.policy)
     entry.replaced = replaced_slice(workload, queue)
-    entry.assignment, entry.targets = plan(entry, snapshot, _valid_bookmark(head, queue, snapshot))
+    entry.assignment, entry.targets = plan(entry, snapshot, _valid_progress(head, queue, snapshot))
     if entry.assignment.mode is Mode.NO_FIT:
         entry.replaced = None
     return entry
@@ -95,7 +95,7 @@ def _turned_away(
     if namespace is None:
         return head.wait(WaitReason.MISCONFIGURED, Why.NAMESPACE_MISSING)
     if not matches(queue.spec.namespace_selector, namespace.labels):
-        requeue = Requeue.NAMESPACE_MISMATCH
+        requeue = RequeueReason.NAMESPACE_MISMATCH
         return head.wait(WaitReason.MISCONFIGURED, Why.NAMESPACE_MISMATCH, requeue)
     if workload.faults:
         return head.wait(WaitReason.MISCONFIGURED, Why.INVALID, details=workload.faults)
@@ -107,31 +107,33 @@ def replaced_slice(workload: Workload, queue: Queue) -> Running | None:
     return queue.running.get(workload.replaces) if workload.replaces is not None else None
 
 
-def outdated(bookmark: Bookmark, head: Head, generation: int, cycle: int, policy: Policy) -> bool:
+def outdated(
+    progress: ScanProgress, head: Head, generation: int, cycle: int, policy: Policy
+) -> bool:
     """Whether the scan has to start over."""
     if policy.on(Gate.FlavorFungibilityPreserveScanProgress):
-        before, after = bookmark.class_id, head.workload.class_id
+        before, after = progress.scheduling_hash, head.workload.scheduling_hash
         if before and after and before != after:
             return True
-        if cycle - bookmark.cycle <= 1:
+        if cycle - progress.cycle <= 1:
             return False
-    return generation > bookmark.generation
+    return generation > progress.generation
 
 
-def _valid_bookmark(head: Head, queue: Queue, snapshot: Snapshot) -> Bookmark | None:
-    bookmark = head.bookmark
-    if bookmark is None or outdated(
-        bookmark, head, queue.node.generation, snapshot.cycle, snapshot.policy
+def _valid_progress(head: Head, queue: Queue, snapshot: Snapshot) -> ScanProgress | None:
+    progress = head.progress
+    if progress is None or outdated(
+        progress, head, queue.node.generation, snapshot.cycle, snapshot.policy
     ):
         return None
-    return bookmark
+    return progress
 
 
 Plan = tuple[Assignment, tuple[Target, ...]]
 
 
 def plan(
-    entry: Entry, snapshot: Snapshot, bookmark: Bookmark | None, pinned: Pinned | None = None
+    entry: Entry, snapshot: Snapshot, progress: ScanProgress | None, pinned: Pinned | None = None
 ) -> Plan:
     """Flavors and victims for all pods; failing that, for as many as can be had."""
     shrinks = entry.replaced is None and snapshot.policy.on(Gate.PartialAdmission)
@@ -144,7 +146,7 @@ def plan(
             snapshot,
             oracle,
             counts=counts,
-            bookmark=bookmark,
+            progress=progress,
             pinned=pinned,
             replaced=entry.replaced,
         )

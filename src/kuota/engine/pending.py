@@ -16,36 +16,38 @@ from heapq import heappop, heappush
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 
-from .assignment import Bookmark
-from .buckets import Ladder, Lane, Pending, Rank
+from .assignment import ScanProgress
+from .buckets import FlushGroup, LazyHeap, Pending, Rank
 from .entry import Head
 from .model import Instant, Workload
-from .need import Needs, Reach, Stuck
 from .policy import Policy
 from .ranking import backoff_over, queue_timestamp, relevant_change
-from .reasons import Requeue, WaitReason
+from .reasons import RequeueReason, WaitReason
+from .unsatisfiable import Needs, UnsatisfiableClasses, UpperBound
 
 LocalUse = Callable[[Key], float]
 """How much a LocalQueue has used so far."""
 
-_AT_ONCE = frozenset(
+_IMMEDIATE = frozenset(
     {
-        Requeue.FAILED_AFTER_NOMINATION,
-        Requeue.PENDING_PREEMPTION,
-        Requeue.PENDING_MIGRATION,
-        Requeue.PREEMPTION_FAILED,
+        RequeueReason.FAILED_AFTER_NOMINATION,
+        RequeueReason.PENDING_PREEMPTION,
+        RequeueReason.PENDING_MIGRATION,
+        RequeueReason.PREEMPTION_FAILED,
     }
 )
-_PREEMPTING = frozenset({Requeue.PENDING_PREEMPTION, Requeue.PENDING_MIGRATION})
-_PARKED_IF_STRICT = frozenset({Requeue.NAMESPACE_MISMATCH, Requeue.INTERNAL_ERROR})
-_CLASS_FAILED = frozenset({Requeue.NO_FIT, Requeue.NO_CANDIDATES})
+_PREEMPTING = frozenset({RequeueReason.PENDING_PREEMPTION, RequeueReason.PENDING_MIGRATION})
+_INADMISSIBLE_IF_STRICT = frozenset(
+    {RequeueReason.NAMESPACE_MISMATCH, RequeueReason.INTERNAL_ERROR}
+)
+_CLASS_FAILED = frozenset({RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES})
 
 
-class Place(StrEnum):
+class PendingState(StrEnum):
     """Where a pending workload is; always in exactly one place."""
 
     HEAP = "heap"
-    PARKED = "parked"
+    INADMISSIBLE = "inadmissible"
     IN_FLIGHT = "in flight"
 
 
@@ -72,17 +74,17 @@ class PendingQueue:
         self._local_use = local_use
         self._pending: dict[Key, Pending] = {}
         self._in_flight: dict[Key, Pending] = {}
-        self._lanes: dict[Key, Lane] = {}
-        self._ladder: Ladder[Lane] = Ladder()
-        self._by_class: dict[str, dict[Key, Lane]] = {}
-        self._held: dict[Key, Pending] = {}
-        self._set_back: dict[Key, Pending] = {}
-        self._due: list[tuple[Instant, Key]] = []
+        self._groups: dict[Key, FlushGroup] = {}
+        self._heap: LazyHeap[FlushGroup] = LazyHeap()
+        self._by_class: dict[str, dict[Key, FlushGroup]] = {}
+        self._backing_off: dict[Key, Pending] = {}
+        self._backing_off_in_heap: dict[Key, Pending] = {}
+        self._backoff_ends: list[tuple[Instant, Key]] = []
         self._failed: dict[str, WaitReason] = {}
-        self._stuck = Stuck()
-        self._flushes = 0
-        self._slot: tuple[Key, int] | None = None
-        self._waiting = 0
+        self._unsatisfiable = UnsatisfiableClasses()
+        self._flush_count = 0
+        self._preemptor: tuple[Key, int] | None = None
+        self._heap_size = 0
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -91,26 +93,26 @@ class PendingQueue:
         return key in self._pending
 
     @property
-    def waiting(self) -> int:
+    def heap_size(self) -> int:
         """How many are in the heap."""
-        return self._waiting
+        return self._heap_size
 
     @property
     def active_count(self) -> int:
         """How many are in the heap or in flight: those whose turn may come without a flush."""
-        return self._waiting + len(self._in_flight)
+        return self._heap_size + len(self._in_flight)
 
     @property
-    def parked_count(self) -> int:
+    def inadmissible_count(self) -> int:
         return len(self._pending) - self.active_count
 
-    def place(self, key: Key) -> Place | None:
+    def state(self, key: Key) -> PendingState | None:
         pending = self._pending.get(key)
         if pending is None:
             return None
         if key in self._in_flight:
-            return Place.IN_FLIGHT
-        return Place.HEAP if pending.in_heap else Place.PARKED
+            return PendingState.IN_FLIGHT
+        return PendingState.HEAP if pending.in_heap else PendingState.INADMISSIBLE
 
     def ordered(self) -> list[Workload]:
         """Everyone who waits, parked and in flight too, in the order of the queue."""
@@ -119,21 +121,21 @@ class PendingQueue:
 
     def is_preemptor(self, workload: Workload) -> bool:
         """Whether evictions were made for this very workload, unchanged since."""
-        return self._slot == (workload.key, workload.generation)
+        return self._preemptor == (workload.key, workload.generation)
 
     def is_sticky(self, key: Key) -> bool:
         """Whether the workload goes before all others of equal usage."""
-        return not self.strict and self._slot is not None and self._slot[0] == key
+        return not self.strict and self._preemptor is not None and self._preemptor[0] == key
 
-    def class_reason(self, class_id: str) -> WaitReason | None:
+    def class_reason(self, scheduling_hash: str) -> WaitReason | None:
         """Why workloads of the class were last found not to fit; None once that may be outdated."""
-        return self._failed.get(class_id) or self._stuck.reason(class_id)
+        return self._failed.get(scheduling_hash) or self._unsatisfiable.reason(scheduling_hash)
 
-    def parked_reason(self, key: Key) -> WaitReason | None:
+    def inadmissible_reason(self, key: Key) -> WaitReason | None:
         """Why a parked workload need not be tried: another of its class did not fit."""
-        if self.place(key) is not Place.PARKED:
+        if self.state(key) is not PendingState.INADMISSIBLE:
             return None
-        return self.class_reason(self._pending[key].workload.class_id)
+        return self.class_reason(self._pending[key].workload.scheduling_hash)
 
     def put(self, workload: Workload, now: Instant) -> None:
         """Add a workload, or take note that it changed."""
@@ -148,7 +150,7 @@ class PendingQueue:
 
     def _update(self, pending: Pending, workload: Workload, now: Instant) -> None:
         if not self._policy.on(Gate.FlavorFungibilityPreserveScanProgress):
-            pending.bookmark = None
+            pending.progress = None
         if pending.in_heap:
             self._replace(pending, workload)
             self._to_heap(pending, now)
@@ -157,7 +159,7 @@ class PendingQueue:
                 pending.workload, workload
             )
             self._replace(pending, workload)
-            (self._enter if changed else self._park)(pending, now)
+            (self._enter if changed else self._make_inadmissible)(pending, now)
 
     def drop(self, key: Key) -> bool:
         """Forget a workload wherever it is; False if it is not here."""
@@ -166,10 +168,10 @@ class PendingQueue:
             return False
         self._in_flight.pop(key, None)
         self._detach(pending)
-        if pending.workload.class_id not in self._by_class:
-            self._stuck.drop(pending.workload.class_id)
-        if self._slot is not None and self._slot[0] == key:
-            self._slot = None
+        if pending.workload.scheduling_hash not in self._by_class:
+            self._unsatisfiable.drop(pending.workload.scheduling_hash)
+        if self._preemptor is not None and self._preemptor[0] == key:
+            self._preemptor = None
         return True
 
     def pop(self, key: Key | None = None) -> Pending | None:
@@ -180,7 +182,7 @@ class PendingQueue:
         self._detach(pending)
         self._in_flight[pending.key] = pending
         pending.evaluated = pending.workload.generation
-        pending.flushes = self._flushes
+        pending.flush_count = self._flush_count
         pending.preemptor = self.is_preemptor(pending.workload)
         return pending
 
@@ -189,22 +191,22 @@ class PendingQueue:
         pending = self._best()
         if pending is None or pending.workload is not head.workload:
             return False
-        if pending.bookmark is not None and pending.bookmark.pending:
+        if pending.progress is not None and pending.progress.pending:
             return False
         return self.is_preemptor(pending.workload) == head.preemptor
 
     def requeue(
         self,
         workload: Workload,
-        reason: Requeue,
+        reason: RequeueReason,
         now: Instant,
-        bookmark: Bookmark | None = None,
+        progress: ScanProgress | None = None,
         wait_reason: WaitReason | None = None,
         needs: Needs | None = None,
     ) -> bool:
         """Put back a workload that was not admitted; False if it is in its place already.
 
-        `bookmark` replaces the one it had. `wait_reason` is remembered for its class when the
+        `progress` replaces the one it had. `wait_reason` is remembered for its class when the
         class is parked with it. An update that came while it was in flight wins over `workload`,
         and one that matters gives the workload another try, whatever the reason says.
         """
@@ -212,46 +214,52 @@ class PendingQueue:
         pending = self._pending.get(key) or self._new(workload, evaluated=workload.generation)
         if pending.in_heap:
             return False
-        parked = key in self._pending and key not in self._in_flight
-        flushed = key in self._in_flight and pending.flushes != self._flushes
+        inadmissible = key in self._pending and key not in self._in_flight
+        flushed = key in self._in_flight and pending.flush_count != self._flush_count
         tried, newest = pending.workload, pending.newest or workload
         changed = pending.newest is not None and relevant_change(tried, newest)
         self._in_flight.pop(key, None)
         self._pending[key] = pending
-        pending.bookmark = bookmark
+        pending.progress = progress
         self._replace(pending, newest)
         if reason in _PREEMPTING:
-            self._slot = (key, tried.generation)
-        again = self._at_once(reason) or flushed or (bookmark is not None and bookmark.pending)
+            self._preemptor = (key, tried.generation)
+        again = self._is_immediate(reason) or flushed or (progress is not None and progress.pending)
         if again and backoff_over(newest, now):
             self._to_heap(pending, now)
             return True
         if reason in _CLASS_FAILED:
-            self._fail(tried.class_id, wait_reason or WaitReason.PENDING_EVALUATION, needs, now)
-        (self._enter if changed else self._park)(pending, now)
-        return not parked
+            reason_of_class = wait_reason or WaitReason.PENDING_EVALUATION
+            self._fail(tried.scheduling_hash, reason_of_class, needs, now)
+        (self._enter if changed else self._make_inadmissible)(pending, now)
+        return not inadmissible
 
     def flush(
-        self, now: Instant, namespace_matches: Callable[[str], bool], reach: Reach | None = None
+        self,
+        now: Instant,
+        namespace_matches: Callable[[str], bool],
+        upper_bound: UpperBound | None = None,
     ) -> int:
         """Bring back what is parked and may be tried again; answers how many came back.
 
-        With `reach`, when only quota was released, those stay that need more than can be had.
+        With `upper_bound`, when only quota was released, those stay that need more than can be had.
         """
-        self._flushes += 1
+        self._flush_count += 1
         self._failed.clear()
-        for class_id in self._stuck.clear() if reach is None else self._stuck.freed(reach):
-            for lane in self._by_class.get(class_id, {}).values():
-                lane.unstick(class_id)
-        self._unhold(now)
+        unsatisfiable = self._unsatisfiable
+        freed = unsatisfiable.clear() if upper_bound is None else unsatisfiable.freed(upper_bound)
+        for scheduling_hash in freed:
+            for group in self._by_class.get(scheduling_hash, {}).values():
+                group.make_satisfiable(scheduling_hash)
+        self._end_backoffs(now)
         moved = 0
-        for lane in self._lanes.values():
-            if lane.parked.count and namespace_matches(lane.key.namespace):
-                moved += lane.release()
-                best = lane.best()
+        for group in self._groups.values():
+            if group.inadmissible.count and namespace_matches(group.key.namespace):
+                moved += group.make_active()
+                best = group.best()
                 if best is not None:
-                    self._ladder.note(lane, best.rank)
-        self._waiting += moved
+                    self._heap.push(group, best.rank)
+        self._heap_size += moved
         return moved
 
     def _order(self, pending: Pending) -> tuple[float, bool, Rank]:
@@ -259,29 +267,31 @@ class PendingQueue:
         return use, not self.is_sticky(pending.key), pending.rank
 
     def _best(self) -> Pending | None:
-        sticky = self._pending.get(self._slot[0]) if self._slot and not self.strict else None
+        sticky = None
+        if self._preemptor and not self.strict:
+            sticky = self._pending.get(self._preemptor[0])
         if sticky is not None and not sticky.in_heap:
             sticky = None
         if self._local_use is None:
-            return sticky or self._ladder.best()
+            return sticky or self._heap.best()
         return self._least_used(self._local_use, sticky)
 
     def _least_used(self, local_use: LocalUse, sticky: Pending | None) -> Pending | None:
         """The first of those whose LocalQueue used least."""
-        uses = [(local_use(key), lane) for key, lane in self._lanes.items() if lane.active.count]
+        uses = [(local_use(key), each) for key, each in self._groups.items() if each.active.count]
         if not uses:
             return None
         least = min(use for use, _ in uses)
         if sticky is not None and local_use(sticky.workload.local_queue) <= least:
             return sticky
-        heads = [lane.best() for use, lane in uses if use == least]
+        heads = [group.best() for use, group in uses if use == least]
         return min((head for head in heads if head is not None), key=lambda head: head.rank)
 
-    def _at_once(self, reason: Requeue) -> bool:
+    def _is_immediate(self, reason: RequeueReason) -> bool:
         """Whether the reason alone sends a workload back to the heap."""
         if self.strict:
-            return reason not in _PARKED_IF_STRICT
-        return reason in _AT_ONCE
+            return reason not in _INADMISSIBLE_IF_STRICT
+        return reason in _IMMEDIATE
 
     def _new(self, workload: Workload, evaluated: int | None = None) -> Pending:
         pending = Pending(workload, self.name, self._rank(workload))
@@ -301,84 +311,87 @@ class PendingQueue:
 
     def _enter(self, pending: Pending, now: Instant) -> None:
         """Give a workload its first place, or a new one after it changed."""
-        failed = self.class_reason(pending.workload.class_id) is not None
+        failed = self.class_reason(pending.workload.scheduling_hash) is not None
         if failed or not backoff_over(pending.workload, now):
-            self._park(pending, now)
+            self._make_inadmissible(pending, now)
         else:
             self._to_heap(pending, now)
 
     def _to_heap(self, pending: Pending, now: Instant) -> None:
-        lane = self._lane(pending.workload)
+        group = self._group(pending.workload)
         if backoff_over(pending.workload, now):
-            lane.active.add(pending)
-            self._index(lane, pending.workload)
+            group.active.add(pending)
+            self._index(group, pending.workload)
         else:
             # Set back while in the heap: it may be tried, but once parked no flush may free it.
-            lane.active.add(pending, alone=True)
-            self._set_back[pending.key] = pending
-        self._ladder.note(lane, pending.rank)
-        self._waiting += 1
+            group.active.add(pending, separate=True)
+            self._backing_off_in_heap[pending.key] = pending
+        self._heap.push(group, pending.rank)
+        self._heap_size += 1
 
-    def _park(self, pending: Pending, now: Instant) -> None:
+    def _make_inadmissible(self, pending: Pending, now: Instant) -> None:
         workload = pending.workload
         if backoff_over(workload, now):
-            lane = self._lane(workload)
-            side = lane.stuck if workload.class_id in self._stuck else lane.parked
-            side.add(pending)
-            self._index(lane, workload)
+            group = self._group(workload)
+            unsatisfiable = workload.scheduling_hash in self._unsatisfiable
+            (group.unsatisfiable if unsatisfiable else group.inadmissible).add(pending)
+            self._index(group, workload)
             return
-        self._held[workload.key] = pending
+        self._backing_off[workload.key] = pending
         if workload.requeued is not False and workload.requeue_at is not None:
-            heappush(self._due, (workload.requeue_at, workload.key))
+            heappush(self._backoff_ends, (workload.requeue_at, workload.key))
 
-    def _lane(self, workload: Workload) -> Lane:
+    def _group(self, workload: Workload) -> FlushGroup:
         """The lane the workload belongs to."""
         key = workload.local_queue if self._local_use else Key(workload.key.namespace, "")
-        return self._lanes.get(key) or self._lanes.setdefault(key, Lane(key))
+        return self._groups.get(key) or self._groups.setdefault(key, FlushGroup(key))
 
-    def _index(self, lane: Lane, workload: Workload) -> None:
+    def _index(self, group: FlushGroup, workload: Workload) -> None:
         """Remember that the lane holds a bucket of the workload's class."""
-        if workload.class_id:
-            self._by_class.setdefault(workload.class_id, {})[lane.key] = lane
+        if workload.scheduling_hash:
+            self._by_class.setdefault(workload.scheduling_hash, {})[group.key] = group
 
     def _detach(self, pending: Pending) -> None:
         """Take a workload out of the heap or the parking, if it is in one."""
         bucket = pending.bucket
         if bucket is None:
-            self._held.pop(pending.key, None)
+            self._backing_off.pop(pending.key, None)
             return
-        self._set_back.pop(pending.key, None)
-        lane, name = bucket.side.lane, bucket.name
-        self._waiting -= pending.in_heap
-        bucket.side.remove(pending)
-        if isinstance(name, str) and not lane.holds(name):
-            lanes = self._by_class[name]
-            del lanes[lane.key]
-            if not lanes:
+        self._backing_off_in_heap.pop(pending.key, None)
+        group, name = bucket.partition.group, bucket.name
+        self._heap_size -= pending.in_heap
+        bucket.partition.remove(pending)
+        if isinstance(name, str) and not group.holds(name):
+            groups = self._by_class[name]
+            del groups[group.key]
+            if not groups:
                 del self._by_class[name]
-        if lane.empty:
-            del self._lanes[lane.key]
+        if group.empty:
+            del self._groups[group.key]
 
-    def _fail(self, class_id: str, reason: WaitReason, needs: Needs | None, now: Instant) -> None:
+    def _fail(
+        self, scheduling_hash: str, reason: WaitReason, needs: Needs | None, now: Instant
+    ) -> None:
         """Remember that a class does not fit, and park whoever is of it."""
-        if self.strict or not class_id:
+        if self.strict or not scheduling_hash:
             return
         if needs is None:
-            self._failed[class_id] = reason
+            self._failed[scheduling_hash] = reason
         else:
-            self._stuck.put(class_id, needs, reason)
-        for lane in self._by_class.get(class_id, {}).values():
-            self._waiting -= lane.park(class_id, stuck=needs is not None)
-        for pending in list(self._set_back.values()):
-            if pending.workload.class_id == class_id:
+            self._unsatisfiable.put(scheduling_hash, needs, reason)
+        unsatisfiable = needs is not None
+        for group in self._by_class.get(scheduling_hash, {}).values():
+            self._heap_size -= group.make_inadmissible(scheduling_hash, unsatisfiable=unsatisfiable)
+        for pending in list(self._backing_off_in_heap.values()):
+            if pending.workload.scheduling_hash == scheduling_hash:
                 self._detach(pending)
-                self._park(pending, now)
+                self._make_inadmissible(pending, now)
 
-    def _unhold(self, now: Instant) -> None:
+    def _end_backoffs(self, now: Instant) -> None:
         """Park those whose back-off is over like everyone else, for the flush to find them."""
-        while self._due and self._due[0][0] <= now:
-            _, key = heappop(self._due)
-            pending = self._held.get(key)
+        while self._backoff_ends and self._backoff_ends[0][0] <= now:
+            _, key = heappop(self._backoff_ends)
+            pending = self._backing_off.get(key)
             if pending is not None and backoff_over(pending.workload, now):
-                del self._held[key]
-                self._park(pending, now)
+                del self._backing_off[key]
+                self._make_inadmissible(pending, now)

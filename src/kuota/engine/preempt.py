@@ -11,20 +11,20 @@ from collections.abc import Callable
 
 from . import classical, fair_preempt
 from .amounts import Amounts, FlavorResource
-from .assignment import Possibility, Verdict
-from .candidates import NEVER, Demand, Target
+from .assignment import OracleResult, Possibility
+from .candidates import NEVER, PreemptionRequest, Target
 from .model import Workload
 from .snapshot import Queue, Snapshot
 from .tree import lowest_fit
 
-__all__ = ["Possibility", "Target", "Verdict", "oracle", "targets"]
+__all__ = ["OracleResult", "Possibility", "Target", "oracle", "targets"]
 
 
 def targets(
     workload: Workload,
     queue: Queue,
     needed: frozenset[FlavorResource],
-    request: Amounts,
+    amounts: Amounts,
     snapshot: Snapshot,
     fits: Callable[[], bool] | None = None,
 ) -> tuple[Target, ...]:
@@ -33,30 +33,30 @@ def targets(
     Victims use at least one of the `needed` columns. `fits` is asked after the quota fits, with the
     victims so far out of the snapshot, whether the pods can be placed as well.
     """
-    if not _may_preempt(queue):
+    if not _preemption_enabled(queue):
         return ()
-    demand = Demand(workload, queue, needed, request, snapshot, fits)
+    request = PreemptionRequest(workload, queue, needed, amounts, snapshot, fits)
     if snapshot.policy.fair_sharing is None:
-        return classical.victims(demand)
-    return fair_preempt.victims(demand)
+        return classical.victims(request)
+    return fair_preempt.victims(request)
 
 
 def oracle(
     workload: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
-) -> Verdict:
+) -> OracleResult:
     """What preemption could do for one column looked at alone. All together may still fail."""
     found = targets(workload, queue, frozenset((column,)), {column: amount}, snapshot)
     if not found:
-        return Verdict(Possibility.NO_CANDIDATES, lowest_fit(queue.node, column, amount)[0])
+        return OracleResult(Possibility.NO_CANDIDATES, lowest_fit(queue.node, column, amount)[0])
     with snapshot.trial():
         for target in found:
             snapshot.remove(target.running)
         height, _ = lowest_fit(queue.node, column, amount)
     own = any(target.running.queue == queue.name for target in found)
-    return Verdict(Possibility.PREEMPT if own else Possibility.RECLAIM, height)
+    return OracleResult(Possibility.PREEMPT if own else Possibility.RECLAIM, height)
 
 
-def _may_preempt(queue: Queue) -> bool:
+def _preemption_enabled(queue: Queue) -> bool:
     rules = queue.spec.preemption
     if rules.within_cluster_queue not in NEVER:
         return True

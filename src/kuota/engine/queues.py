@@ -14,25 +14,26 @@ from kuota.api.base import Key
 from kuota.api.gates import Gate
 
 from .amounts import FlavorResource
-from .assignment import Bookmark
+from .assignment import ScanProgress
 from .buckets import Pending
 from .entry import Head
 from .model import ClusterQueue, Instant, LocalQueue, Workload
-from .need import Needs
 from .pending import LocalUse, PendingQueue
 from .policy import Policy
-from .reasons import Requeue, WaitReason
+from .reasons import RequeueReason, WaitReason
 from .second_pass import SecondPass
+from .unsatisfiable import Needs
 
 NamespaceMatches = Callable[[str, str], bool]
 """Whether a ClusterQueue (first name) takes workloads of a namespace (second name)."""
 
 
 class Queues:
-    """Every queue's pending workloads. `local_use` tells what each LocalQueue has used so far.
+    """The pending workloads of every ClusterQueue. `local_use` returns the usage of a LocalQueue.
 
-    `touched` collects the ClusterQueues in which something changed. Those in `quiet`, each with the
-    head that it would give, have no turn until they are woken, or would give another head.
+    `dirty` collects the ClusterQueues whose pending workloads changed. `quiescent` maps each
+    ClusterQueue that is skipped to the head it would return. A ClusterQueue stays quiescent until
+    it is woken or its head changes.
     """
 
     def __init__(
@@ -52,8 +53,8 @@ class Queues:
         self._members: dict[Key, dict[Key, None]] = {}
         self._in: dict[Key, PendingQueue] = {}
         self._ready: set[str] = set()
-        self.quiet: dict[str, Head] = {}
-        self.touched: set[str] = set()
+        self.quiescent: dict[str, Head] = {}
+        self.dirty: set[str] = set()
         self._second_pass = SecondPass()
 
     def __getitem__(self, cluster_queue: str) -> PendingQueue:
@@ -90,7 +91,7 @@ class Queues:
             return None
         return len(self._members.get(local_queue, ())) if self._open(local_queue) else 0
 
-    def feeders(self, cluster_queue: str) -> Collection[Key]:
+    def local_queues_of(self, cluster_queue: str) -> Collection[Key]:
         """The LocalQueues that point at a ClusterQueue. Not to be changed."""
         return self._feeders.get(cluster_queue, {}).keys()
 
@@ -113,7 +114,7 @@ class Queues:
         if self._cluster_queues.pop(name, None) is None:
             return
         self._ready.discard(name)
-        self.quiet.pop(name, None)
+        self.quiescent.pop(name, None)
         for local_queue in self._feeders.get(name, ()):
             for key in self._members.get(local_queue, ()):
                 self._in.pop(key, None)
@@ -184,20 +185,20 @@ class Queues:
     def requeue(
         self,
         key: Key,
-        reason: Requeue,
+        reason: RequeueReason,
         now: Instant,
-        bookmark: Bookmark | None = None,
+        progress: ScanProgress | None = None,
         wait_reason: WaitReason | None = None,
         needs: Needs | None = None,
     ) -> bool:
         """Put back a head that was not admitted, as it is by now; False if there is no need to.
 
-        `bookmark` replaces the one it had. See `PendingQueue.requeue`.
+        `progress` replaces the one it had. See `PendingQueue.requeue`.
         """
         workload, queue = self._workloads.get(key), self._in.get(key)
         if workload is None or queue is None:
             return False
-        done = queue.requeue(workload, reason, now, bookmark, wait_reason, needs)
+        done = queue.requeue(workload, reason, now, progress, wait_reason, needs)
         self._note(queue)
         return done
 
@@ -205,18 +206,18 @@ class Queues:
         self,
         cluster_queues: Iterable[str],
         now: Instant,
-        reach: Callable[[str, int, FlavorResource], int] | None = None,
+        upper_bound: Callable[[str, int, FlavorResource], int] | None = None,
     ) -> int:
         """Bring parked workloads of these ClusterQueues back; answers how many came back.
 
-        `reach`, by ClusterQueue, is for releases of quota. See `PendingQueue.flush`.
+        `upper_bound`, by ClusterQueue, is for releases of quota. See `PendingQueue.flush`.
         """
         moved = 0
         for name in cluster_queues:
             queue = self._cluster_queues.get(name)
             if queue is not None:
-                within = partial(reach, name) if reach is not None else None
-                moved += queue.flush(now, partial(self._namespace_matches, name), within)
+                bound = partial(upper_bound, name) if upper_bound is not None else None
+                moved += queue.flush(now, partial(self._namespace_matches, name), bound)
                 self._note(queue)
         return moved
 
@@ -232,23 +233,23 @@ class Queues:
         """When heads will be there without anything happening; None if never."""
         return self._second_pass.next_wakeup()
 
-    def rest(self, heads: Iterable[Head]) -> None:
+    def mark_quiescent(self, heads: Iterable[Head]) -> None:
         """Take no heads from the queues of these, which would give the same again."""
         for head in heads:
-            self.quiet[head.cluster_queue] = head
+            self.quiescent[head.cluster_queue] = head
             self._ready.discard(head.cluster_queue)
 
     def wake(self, cluster_queues: Iterable[str]) -> None:
         """Take heads again from these, which are quiet."""
         for name in list(cluster_queues):
-            del self.quiet[name]
-            if self._cluster_queues[name].waiting:
+            del self.quiescent[name]
+            if self._cluster_queues[name].heap_size:
                 self._ready.add(name)
 
     @property
     def idle(self) -> bool:
         """Whether no heap holds anything, of active queues or not."""
-        return not self._ready and not self.quiet
+        return not self._ready and not self.quiescent
 
     @property
     def _by_usage(self) -> bool:
@@ -299,12 +300,12 @@ class Queues:
                 del self._members[workload.local_queue]
 
     def _note(self, queue: PendingQueue) -> None:
-        head = self.quiet.get(queue.name)
+        head = self.quiescent.get(queue.name)
         if head is not None and queue.would_repeat(head):
             return
-        self.quiet.pop(queue.name, None)
-        self.touched.add(queue.name)
-        if queue.waiting:
+        self.quiescent.pop(queue.name, None)
+        self.dirty.add(queue.name)
+        if queue.heap_size:
             self._ready.add(queue.name)
         else:
             self._ready.discard(queue.name)

@@ -41,7 +41,7 @@ def relevant_change(old: Workload, new: Workload) -> bool:
         old.generation != new.generation
         or old.priority != new.priority
         or old.queue != new.queue
-        or old.class_id != new.class_id
+        or old.scheduling_hash != new.scheduling_hash
         or old.closed_gates != new.closed_gates
         or old.requeued != new.requeued
         or (old.requeue_at is not None and new.requeue_at is None)

@@ -41,7 +41,7 @@ SEVERITY = (
 """NoFit reasons from mild to severe."""
 
 
-class Requeue(StrEnum):
+class RequeueReason(StrEnum):
     """How a workload that was not admitted goes back to its queue."""
 
     GENERIC = ""

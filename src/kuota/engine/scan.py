@@ -14,102 +14,108 @@ from typing import Any
 from kuota.api.quantity import add, sub
 
 from .amounts import Amounts, FlavorResource, Requests
-from .assignment import Attempt, Bookmark, FlavorAssignment, Mode, Verdict
+from .assignment import Attempt, FlavorAssignment, Mode, OracleResult, ScanProgress
 from .bounds import binding
 from .eligible import obstacle
 from .fungibility import (
     FIT,
-    GRADES,
     MODES,
     NO_FIT,
     POSSIBILITIES,
-    Standing,
+    PREEMPTION_MODES,
+    GranularMode,
     good_enough,
     preferred,
 )
 from .model import Assigned, Fungibility, Workload
-from .offer import Shelf
 from .reasons import SEVERITY, Cause, Reason, WaitReason
+from .resource_index import GroupIndex
 from .snapshot import Queue, Snapshot
 from .tree import available, lowest_fit
 
-Oracle = Callable[[Workload, Queue, FlavorResource, int, Snapshot], Verdict]
+Oracle = Callable[[Workload, Queue, FlavorResource, int, Snapshot], OracleResult]
 """What preemption could do for one column and amount."""
 
 Pinned = Sequence[Mapping[str, str]]
 """Per pod set, the flavor that each resource has to keep."""
 
-Standings = dict[str, Standing]
+GranularModes = dict[str, GranularMode]
 """The standing of each resource on one flavor."""
 
 _OUT_OF_BOUNDS = frozenset({Cause.PINNED, Cause.RESTRICTED})
-_NO_FIT: Standing = (NO_FIT, 0)
-_FIT: Standing = (FIT, 0)
+_NO_FIT: GranularMode = (NO_FIT, 0)
+_FIT: GranularMode = (FIT, 0)
 _WAIT_REASONS = {
     Cause.EXCEEDS_MAX: WaitReason.EXCEEDS_MAX_QUOTA,
     Cause.INSUFFICIENT: WaitReason.WAITING_FOR_QUOTA,
 }
 
 
-class Look:
+class FlavorResult:
     """One flavor as it was found. No standings means that quota was not even asked."""
 
-    __slots__ = ("flavor", "reasons", "standing", "standings")
+    __slots__ = ("flavor", "granular_mode", "granular_modes", "reasons")
 
     def __init__(
-        self, flavor: str, standing: Standing, standings: Standings, reasons: Sequence[Reason]
+        self,
+        flavor: str,
+        granular_mode: GranularMode,
+        granular_modes: GranularModes,
+        reasons: Sequence[Reason],
     ) -> None:
         self.flavor = flavor
-        self.standing = standing
-        self.standings = standings
+        self.granular_mode = granular_mode
+        self.granular_modes = granular_modes
         self.reasons = reasons
 
     def choices(self, tried: int | None) -> dict[str, FlavorAssignment]:
         """This flavor for all its resources, each with a mode and height of its own."""
         return {
             resource: FlavorAssignment(
-                flavor=self.flavor, mode=MODES[grade], height=height, tried=tried
+                flavor=self.flavor, mode=MODES[mode], height=height, tried=tried
             )
-            for resource, (grade, height) in self.standings.items()
+            for resource, (mode, height) in self.granular_modes.items()
         }
 
     @property
-    def turned_down(self) -> bool:
+    def rejected(self) -> bool:
         """Whether the flavor was asked and would not do. Those out of bounds are not asked."""
-        return self.standing[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
+        return self.granular_mode[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
 
     def attempt(self) -> Attempt:
-        grade, height = self.standing
-        if grade is FIT:
+        mode, height = self.granular_mode
+        if mode is FIT:
             return _fitting(self.flavor, height)
         return Attempt(
             flavor=self.flavor,
-            mode=MODES[grade],
+            mode=MODES[mode],
             height=height,
-            no_fit=_most_severe(self.reasons) if grade is NO_FIT else None,
+            no_fit=_most_severe(self.reasons) if mode is NO_FIT else None,
             reasons=tuple(self.reasons),
-            preemption=POSSIBILITIES[grade],
+            preemption=POSSIBILITIES[mode],
         )
 
 
-class Findings:
+class ScanResult:
     """What a scan came to: the chosen flavor, if any, and every look that was taken."""
 
-    __slots__ = ("chosen", "looks", "tried")
+    __slots__ = ("chosen", "results", "tried")
 
-    def __init__(self, chosen: Look | None, looks: list[Look], tried: int | None) -> None:
+    def __init__(
+        self, chosen: FlavorResult | None, results: list[FlavorResult], tried: int | None
+    ) -> None:
         self.chosen = chosen
-        self.looks = looks
+        self.results = results
         self.tried = tried
 
     def reasons(self) -> list[Reason]:
         """Why it is not a clean fit; nothing when it is one."""
-        if self.chosen is not None and self.chosen.standing[0] is FIT:
+        if self.chosen is not None and self.chosen.granular_mode[0] is FIT:
             return []
-        return [reason for look in self.looks for reason in look.reasons]
+        return [reason for result in self.results for reason in result.reasons]
 
     def attempts(self) -> list[Attempt]:
-        return [look.attempt() for look in self.looks]
+        return [result.attempt() for result in self.results]
 
 
 class Scan:
@@ -127,7 +133,7 @@ class Scan:
         oracle: Oracle,
         *,
         fungibility: Fungibility | None,
-        bookmark: Bookmark | None = None,
+        progress: ScanProgress | None = None,
         pinned: Pinned | None = None,
         held: Sequence[Assigned | None] | None = None,
     ) -> None:
@@ -137,66 +143,74 @@ class Scan:
         self.snapshot = snapshot
         self.oracle = oracle
         self.fungibility = fungibility
-        self.bookmark = bookmark
+        self.progress = progress
         self.pinned = pinned
         self.held = held
         self.usage: Amounts = {}
 
     def scan(
-        self, shelf: Shelf, resources: Sequence[str], requests: Requests, members: Sequence[int]
-    ) -> Findings:
+        self,
+        group: GroupIndex,
+        resources: Sequence[str],
+        requests: Requests,
+        members: Sequence[int],
+    ) -> ScanResult:
         """The best flavor for the resources, all of one group, that the member pod sets ask for.
 
         The first of the resources is the one whose bookmark counts. Raises SelectorError when a
         member's affinity is malformed.
         """
         fungibility = self.fungibility
-        flavors = shelf.flavors
-        best: Look | None = None
-        looks: list[Look] = []
+        flavors = group.flavors
+        best: FlavorResult | None = None
+        results: list[FlavorResult] = []
         for index in range(self._start(flavors, resources[0], members[0]), len(flavors)):
-            look = self._look(flavors[index], shelf, resources, requests, members)
-            looks.append(look)
-            if good_enough(look.standing, fungibility):
+            result = self._evaluate(flavors[index], group, resources, requests, members)
+            results.append(result)
+            if good_enough(result.granular_mode, fungibility):
                 last = index == len(flavors) - 1
-                return Findings(look, looks, None if last or fungibility is None else index)
-            if preferred(look.standing, best.standing if best else _NO_FIT, fungibility):
-                best = look
-        return Findings(best, looks, None)
+                return ScanResult(result, results, None if last or fungibility is None else index)
+            if preferred(
+                result.granular_mode, best.granular_mode if best else _NO_FIT, fungibility
+            ):
+                best = result
+        return ScanResult(best, results, None)
 
     def _start(self, flavors: Sequence[str], resource: str, pod_set: int) -> int:
-        if self.bookmark is None or self.fungibility is None:
+        if self.progress is None or self.fungibility is None:
             return 0
-        start = self.bookmark.start(pod_set, resource)
+        start = self.progress.start(pod_set, resource)
         return start if start < len(flavors) else 0
 
-    def _look(
+    def _evaluate(
         self,
         flavor: str,
-        shelf: Shelf,
+        group: GroupIndex,
         resources: Sequence[str],
         requests: Requests,
         members: Sequence[int],
-    ) -> Look:
-        reason = self._obstacle(flavor, shelf, resources, members)
+    ) -> FlavorResult:
+        reason = self._obstacle(flavor, group, resources, members)
         if reason is not None:
-            return Look(flavor, _NO_FIT, {}, (reason,))
-        columns = shelf.columns[flavor]
+            return FlavorResult(flavor, _NO_FIT, {}, (reason,))
+        columns = group.columns[flavor]
         # Which resource is worst is a matter of taste, and the taste is asked even when flavors
         # are told apart by their grade alone.
-        taste = self.queue.spec.fungibility
+        fungibility = self.queue.spec.fungibility
         overall = _FIT
-        standings: Standings = {}
+        granular_modes: GranularModes = {}
         reasons: list[Reason] = []
         for resource in resources:
-            standing = self._standing(columns[resource], requests[resource], members, reasons)
-            standings[resource] = standing
-            if standing != overall and preferred(overall, standing, taste):
-                overall = standing
-        return Look(flavor, overall, standings, reasons)
+            granular_mode = self._granular_mode(
+                columns[resource], requests[resource], members, reasons
+            )
+            granular_modes[resource] = granular_mode
+            if granular_mode != overall and preferred(overall, granular_mode, fungibility):
+                overall = granular_mode
+        return FlavorResult(flavor, overall, granular_modes, reasons)
 
     def _obstacle(
-        self, name: str, shelf: Shelf, resources: Sequence[str], members: Sequence[int]
+        self, name: str, group: GroupIndex, resources: Sequence[str], members: Sequence[int]
     ) -> Reason | None:
         """Why the flavor is out of the question, whatever its quota."""
         if self.pinned is not None and not self._keeps_pins(name, resources, members):
@@ -215,7 +229,7 @@ class Scan:
                 or flavor.topology
                 or pod_set.topology is not None
             ):
-                reason = obstacle(name, pod_set, shelf.group, self.queue, self.snapshot)
+                reason = obstacle(name, pod_set, group.spec, self.queue, self.snapshot)
                 if reason is not None:
                     return reason
         return None
@@ -229,13 +243,13 @@ class Scan:
             for resource in resources
         )
 
-    def _standing(
+    def _granular_mode(
         self,
         column: FlavorResource,
         requested: int,
         members: Sequence[int],
         reasons: list[Reason],
-    ) -> Standing:
+    ) -> GranularMode:
         """How one resource fares on one flavor. What stands in its way is added to the reasons."""
         if self.held is not None:
             before = self._slice_flavor(column.resource, members)
@@ -259,8 +273,8 @@ class Scan:
         reasons.append(_reason(Cause.INSUFFICIENT, column, missing=missing, where=where, **asked))
         if not (cell.nominal >= amount or higher or self._preempts_while_borrowing()):
             return NO_FIT, height
-        verdict = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
-        return GRADES[verdict.possibility], verdict.height
+        result = self.oracle(self.workload, self.queue, column, amount, self.snapshot)
+        return PREEMPTION_MODES[result.possibility], result.height
 
     def _slice_flavor(self, resource: str, members: Sequence[int]) -> str:
         """The flavor that the replaced slice has for a resource; "" when it has none."""
@@ -278,16 +292,16 @@ class Scan:
         return fair and rules.reclaim_within_cohort != "Never"
 
 
-def no_fit_reason(scans: Iterable[Sequence[Look]]) -> WaitReason:
+def no_fit_reason(scans: Iterable[Sequence[FlavorResult]]) -> WaitReason:
     """Why scans, one a group, gave no assignment. All groups are needed, so the worst one counts.
 
     In a group any flavor could have worked: the mildest of those turned down counts, even if
     another one fits.
     """
-    turned_down = (
-        [_most_severe(each.reasons) for each in looks if each.turned_down] for looks in scans
+    rejected = (
+        [_most_severe(each.reasons) for each in results if each.rejected] for results in scans
     )
-    mildest = (min(reasons, key=SEVERITY.index) for reasons in turned_down if reasons)
+    mildest = (min(reasons, key=SEVERITY.index) for reasons in rejected if reasons)
     return max(mildest, key=SEVERITY.index, default=WaitReason.NO_MATCHING_FLAVOR)
 
 

@@ -22,7 +22,7 @@ from .decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, W
 from .entry import Entry
 from .model import ClusterQueue, Workload
 from .nominate import plan
-from .reasons import EvictionReason, Requeue, WaitReason
+from .reasons import EvictionReason, RequeueReason, WaitReason
 from .snapshot import Queue, Running, Snapshot
 from .tree import Node
 
@@ -76,7 +76,7 @@ def _rank_of(workload: Workload, spec: ClusterQueue) -> int:
     return min((flavors.index(f) for f in allowed if f in flavors), default=len(flavors))
 
 
-class Books:
+class CycleState:
     """What the cycle has promised so far: victims claimed, usage held (in the snapshot).
 
     `unready` are those admitted in it whose pods are not ready.
@@ -113,87 +113,91 @@ class Books:
             return entry.queue.node.fits(entry.usage)
 
 
-Blocked = Callable[[], bool]
+Blocker = Callable[[], bool]
 
 
-def settle(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
+def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decision:
     """The decision about one entry. `not_ready` tells whether running pods hold admission up."""
     if sibling(entry, preferred=True) is not None:
-        return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST)
-    _recompute_on_overlap(entry, books)
+        return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST_RACE)
+    _recompute_on_overlap(entry, cycle_state)
     mode = entry.assignment.mode
     if entry.workload.unhealthy_nodes and mode is not Mode.FIT:
         return _repair_failed(entry)
     if mode is Mode.NO_FIT:
         reason = entry.assignment.no_fit or WaitReason.NO_MATCHING_FLAVOR
-        return _wait(entry, reason, Why.NO_FIT, Requeue.NO_FIT)
+        return _wait(entry, reason, Why.NO_FIT, RequeueReason.NO_FIT)
     if mode is Mode.PREEMPT and not entry.targets:
-        _hold(entry, held_amounts(entry, books.snapshot), books)
-        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, Requeue.NO_CANDIDATES)
+        _reserve(entry, usage_to_reserve(entry, cycle_state.snapshot), cycle_state)
+        return _wait(
+            entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, RequeueReason.NO_CANDIDATES
+        )
     if mode is Mode.PREEMPT and entry.workload.closed_gates:
-        return _wait(entry, WaitReason.ADMISSION_GATED, Why.GATED, Requeue.GATED)
+        return _wait(entry, WaitReason.ADMISSION_GATED, Why.GATED, RequeueReason.GATED)
     if mode is Mode.DEFERRED_FIT:
-        _hold(entry, entry.usage, books)
+        _reserve(entry, entry.usage, cycle_state)
         reason = WaitReason.WAITING_FOR_PREEMPTED
-        return _wait(entry, reason, Why.DEFERRED, Requeue.PENDING_PREEMPTION)
-    return _claim(entry, books, not_ready)
+        return _wait(entry, reason, Why.DEFERRED, RequeueReason.PENDING_PREEMPTION)
+    return _claim(entry, cycle_state, not_ready)
 
 
-_LOST = Requeue.FAILED_AFTER_NOMINATION
+_LOST_RACE = RequeueReason.FAILED_AFTER_NOMINATION
 
 
-def _claim(entry: Entry, books: Books, not_ready: Blocked) -> Decision:
+def _claim(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decision:
     """From here on the entry takes what it found, unless somebody was quicker."""
     preempts = entry.assignment.mode is Mode.PREEMPT
-    if books.overlaps(entry):
-        books.skipped[entry.queue.name] += 1
-        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.OVERLAP, _LOST)
-    if not books.fits(entry):
-        books.skipped[entry.queue.name] += preempts
-        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.LOST_RACE, _LOST)
-    books.claimed(entry).update({each.running.key: each.running for each in entry.targets})
-    _hold(entry, entry.usage, books)
+    if cycle_state.overlaps(entry):
+        cycle_state.skipped[entry.queue.name] += 1
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.OVERLAP, _LOST_RACE)
+    if not cycle_state.fits(entry):
+        cycle_state.skipped[entry.queue.name] += preempts
+        return _wait(entry, WaitReason.WAITING_FOR_QUOTA, Why.LOST_RACE, _LOST_RACE)
+    cycle_state.claimed(entry).update({each.running.key: each.running for each in entry.targets})
+    _reserve(entry, entry.usage, cycle_state)
     if preempts:
-        return _preempt(entry, books)
-    if _held_up(entry, books, not_ready):
+        return _preempt(entry, cycle_state)
+    if _blocked_by_unready_pods(entry, cycle_state, not_ready):
         return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
     worse = sibling(entry, preferred=False)
     if worse is not None:
-        return _migrate(entry, worse, books)
-    books.unready += not entry.head.second_pass and not entry.workload.pods_ready
+        return _migrate(entry, worse, cycle_state)
+    cycle_state.unready += not entry.head.second_pass and not entry.workload.pods_ready
     return _admit(entry)
 
 
-def _held_up(entry: Entry, books: Books, not_ready: Blocked) -> bool:
+def _blocked_by_unready_pods(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> bool:
     """Whether pods have to be ready first, be it of those admitted a moment ago."""
     if entry.head.second_pass:
         return False
-    return not_ready() or (books.snapshot.policy.block_until_ready and books.unready > 0)
+    return not_ready() or (
+        cycle_state.snapshot.policy.block_until_ready and cycle_state.unready > 0
+    )
 
 
-def _hold(entry: Entry, usage: Amounts, books: Books) -> None:
-    books.snapshot.add_usage(entry.queue, usage)
+def _reserve(entry: Entry, usage: Amounts, cycle_state: CycleState) -> None:
+    cycle_state.snapshot.add_usage(entry.queue, usage)
 
 
-def _recompute_on_overlap(entry: Entry, books: Books) -> None:
+def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
     """Look for other victims, on the same flavors, when some are claimed already (3.8)."""
     gate = Gate.RecomputeAssignmentUponPreemptionTargetsOverlap
-    if not books.overlaps(entry) or not books.snapshot.policy.on(gate):
+    if not cycle_state.overlaps(entry) or not cycle_state.snapshot.policy.on(gate):
         return
-    snapshot = books.snapshot
+    snapshot = cycle_state.snapshot
     with snapshot.trial():
-        for running in books.claimed(entry).values():
+        for running in cycle_state.claimed(entry).values():
             snapshot.remove(running)
         assignment, victims = plan(entry, snapshot, None, entry.assignment.pinned)
     result = "new_targets" if victims else "skipped"
     if assignment.mode is Mode.FIT:
         # It fits only thanks to the evictions of others, so it waits for them and keeps the room.
         assignment, result = assignment.deferred(), "deferred_fit"
-    books.recomputed[entry.queue.name, result] += 1
+    cycle_state.recomputed[entry.queue.name, result] += 1
     entry.assignment, entry.targets = assignment, victims
 
 
-def held_amounts(entry: Entry, snapshot: Snapshot) -> Amounts:
+def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Amounts:
     """What a head without victims keeps others from taking (3.9). May be negative.
 
     Nothing if the queue could take it back later anyway.
@@ -219,7 +223,9 @@ def reservable(assignment: Assignment, node: Node) -> Amounts:
     return held
 
 
-def _wait(entry: Entry, reason: WaitReason, why: Why, requeue: Requeue = Requeue.GENERIC) -> Wait:
+def _wait(
+    entry: Entry, reason: WaitReason, why: Why, requeue: RequeueReason = RequeueReason.GENERIC
+) -> Wait:
     return Wait(
         workload=entry.workload,
         cluster_queue=entry.queue.name,
@@ -239,8 +245,8 @@ def _repair_failed(entry: Entry) -> Evict:
     )
 
 
-def _preempt(entry: Entry, books: Books) -> Preempt:
-    queues = books.snapshot.queues
+def _preempt(entry: Entry, cycle_state: CycleState) -> Preempt:
+    queues = cycle_state.snapshot.queues
     return Preempt(
         workload=entry.workload,
         cluster_queue=entry.queue.name,
@@ -252,7 +258,7 @@ def _preempt(entry: Entry, books: Books) -> Preempt:
                 cluster_queue=target.running.queue,
                 path=path(queues[target.running.queue]),
                 reason=target.reason,
-                leaving=books.leaving(target.running),
+                leaving=cycle_state.leaving(target.running),
             )
             for target in entry.targets
         ),
@@ -265,7 +271,7 @@ def path(queue: Queue) -> str:
     return "/" + "/".join(reversed(names))
 
 
-def _migrate(entry: Entry, sibling: Running, books: Books) -> Decision:
+def _migrate(entry: Entry, sibling: Running, cycle_state: CycleState) -> Decision:
     if not migration_allowed(entry):
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.FLAVOR_TOO_LOW)
     return Migrate(
@@ -273,7 +279,7 @@ def _migrate(entry: Entry, sibling: Running, books: Books) -> Decision:
         cluster_queue=entry.queue.name,
         assignment=entry.assignment,
         sibling=sibling.workload,
-        leaving=books.leaving(sibling),
+        leaving=cycle_state.leaving(sibling),
     )
 
 

@@ -15,8 +15,8 @@ from kuota.api.base import Key
 from .amounts import Amounts
 from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
 from .policy import Policy
-from .roster import Roster
-from .roster import Running as Running
+from .running import Running as Running
+from .running import RunningSet
 from .topology import NoPlacement, Placement
 from .tree import Journal, Node, Tree, charge, release
 
@@ -32,7 +32,7 @@ class Queue:
     def __init__(self, spec: ClusterQueue, node: Node) -> None:
         self.spec = spec
         self.node = node
-        self.running = Roster()
+        self.running = RunningSet()
         self.active = True
 
     @property

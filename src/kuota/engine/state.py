@@ -67,10 +67,10 @@ class Index(Generic[G, M]):
         return self._members.get(group, {}).keys()
 
 
-Woken = Set[str]
-NOBODY: Woken = frozenset()
+QueueNames = Set[str]
+NO_QUEUES: QueueNames = frozenset()
 EVERY_QUEUE = ""
-"""Stands for all ClusterQueues in `State.touched`: no ClusterQueue has an empty name."""
+"""Stands for all ClusterQueues in `State.dirty`: no ClusterQueue has an empty name."""
 
 
 class State:
@@ -78,7 +78,7 @@ class State:
 
     `by_flavor` and `by_check` are the ClusterQueues that use a ResourceFlavor or AdmissionCheck.
     Workloads are stranded while the ClusterQueue in which they hold quota is not known.
-    `touched` collects the names of ClusterQueues for which anything of that has changed.
+    `dirty` collects the names of ClusterQueues for which anything of that has changed.
     """
 
     def __init__(self) -> None:
@@ -94,20 +94,20 @@ class State:
         self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
         self.by_flavor: Index[str, str] = Index()
         self.by_check: Index[str, str] = Index()
-        self.touched: set[str] = set()
+        self.dirty: set[str] = set()
         self._charged: dict[Key, Running] = {}
         self._stranded: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
 
     # ClusterQueues and cohorts
 
-    def put_queue(self, spec: ClusterQueue) -> Woken:
+    def put_queue(self, spec: ClusterQueue) -> QueueNames:
         known = self.queues.get(spec.name)
         if known is not None and spec.faults:
             # What was understood last still counts: workloads run by it.
             spec = replace(known.spec, faults=spec.faults, deleting=spec.deleting)
         if known is not None and known.spec == spec:
-            return NOBODY
+            return NO_QUEUES
         node = self.tree.put_queue(spec.name, spec.cohort, spec.groups, spec.weight)
         self.by_flavor.put(spec.name, flavor_names(spec))
         self.by_check.put(spec.name, (rule.name for rule in spec.checks))
@@ -131,11 +131,11 @@ class State:
         self.by_check.drop(name)
         self.tree.drop_queue(name)
         self.obstacles.pop(name, None)
-        self.touched.add(EVERY_QUEUE)
+        self.dirty.add(EVERY_QUEUE)
 
-    def put_cohort(self, spec: Cohort) -> Woken:
+    def put_cohort(self, spec: Cohort) -> QueueNames:
         if self.cohorts.get(spec.name) == spec:
-            return NOBODY
+            return NO_QUEUES
         self.cohorts[spec.name] = spec
         node = self.tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
         self.refresh(_queues_below(node))
@@ -148,23 +148,23 @@ class State:
             self.tree.drop_cohort(name)
             self.refresh(_queues_below(node))
 
-    def tree_of(self, queue: str) -> Woken:
+    def tree_of(self, queue: str) -> QueueNames:
         """The names of all ClusterQueues that share a root with this one."""
         known = self.queues.get(queue)
-        return self._below_root(known.node) if known is not None else NOBODY
+        return self._below_root(known.node) if known is not None else NO_QUEUES
 
-    def _below_root(self, node: Node) -> Woken:
+    def _below_root(self, node: Node) -> QueueNames:
         if node.cyclic:
-            return NOBODY
+            return NO_QUEUES
         return node.root.leaf_names
 
     # Flavors, checks, topologies: what makes a ClusterQueue active
 
-    def put_flavor(self, flavor: ResourceFlavor) -> Woken:
+    def put_flavor(self, flavor: ResourceFlavor) -> QueueNames:
         before = self.flavors.get(flavor.name)
         self.flavors[flavor.name] = flavor
         if before == flavor:
-            return NOBODY
+            return NO_QUEUES
         using = self.by_flavor.of(flavor.name)
         self.refresh(using)
         return self._trees(using)
@@ -173,7 +173,7 @@ class State:
         self.flavors.pop(name, None)
         self.refresh(self.by_flavor.of(name))
 
-    def put_check(self, check: AdmissionCheck) -> Woken:
+    def put_check(self, check: AdmissionCheck) -> QueueNames:
         self.checks[check.name] = check
         return self._trees(self.refresh(self.by_check.of(check.name)))
 
@@ -181,11 +181,11 @@ class State:
         self.checks.pop(name, None)
         self.refresh(self.by_check.of(name))
 
-    def put_topology(self, topology: Topology) -> Woken:
+    def put_topology(self, topology: Topology) -> QueueNames:
         before = self.topologies.get(topology.name)
         self.topologies[topology.name] = topology
         if before == topology:
-            return NOBODY
+            return NO_QUEUES
         using = self.using_topology(topology.name)
         self.refresh(using)
         return self._trees(using)
@@ -199,13 +199,13 @@ class State:
         flavors = (flavor.name for flavor in self.flavors.values() if flavor.topology == name)
         return {queue for flavor in flavors for queue in self.by_flavor.of(flavor)}
 
-    def put_namespace(self, namespace: Namespace) -> Woken:
+    def put_namespace(self, namespace: Namespace) -> QueueNames:
         before = self.namespaces.get(namespace.name)
         self.namespaces[namespace.name] = namespace
         labels = before.labels if before is not None else None
         if before is not None and before.labels == namespace.labels:
-            return NOBODY
-        self.touched.add(EVERY_QUEUE)
+            return NO_QUEUES
+        self.dirty.add(EVERY_QUEUE)
         newly = [
             name
             for name, queue in self.queues.items()
@@ -216,9 +216,9 @@ class State:
 
     def drop_namespace(self, name: str) -> None:
         if self.namespaces.pop(name, None) is not None:
-            self.touched.add(EVERY_QUEUE)
+            self.dirty.add(EVERY_QUEUE)
 
-    def _trees(self, names: Iterable[str]) -> Woken:
+    def _trees(self, names: Iterable[str]) -> QueueNames:
         found: set[str] = set()
         for name in names:
             if name not in found:
@@ -227,7 +227,7 @@ class State:
 
     def refresh(self, names: Iterable[str]) -> list[str]:
         """Find out again whether these ClusterQueues are active; answers with the newly active."""
-        self.touched.add(EVERY_QUEUE)
+        self.dirty.add(EVERY_QUEUE)
         woken = []
         for name in names:
             queue = self.queues[name]
@@ -238,7 +238,7 @@ class State:
             queue.active = not found and not queue.node.cyclic
         return woken
 
-    def pops(self, name: str) -> bool:
+    def is_schedulable(self, name: str) -> bool:
         """Whether heads are taken from the queue. A cohort cycle shows only at nomination."""
         return name in self.queues and not self.obstacles.get(name)
 
@@ -246,7 +246,7 @@ class State:
         """Why a LocalQueue is inactive; empty when it is active."""
         queue = self.local_queues[key]
         exists = queue.cluster_queue in self.queues
-        return local_obstacles(queue, exists, self.pops(queue.cluster_queue))
+        return local_obstacles(queue, exists, self.is_schedulable(queue.cluster_queue))
 
     def admits(self, queue: str, namespace: str) -> bool:
         """Whether the ClusterQueue's selector lets the namespace in."""
@@ -302,7 +302,7 @@ class State:
         queue = self.queues[before.queue]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
-        self.touched.add(before.queue)
+        self.dirty.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
         """Charge a workload by a decision that the API server has not heard of yet.
@@ -321,7 +321,7 @@ class State:
         if known is None:
             return False
         running = Running(workload, queue, usage)
-        self.touched.add(queue)
+        self.dirty.add(queue)
         known.running[workload.key] = self._charged[workload.key] = running
         for column, amount in usage.items():
             charge(known.node.cell(column), amount)
@@ -340,7 +340,7 @@ class State:
 
     def _uncharge(self, running: Running, queue: Queue) -> None:
         del self._charged[running.key]
-        self.touched.add(running.queue)
+        self.dirty.add(running.queue)
         self._assumed.pop(running.key, None)
         del queue.running[running.key]
         for column, amount in running.usage.items():

@@ -35,7 +35,7 @@ class PlacementRequest(Struct):
     flavor: str
 
 
-class Places(Struct):
+class PlacementResult(Struct):
     """What came of placement, by pod-set name: places, or why there are none."""
 
     assigned: dict[str, TopologyAssignment] = {}
@@ -47,7 +47,7 @@ class Placement(Protocol):
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
-    ) -> Places:
+    ) -> PlacementResult:
         """Places for all the requests together. `empty` asks as if nothing else ran anywhere."""
         ...
 
@@ -57,8 +57,8 @@ class NoPlacement:
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
-    ) -> Places:
-        return Places()
+    ) -> PlacementResult:
+        return PlacementResult()
 
 
 def explicit(pod_set: PodSet) -> bool:
@@ -118,7 +118,7 @@ def placed(
     if not requests:
         return assignment
     if assignment.mode is Mode.FIT:
-        assignment = _seated(assignment, snapshot.placement.place(workload, requests))
+        assignment = _with_placements(assignment, snapshot.placement.place(workload, requests))
     if assignment.mode is Mode.PREEMPT and not workload.unhealthy_nodes:
         refused = snapshot.placement.place(workload, requests, empty=True).refused
         if refused:
@@ -160,7 +160,7 @@ def _requests(
     return requests, broken
 
 
-def _seated(assignment: Assignment, places: Places) -> Assignment:
+def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignment:
     """Everybody in place, or in need of preemption where somebody was refused."""
     if places.refused:
         return _lowered(assignment, Mode.PREEMPT, places.refused, mode=Mode.PREEMPT)

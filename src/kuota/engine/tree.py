@@ -47,14 +47,14 @@ class Cell:
         self.parent: Cell | None = None
         self.subtree = self.local = self.lent = self.potential = 0
 
-    def settle(self, subtree: int) -> None:
+    def set_subtree_quota(self, subtree: int) -> None:
         """Fix the quota of the subtree, and with it what is kept and what is lent."""
         self.subtree = subtree
         limit = self.lending_limit
         self.local = 0 if limit is None else max(0, sub(subtree, limit))
         self.lent = sub(subtree, self.local)
 
-    def reach(self) -> None:
+    def compute_potential(self) -> None:
         """Fix what could be used here if nobody used anything. The parent comes first."""
         if self.parent is None:
             self.potential = self.subtree
@@ -202,7 +202,7 @@ class Node:
             found = self.cells[column] = Cell(None)
             if self.parent is not None and not self.cyclic:
                 found.parent = self.parent.cell(column)
-            found.reach()
+            found.compute_potential()
         return found
 
     def room(self, column: FlavorResource) -> int:
@@ -358,7 +358,7 @@ def _gather(node: Node) -> None:
         for column, amount in used.items():
             node.cells.setdefault(column, Cell(None)).used = amount
         for cell in node.cells.values():
-            cell.settle(cell.nominal)
+            cell.set_subtree_quota(cell.nominal)
         node.generation += 1
         return
     node.cells = {column: Cell(quota) for column, quota in node.quotas.items()}
@@ -374,7 +374,7 @@ def _gather(node: Node) -> None:
             totals[column] = add(totals.get(column, 0), below.lent)
             cell.used += below.spilled
     for column, cell in node.cells.items():
-        cell.settle(totals[column])
+        cell.set_subtree_quota(totals[column])
 
 
 def _link(node: Node) -> None:
@@ -383,6 +383,6 @@ def _link(node: Node) -> None:
     node.leaf_names = frozenset(leaf.name for leaf in node.leaves())
     for column, cell in node.cells.items():
         cell.parent = node.parent.cells[column] if node.parent is not None else None
-        cell.reach()
+        cell.compute_potential()
     for child in (*node.cohorts.values(), *node.queues.values()):
         _link(child)

@@ -11,7 +11,7 @@ from kuota.api.quantity import NANO, UNLIMITED, nano_of
 from kuota.engine.amounts import Requests
 from kuota.engine.engine import Engine
 from kuota.engine.model import Workload
-from kuota.engine.pending import Place
+from kuota.engine.pending import PendingState
 
 from .catalog import METRICS
 from .metric import WORKLOAD
@@ -64,7 +64,7 @@ ACTIVE = "active"
 INADMISSIBLE = "inadmissible"
 
 
-class Tally:
+class PendingCounts:
     """Those who wait in one queue, by status: how many, of which kinds, with which labels.
 
     All that wait in an inactive ClusterQueue are inadmissible.
@@ -80,7 +80,7 @@ class Tally:
 
     def add(self, workload: Workload, status: str, labels: Labels) -> None:
         self.counts[status] += 1
-        self.classes[status].add(workload.class_id or workload.key)
+        self.classes[status].add(workload.scheduling_hash or workload.key)
         if labels:
             self.labels[status, labels] += 1
 
@@ -90,24 +90,28 @@ class Tally:
                 self.requests[resource] = self.requests.get(resource, 0) + amount
 
 
-def waiting(board: Board) -> tuple[dict[str, Tally], dict[Key, Tally]]:
+def waiting(board: Board) -> tuple[dict[str, PendingCounts], dict[Key, PendingCounts]]:
     """Those who wait by ClusterQueue, and by LocalQueue."""
     engine = board.engine
-    by_name = {name: Tally() for name in engine.state.queues}
-    by_key: dict[Key, Tally] = {}
+    by_name = {name: PendingCounts() for name in engine.state.queues}
+    by_key: dict[Key, PendingCounts] = {}
     labelled = bool(board.custom.names(WORKLOAD))
     summed = board.shows("kueue_cluster_queue_resource_pending")
     for key, spec in engine.state.local_queues.items():
-        own = by_key[key] = Tally()
+        own = by_key[key] = PendingCounts()
         name = spec.cluster_queue
         if name not in by_name or name not in engine.queues:
             continue
-        shared, queue, active = by_name[name], engine.queues[name], engine.state.pops(name)
+        shared, queue, active = (
+            by_name[name],
+            engine.queues[name],
+            engine.state.is_schedulable(name),
+        )
         for workload in engine.queues.members(key):
-            place = queue.place(workload.key)
+            place = queue.state(workload.key)
             if place is None:
                 continue
-            status = ACTIVE if active and place is not Place.PARKED else INADMISSIBLE
+            status = ACTIVE if active and place is not PendingState.INADMISSIBLE else INADMISSIBLE
             labels = board.custom.values(WORKLOAD, workload.key) if labelled else ()
             own.add(workload, status, ())
             shared.add(workload, status, labels)

@@ -12,7 +12,7 @@ from kuota.bridge.queue_status import QueueUse, admitted, reserved
 from kuota.bridge.variants import parent_of
 from kuota.engine.model import LocalQueue
 
-from .board import Board, Tally, in_units
+from .board import Board, PendingCounts, in_units
 from .catalog import PREFIX
 from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from .series import Labels
@@ -20,7 +20,7 @@ from .series import Labels
 _STATES = ("True", "False", "Unknown")
 
 
-def read_local_queues(board: Board, waiting: Mapping[Key, Tally]) -> None:
+def read_local_queues(board: Board, waiting: Mapping[Key, PendingCounts]) -> None:
     """Read all LocalQueues that are measured."""
     state = board.engine.state
     measured = [key for key in state.local_queues if board.measured(key)]

@@ -15,14 +15,14 @@ from kuota.engine.fairness import share
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
-from .board import ACTIVE, Board, Tally, in_units
+from .board import ACTIVE, Board, PendingCounts, in_units
 from .metric import CLUSTER_QUEUE, COHORT, WORKLOAD
 from .series import Labels
 
 _STATUSES = ("pending", ACTIVE, "terminating")
 
 
-def read_cluster_queues(board: Board, waiting: Mapping[str, Tally]) -> None:
+def read_cluster_queues(board: Board, waiting: Mapping[str, PendingCounts]) -> None:
     """Read all ClusterQueues."""
     for name, queue in board.engine.state.queues.items():
         custom = board.custom.values(CLUSTER_QUEUE, Key("", name))
@@ -34,15 +34,15 @@ def read_cluster_queues(board: Board, waiting: Mapping[str, Tally]) -> None:
     _read_finished(board)
 
 
-def _read_pending(board: Board, name: str, tally: Tally, custom: Labels) -> None:
+def _read_pending(board: Board, name: str, counts: PendingCounts, custom: Labels) -> None:
     if board.custom.names(WORKLOAD):
-        for (status, own), count in tally.labels.items():
+        for (status, own), count in counts.labels.items():
             board.put("kueue_pending_workloads", count, (name, status), (*custom, *own))
     else:
-        board.put_each("kueue_pending_workloads", tally.counts, (name,), custom)
-    kinds = {status: float(len(found)) for status, found in tally.classes.items()}
+        board.put_each("kueue_pending_workloads", counts.counts, (name,), custom)
+    kinds = {status: float(len(found)) for status, found in counts.classes.items()}
     board.put_each("kueue_pending_scheduling_hashes", kinds, (name,), custom)
-    for resource, amount in tally.requests.items():
+    for resource, amount in counts.requests.items():
         value = in_units(amount, resource)
         board.put("kueue_cluster_queue_resource_pending", value, (name, resource), custom)
 
@@ -55,7 +55,7 @@ def _read_use(board: Board, queue: Queue, custom: Labels) -> None:
             if each.workload.admitted:
                 counts[board.custom.values(WORKLOAD, each.key)] += 1
     else:
-        counts[()] = queue.running.tally(admitted=True).count
+        counts[()] = queue.running.total(admitted=True).count
     for own, count in counts.items():
         name = "kueue_admitted_active_workloads"
         board.put(name, count, (queue.name,), (*custom, *own))
@@ -150,8 +150,8 @@ def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
     for name in sorted(node.leaf_names):
         queue = board.engine.state.queues[name]
         own = board.custom.values(CLUSTER_QUEUE, Key("", name))
-        admitted[own] += queue.running.tally(admitted=True).count
-        add_into(reserved, queue.running.tally().amounts)
+        admitted[own] += queue.running.total(admitted=True).count
+        add_into(reserved, queue.running.total().amounts)
     quota = {column: cell.subtree for column, cell in node.cells.items()}
     for name, amounts in (("quota", quota), ("resource_reservations", reserved)):
         for column, amount in amounts.items():

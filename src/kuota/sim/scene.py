@@ -36,7 +36,7 @@ from kuota.bridge.jobs.ancestor import Nesting
 from kuota.bridge.jobs.job_arrival import Unqueued
 from kuota.bridge.lifecycle_view import rules
 from kuota.engine import model
-from kuota.engine.facts import Known
+from kuota.engine.facts import EngineObject
 from kuota.engine.model import Instant, Struct
 
 from .jobs import Jobs
@@ -144,7 +144,7 @@ class Scene(Struct):
     """Everything a plan starts from. With misfits there is nothing to start."""
 
     start: Instant = 0.0
-    known: tuple[Known, ...] = ()
+    known: tuple[EngineObject, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     stranded: tuple[Stranded, ...] = ()
     notes: tuple[str, ...] = ()
@@ -219,14 +219,14 @@ class _Builder:
             self.misfits.append(Misfit(index=index, fault=_fault(str(error))))
             return None
 
-    def _known(self) -> Iterator[Known]:
+    def _known(self) -> Iterator[EngineObject]:
         for kind, type_, inbound_of in _KNOWN:
             for index, obj in self._each(kind):
                 value = self._tried(index, partial(_translated, obj, type_, inbound_of))
                 if value is not None:
                     yield self._in_order(self._assumed_active(value, obj))
 
-    def _assumed_active(self, value: Known, obj: Json) -> Known:
+    def _assumed_active(self, value: EngineObject, obj: Json) -> EngineObject:
         """An AdmissionCheck nobody has reported on counts as active."""
         reported = child(obj, "status").get("conditions")
         if not isinstance(value, model.AdmissionCheck) or reported:
@@ -237,7 +237,7 @@ class _Builder:
         )
         return msgspec.structs.replace(value, active=True)
 
-    def _in_order(self, value: Known) -> Known:
+    def _in_order(self, value: EngineObject) -> EngineObject:
         """Nobody makes variants here, so the flavors of every queue are tried one by one."""
         if not isinstance(value, model.ClusterQueue) or value.concurrent_admission is None:
             return value
@@ -324,7 +324,7 @@ class _Builder:
             )
 
 
-_KNOWN: tuple[tuple[str, type[Object], Callable[[Any], Known]], ...] = (
+_KNOWN: tuple[tuple[str, type[Object], Callable[[Any], EngineObject]], ...] = (
     ("ResourceFlavor", kueue.ResourceFlavor, inbound.flavor),
     ("Topology", kueue.Topology, inbound.topology),
     ("AdmissionCheck", kueue.AdmissionCheck, inbound.admission_check),
@@ -334,7 +334,9 @@ _KNOWN: tuple[tuple[str, type[Object], Callable[[Any], Known]], ...] = (
 )
 
 
-def _translated(obj: Json, type_: type[Object], inbound_of: Callable[[Any], Known]) -> Known:
+def _translated(
+    obj: Json, type_: type[Object], inbound_of: Callable[[Any], EngineObject]
+) -> EngineObject:
     return inbound_of(msgspec.convert(obj, type_))
 
 

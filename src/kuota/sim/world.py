@@ -15,10 +15,10 @@ import msgspec
 from kuota.api.base import Key
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Gone, Known, Stored
+from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import Eviction, Instant, Struct, Workload
 from kuota.engine.policy import Policy
-from kuota.engine.quiet import Rest
+from kuota.engine.quiescence import Quiescence
 from kuota.engine.reasons import EvictionReason
 
 MOST_PREEMPTIONS = 20
@@ -44,13 +44,13 @@ class World:
         self.now = now
         self._evictions: Counter[Key] = Counter()
 
-    def tell(self, value: Known) -> None:
+    def tell(self, value: EngineObject) -> None:
         """An object is created or changed."""
-        self.engine.apply(Stored(value=value), self.now)
+        self.engine.apply(ObjectStored(value=value), self.now)
 
     def finish(self, key: Key) -> None:
         """A workload is done and gone; its quota is free."""
-        self.engine.apply(Gone(kind=Workload, key=key), self.now)
+        self.engine.apply(ObjectDeleted(kind=Workload, key=key), self.now)
 
     def advance(self, to: Instant) -> None:
         self.now = to
@@ -59,14 +59,14 @@ class World:
     def settle(self) -> Story:
         """Run cycles until nothing more happens at this instant."""
         decisions: list[Decision] = []
-        rest = Rest()
+        quiescence = Quiescence()
         cycles = 0
         while True:
             outcome = self.cycle()
             cycles += bool(outcome.decisions)
             decisions += outcome.decisions
             restless = tuple(k for k, n in self._evictions.items() if n >= MOST_PREEMPTIONS)
-            if restless or rest.after(outcome):
+            if restless or quiescence.after(outcome):
                 return Story(decisions=tuple(decisions), cycles=cycles, restless=restless)
 
     def cycle(self) -> Outcome:

@@ -87,7 +87,7 @@ class ProtectedRow(Row):
     workload: str
     cluster_queue: str
     priority: int
-    shield: str
+    protection: str
     text: str
 
 

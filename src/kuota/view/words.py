@@ -12,13 +12,13 @@ from kuota.engine.decisions import Why
 from kuota.engine.explanation import (
     Advice,
     Explanation,
-    Lack,
     Limit,
     Phase,
-    Protected,
-    Shield,
+    ProtectedWorkload,
+    ProtectionReason,
+    Shortfall,
     Suggestion,
-    Tried,
+    TriedFlavor,
 )
 from kuota.engine.reasons import Cause, PreemptionReason
 
@@ -110,7 +110,7 @@ _WHYS: dict[Why, Callable[[Explanation], str]] = {
 }
 
 
-def _tried_texts(tried: Sequence[Tried]) -> list[str]:
+def _tried_texts(tried: Sequence[TriedFlavor]) -> list[str]:
     """A clause a flavor; the pod set is named when there are several."""
     several_sets = len({each.pod_set for each in tried}) > 1
     lines = []
@@ -121,7 +121,7 @@ def _tried_texts(tried: Sequence[Tried]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def lack_text(lack: Lack) -> str:
+def lack_text(lack: Shortfall) -> str:
     """One obstacle, with the place in the tree where it arises."""
     reason = lack.reason
     if reason.cause not in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX):
@@ -141,7 +141,7 @@ def lack_text(lack: Lack) -> str:
     return f"{wanted}, {left} in {where}{_kept_text(lack)}"
 
 
-def _kept_text(lack: Lack) -> str:
+def _kept_text(lack: Shortfall) -> str:
     if not lack.kept:
         return ""
     name = lack.reason.resource
@@ -149,22 +149,28 @@ def _kept_text(lack: Lack) -> str:
     return f" ({kept}: lendingLimit)"
 
 
-def protected_text(each: Protected) -> str:
+def protected_text(each: ProtectedWorkload) -> str:
     """Why a running workload stays."""
-    return _SHIELDS[each.shield](each)
+    return _SHIELDS[each.protection](each)
 
 
-_SHIELDS: dict[Shield, Callable[[Protected], str]] = {
-    Shield.WITHIN_POLICY: lambda p: f"withinClusterQueue is Never in ClusterQueue {p.by}",
-    Shield.RECLAIM_POLICY: lambda p: f"reclaimWithinCohort is Never in ClusterQueue {p.by}",
-    Shield.BORROW_POLICY: lambda p: (
+_SHIELDS: dict[ProtectionReason, Callable[[ProtectedWorkload], str]] = {
+    ProtectionReason.WITHIN_POLICY: lambda p: f"withinClusterQueue is Never in ClusterQueue {p.by}",
+    ProtectionReason.RECLAIM_POLICY: lambda p: (
+        f"reclaimWithinCohort is Never in ClusterQueue {p.by}"
+    ),
+    ProtectionReason.BORROW_POLICY: lambda p: (
         f"ClusterQueue {p.by} would have to borrow, and its borrowWithinCohort is Never"
     ),
-    Shield.PRIORITY: lambda p: f"its priority {p.priority} is too high for {p.value}",
-    Shield.WITHIN_QUOTA: lambda p: f"{p.by} uses no more than its own quota",
-    Shield.INACTIVE_QUEUE: lambda p: f"ClusterQueue {p.by} is inactive, so nothing is preempted",
-    Shield.FAIR_SHARE: lambda p: f"preempting it would not make the shares fairer for {p.by}",
-    Shield.NOT_ENOUGH: lambda p: "preempting it would not make enough room",
+    ProtectionReason.PRIORITY: lambda p: f"its priority {p.priority} is too high for {p.value}",
+    ProtectionReason.WITHIN_QUOTA: lambda p: f"{p.by} uses no more than its own quota",
+    ProtectionReason.INACTIVE_QUEUE: lambda p: (
+        f"ClusterQueue {p.by} is inactive, so nothing is preempted"
+    ),
+    ProtectionReason.FAIR_SHARE: lambda p: (
+        f"preempting it would not make the shares fairer for {p.by}"
+    ),
+    ProtectionReason.NOT_ENOUGH: lambda p: "preempting it would not make enough room",
 }
 
 
@@ -264,7 +270,7 @@ def why_row(found: Explanation, named: Naming = str) -> WhyRow | None:
                 workload=named(each.workload),
                 cluster_queue=each.cluster_queue,
                 priority=each.priority,
-                shield=each.shield,
+                protection=each.protection,
                 text=protected_text(each),
             )
             for each in found.protected
@@ -275,7 +281,7 @@ def why_row(found: Explanation, named: Naming = str) -> WhyRow | None:
     )
 
 
-def _lack(lack: Lack) -> LackRow:
+def _lack(lack: Shortfall) -> LackRow:
     reason = lack.reason
     counts = reason.cause in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX)
     name = reason.resource

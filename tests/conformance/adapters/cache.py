@@ -13,7 +13,7 @@ from conformance.cluster import Cluster
 from conformance.registry import suite
 from kuota.bridge.queue_status import active_condition, admitted, flavors_json, reserved
 from kuota.engine.activity import flavor_names
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.engine.model import AdmissionCheck, ClusterQueue
 from kuota.engine.snapshot import Queue
 from kuota.engine.state import State
@@ -38,7 +38,10 @@ def readiness(run: Run) -> None:
     status, reason, _ = active_condition(state.obstacles[name])
     check(expected["wantReason"] == reason, f"reason: got {reason}")
     check(expected["wantStatus"] == str(status), f"status: got {status}")
-    check(expected["wantActive"] == state.pops(name), f"active: got {state.pops(name)}")
+    check(
+        expected["wantActive"] == state.is_schedulable(name),
+        f"active: got {state.is_schedulable(name)}",
+    )
     check(expected["wantTerminating"] == queue.spec.deleting, "terminating")
 
 
@@ -55,9 +58,9 @@ def readiness_with_topology(run: Run) -> None:
 
 def _with(run: Run, **inputs: Any) -> Run:
     """The run with some inputs replaced; None leaves them as they are."""
-    changed = {name: value for name, value in inputs.items() if value is not None}
+    invalidate_shares = {name: value for name, value in inputs.items() if value is not None}
     fields = {name: getattr(run, name) for name in run.__dataclass_fields__}
-    return Run(**(fields | {"inputs": run.inputs | changed}))
+    return Run(**(fields | {"inputs": run.inputs | invalidate_shares}))
 
 
 @suite("cache/TestClusterQueueUpdateWithAdmissionCheck")
@@ -91,7 +94,7 @@ def _deleting(spec: ClusterQueue, status: str) -> ClusterQueue:
 def _word(state: State, spec: ClusterQueue) -> str:
     if spec.deleting:
         return "terminating"
-    return "active" if state.pops(spec.name) else "pending"
+    return "active" if state.is_schedulable(spec.name) else "pending"
 
 
 @suite("cache/TestClusterQueueUpdate")
@@ -161,7 +164,7 @@ def snapshots(run: Run) -> None:
     """
     cluster = Cluster(run)
     for obj in run.inputs.get("relabeledFlavors") or ():
-        cluster.engine.apply(Stored(value=world.flavor(obj)), run.now)
+        cluster.engine.apply(ObjectStored(value=world.flavor(obj)), run.now)
     state = cluster.engine.state
     expected = run.expected.get("snapshot") or {}
     queues = {n: _queue_json(q) for n, q in state.queues.items() if q.active}

@@ -26,7 +26,7 @@ from kuota.bridge.lifecycle_reserved import not_ready
 from kuota.bridge.lifecycle_view import Rules, WorkloadView
 from kuota.bridge.queue_status import cluster_queue_patch, held_finalizers
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Known, Stored
+from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.policy import Policy
 
 
@@ -105,14 +105,14 @@ def _active(queue: Json | None) -> bool:
     return any(each["type"] == "Active" and each["status"] == "True" for each in found)
 
 
-def _engine(run: Run, known: list[Known], objects: list[Json] | None) -> Engine:
+def _engine(run: Run, known: list[EngineObject], objects: list[Json] | None) -> Engine:
     engine = Engine(Policy(gates=gates_of(run)))
     for each in known:
-        engine.apply(Stored(value=each), run.now)
+        engine.apply(ObjectStored(value=each), run.now)
     for obj in objects or ():
         if obj["kind"] == "Namespace":
             space = inbound.namespace(msgspec.convert(obj, Namespace))
-            engine.apply(Stored(value=space), run.now)
+            engine.apply(ObjectStored(value=space), run.now)
     return engine
 
 

@@ -13,7 +13,7 @@ from kuota.api.base import Key
 from kuota.api.quantity import units
 from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Stored
+from kuota.engine.facts import ObjectStored
 from kuota.engine.model import Reservation, Workload
 from kuota.metrics.metric import Need
 from kuota.metrics.metrics import Metrics
@@ -36,8 +36,8 @@ def published(run: Run) -> None:
         (run.inputs.get("updatedQueue"), run.expected["wantUpdatedMetrics"]),
     ):
         if queue:
-            engine.apply(Stored(value=cluster_queue(queue)), run.now)
-            engine.apply(Stored(value=_holding(queue)), run.now)
+            engine.apply(ObjectStored(value=cluster_queue(queue)), run.now)
+            engine.apply(ObjectStored(value=_holding(queue)), run.now)
             same(_expected(wanted), _shown(metrics))
 
 

@@ -22,7 +22,7 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle_checks import followers
 from kuota.bridge.queue_status import cluster_queue_patch, local_queue_patch
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Known, Stored
+from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.ledger import Ledger, alpha, requested
 from kuota.engine.model import ClusterQueue, LocalQueue
 from kuota.engine.policy import AdmissionFairSharing, Policy
@@ -82,7 +82,7 @@ def cluster_queue_status(run: Run) -> None:
     queue: Json = {"metadata": {"name": name, "generation": 1}, "spec": {"namespaceSelector": {}}}
     obj = msgspec.convert(queue | {"status": stored}, kueue.ClusterQueue)
     local = LocalQueue(key=Key("", shared["lqName"]), cluster_queue=name)
-    known: list[Known] = [local]
+    known: list[EngineObject] = [local]
     if run.inputs["insertCqIntoCache"] and run.inputs["insertCqIntoManager"]:
         known.append(cluster_queue(queue))
     known += [_waiting(each) for each in shared["defaultWls"]["items"]]
@@ -97,14 +97,14 @@ def cluster_queue_status(run: Run) -> None:
     check(bool(wanted) == (name not in engine.state.queues), f"want error {wanted}")
 
 
-def _waiting(obj: Json) -> Known:
+def _waiting(obj: Json) -> EngineObject:
     return inbound_workload(msgspec.convert(obj, Workload))
 
 
-def _engine(policy: Policy, known: list[Known], now: float) -> Engine:
+def _engine(policy: Policy, known: list[EngineObject], now: float) -> Engine:
     engine = Engine(policy)
     for each in known:
-        engine.apply(Stored(value=each), now)
+        engine.apply(ObjectStored(value=each), now)
     return engine
 
 
@@ -130,7 +130,7 @@ def local_queue_status(run: Run) -> None:
     if engine.history.ledger is not None:
         _recall(run, engine.history.ledger, obj.key)
     for each in _known(run):
-        engine.apply(Stored(value=each), run.now)
+        engine.apply(ObjectStored(value=each), run.now)
     engine.sample(run.now)
     status = merged(stored, local_queue_patch(engine, obj, stored, run.now))
     wanted = run.expected["wantLocalQueue"].get("status") or {}
@@ -183,9 +183,9 @@ def _asking(run: Run, penalty: dict[str, int]) -> dict[str, int]:
     }
 
 
-def _known(run: Run) -> list[Known]:
+def _known(run: Run) -> list[EngineObject]:
     """The queues of the test, which says by a condition whether one is active, and workloads."""
-    found: list[Known] = []
+    found: list[EngineObject] = []
     obj = run.inputs.get("clusterQueue")
     if obj and not run.inputs.get("deleteClusterQueue"):
         said = (obj.get("status") or {}).get("conditions") or ()
@@ -229,13 +229,13 @@ def penalty(run: Run) -> None:
     )
     settings = AdmissionFairSharing(half_life_s=FIVE_MINUTES_S, sampling_s=FIVE_MINUTES_S)
     policy = msgspec.structs.replace(policy_of(run), admission_fair_sharing=settings)
-    queues: list[Known] = [ClusterQueue(name="cq", usage_based=True)]
+    queues: list[EngineObject] = [ClusterQueue(name="cq", usage_based=True)]
     queues += [LocalQueue(key=e.local_queue, cluster_queue="cq") for e in (old, new)]
     engine = _engine(policy, [*queues, old], run.now)
     ledger = engine.history.ledger
     assert ledger is not None
     ledger.push(old.local_queue, old.key, requested(old))
-    engine.apply(Stored(value=new), run.now)
+    engine.apply(ObjectStored(value=new), run.now)
     for name, pending in (run.expected.get("wantPendingOn") or {}).items():
         same(pending, ledger.has_penalty([Key.parse(name)]), name)
     if "wantFolded" in run.expected:

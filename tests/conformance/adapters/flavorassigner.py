@@ -23,12 +23,12 @@ from kuota.engine.assignment import (
     Assignment,
     Attempt,
     Mode,
+    OracleResult,
     PodSetAssignment,
     Possibility,
-    Verdict,
 )
 from kuota.engine.flavors import Oracle, assign
-from kuota.engine.fungibility import Grade, Standing, preferred
+from kuota.engine.fungibility import GranularMode, PreemptionMode, preferred
 from kuota.engine.model import (
     ClusterQueue,
     Fungibility,
@@ -138,7 +138,9 @@ def is_preferred(run: Run) -> None:
     )
     on = world.gates_of(run).on(Gate.FlavorFungibility)
     better = preferred(
-        _standing(run.inputs["a"]), _standing(run.inputs["b"]), fungibility if on else None
+        _granular_mode(run.inputs["a"]),
+        _granular_mode(run.inputs["b"]),
+        fungibility if on else None,
     )
     same(run.expected["wantPreferred"], better, ".preferred")
 
@@ -192,12 +194,12 @@ def _use(queue: Queue, usage: dict[str, int] | None) -> None:
 def _oracle(recorded: Json) -> Oracle:
     def answer(
         workload: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
-    ) -> Verdict:
+    ) -> OracleResult:
         found = recorded.get(str(column))
         if found is None:
-            return Verdict(Possibility.PREEMPT, 0)
+            return OracleResult(Possibility.PREEMPT, 0)
         possibility = _POSSIBILITIES[found["preemptionPossiblity"]]
-        return Verdict(possibility, found["borrowingAfterSimulation"])
+        return OracleResult(possibility, found["borrowingAfterSimulation"])
 
     return answer
 
@@ -253,8 +255,8 @@ def _unlimited(given: Iterable[Json]) -> Snapshot:
     return Snapshot(tree, {"cq": queue}, {name: ResourceFlavor(name=name) for name in offered})
 
 
-def _standing(given: Json) -> Standing:
-    return Grade(given["preemptionMode"]), given["borrowingLevel"]
+def _granular_mode(given: Json) -> GranularMode:
+    return PreemptionMode(given["preemptionMode"]), given["borrowingLevel"]
 
 
 def _same_pod_set(expected: Json, actual: PodSetAssignment) -> None:

@@ -20,9 +20,9 @@ from kuota.bridge.outbound import Outbound
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, add_into
 from kuota.engine.assignment import Assignment, Mode
-from kuota.engine.candidates import Demand, gives_up, ordered
+from kuota.engine.candidates import PreemptionRequest, may_preempt, sorted_candidates
 from kuota.engine.decisions import Preempt, Victim
-from kuota.engine.fair_preempt import Contest, Line
+from kuota.engine.fair_preempt import CandidateStream, TargetOrdering
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.preempt import Target, targets
 from kuota.engine.snapshot import Queue, Running, Snapshot
@@ -113,7 +113,7 @@ def policies(run: Run) -> None:
     preemptor, candidate = (
         world.workload(run.inputs[name], world.gates_of(run)) for name in ("preemptor", "candidate")
     )
-    actual = gives_up(run.inputs["policy"], candidate, preemptor, world.policy_of(run))
+    actual = may_preempt(run.inputs["policy"], candidate, preemptor, world.policy_of(run))
     same(run.expected["want"], actual)
 
 
@@ -142,7 +142,7 @@ def candidate_order(run: Run) -> None:
     home = run.inputs["preemptorClusterQueue"]
     names = {home, *(each.queue for each in candidates)}
     snapshot = lone_queues(run, {name: name in usage_based for name in names}, use)
-    demand = Demand(
+    request = PreemptionRequest(
         model.Workload(key=Key("", "")),
         snapshot.queues[home],
         frozenset(),
@@ -151,7 +151,7 @@ def candidate_order(run: Run) -> None:
     )
     same(
         run.expected["wantCandidates"],
-        [each.workload.key.name for each in ordered(candidates, demand)],
+        [each.workload.key.name for each in sorted_candidates(candidates, request)],
     )
 
 
@@ -180,16 +180,20 @@ def queue_order(run: Run) -> None:
     """Each step takes a candidate of the loser, or drops the loser, as `actions` says."""
     snapshot = world.snapshot(run, "admittedWorkloads")
     home = snapshot.queues[run.inputs["preemptorCQ"]]
-    demand = Demand(model.Workload(key=Key("", "")), home, frozenset(), NO_AMOUNTS, snapshot)
+    request = PreemptionRequest(
+        model.Workload(key=Key("", "")), home, frozenset(), NO_AMOUNTS, snapshot
+    )
     losers = (snapshot.queues[name] for name in world.each(run, "candidateCQs"))
-    contest = Contest(demand, {queue.node: Line(queue.running.values()) for queue in losers})
+    ordering = TargetOrdering(
+        request, {queue.node: CandidateStream(queue.running.values()) for queue in losers}
+    )
     actions = list(world.each(run, "actions"))
     order = []
-    while (queue := contest.loser()) is not None:
+    while (queue := ordering.next_target()) is not None:
         order.append(queue.name)
         check(len(order) < 100, "the contest does not end")
         if actions and actions.pop(0) == "drop":
-            contest.line(queue).rest()
+            ordering.stream(queue).drain()
         else:
-            contest.line(queue).pop()
+            ordering.stream(queue).pop()
     same(run.expected.get("wantOrder"), order)

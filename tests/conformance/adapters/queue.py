@@ -11,16 +11,16 @@ from conformance.registry import suite
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.match import matches
 from kuota.api.quantity import parse
-from kuota.engine.assignment import Bookmark
+from kuota.engine.assignment import ScanProgress
 from kuota.engine.ledger import Ledger
 from kuota.engine.model import Workload
-from kuota.engine.pending import PendingQueue, Place
+from kuota.engine.pending import PendingQueue, PendingState
 from kuota.engine.policy import AdmissionFairSharing
 from kuota.engine.queues import Queues
 from kuota.engine.ranking import backoff_over
-from kuota.engine.reasons import Requeue, WaitReason
+from kuota.engine.reasons import RequeueReason, WaitReason
 
-WAITING = (Place.HEAP, Place.IN_FLIGHT)
+WAITING = (PendingState.HEAP, PendingState.IN_FLIGHT)
 
 
 def _workload(run: Run, obj: Json) -> Workload:
@@ -28,8 +28,8 @@ def _workload(run: Run, obj: Json) -> Workload:
     return world.workload(obj.get("workload", obj), world.gates_of(run))
 
 
-def _plain(name: str, class_id: str = "", **fields: Any) -> Workload:
-    return Workload(key=Key("default", name), class_id=class_id, **fields)
+def _plain(name: str, scheduling_hash: str = "", **fields: Any) -> Workload:
+    return Workload(key=Key("default", name), scheduling_hash=scheduling_hash, **fields)
 
 
 def _queue(run: Run, **options: Any) -> PendingQueue:
@@ -49,8 +49,8 @@ def _queues(run: Run) -> Queues:
     return queues
 
 
-def _keys(queue: PendingQueue, *places: Place) -> list[str]:
-    return sorted(str(w.key) for w in queue.ordered() if queue.place(w.key) in places)
+def _keys(queue: PendingQueue, *places: PendingState) -> list[str]:
+    return sorted(str(w.key) for w in queue.ordered() if queue.state(w.key) in places)
 
 
 def _assigned(queues: Queues, workloads: list[Workload]) -> dict[str, str]:
@@ -116,7 +116,7 @@ def requeue_workload(run: Run) -> None:
         queues.put_workload(workload, run.now)
         if not run.inputs.get("inQueue"):
             queues.heads(run.now, lambda name: True)
-    same(run.expected["wantRequeued"], queues.requeue(workload.key, Requeue.GENERIC, run.now))
+    same(run.expected["wantRequeued"], queues.requeue(workload.key, RequeueReason.GENERIC, run.now))
 
 
 @suite("queue/TestBackoffWaitingTimeExpired")
@@ -125,23 +125,23 @@ def backoff(run: Run) -> None:
     same(run.expected["want"], backoff_over(workload, run.now))
 
 
-def _bookmark(given: Json | None) -> Bookmark | None:
+def _progress(given: Json | None) -> ScanProgress | None:
     if given is None:
         return None
     tried = tuple(
         {name: None if index == -1 else index for name, index in each.items()}
         for each in given.get("lastTriedFlavorIdx") or ()
     )
-    return Bookmark(tried=tried)
+    return ScanProgress(tried=tried)
 
 
 @suite("queue/TestBestEffortFIFORequeueIfNotPresent", "queue/TestStrictFIFORequeueIfNotPresent")
 def requeue_if_not_present(run: Run) -> None:
-    queue, reason = _queue(run), Requeue(run.inputs["reason"])
-    mark = _bookmark(run.inputs.get("lastAssignment"))
+    queue, reason = _queue(run), RequeueReason(run.inputs["reason"])
+    mark = _progress(run.inputs.get("lastAssignment"))
     workloads = [_workload(run, obj) for obj in run.inputs["workloads"]]
     queue.requeue(workloads[0], reason, run.now, mark)
-    parked = queue.place(workloads[0].key) is Place.PARKED
+    parked = queue.state(workloads[0].key) is PendingState.INADMISSIBLE
     same(run.expected["wantInadmissible"], parked, ".wantInadmissible")
     if "wantSticky" in run.expected:
         same(run.expected["wantSticky"], queue.is_sticky(workloads[0].key), ".wantSticky")
@@ -163,9 +163,9 @@ def cluster_queue(run: Run) -> None:
     for obj in world.each(run, "workloadsToAdd"):
         queue.put(_workload(run, obj), run.now)
     for obj in world.each(run, "inadmissibleWorkloadsToRequeue"):
-        queue.requeue(_workload(run, obj), Requeue.GENERIC, run.now)
+        queue.requeue(_workload(run, obj), RequeueReason.GENERIC, run.now)
     for obj in world.each(run, "admissibleWorkloadsToRequeue"):
-        queue.requeue(_workload(run, obj), Requeue.FAILED_AFTER_NOMINATION, run.now)
+        queue.requeue(_workload(run, obj), RequeueReason.FAILED_AFTER_NOMINATION, run.now)
     for obj in world.each(run, "workloadsToUpdate"):
         queue.put(_workload(run, obj), run.now)
     for obj in world.each(run, "workloadsToDelete"):
@@ -200,7 +200,7 @@ def push_or_update(run: Run) -> None:
         _workload(run, popped).key if popped else None, head.key if head else None, ".wantWorkload"
     )
     parked = run.expected.get("wantInAdmissibleWorkloads") or {}
-    same(sorted(parked), _keys(queue, Place.PARKED), ".wantInAdmissibleWorkloads")
+    same(sorted(parked), _keys(queue, PendingState.INADMISSIBLE), ".wantInAdmissibleWorkloads")
 
 
 @suite("queue/TestPushOrUpdateGenerationChanged")
@@ -208,27 +208,27 @@ def generation_changed(run: Run) -> None:
     queue, updated = _queue(run), _workload(run, run.inputs["updatedWorkload"])
     queue.put(Workload(key=updated.key, generation=1, created=updated.created), run.now)
     queue.pop()
-    queue.requeue(updated, Requeue.GENERIC, run.now)
+    queue.requeue(updated, RequeueReason.GENERIC, run.now)
     queue.put(updated, run.now)
     same(run.expected["wantActiveWorkloads"], queue.active_count, ".wantActiveWorkloads")
-    same(run.expected["wantInadmissibleWorkloads"], queue.parked_count, ".wantInadmissible")
+    same(run.expected["wantInadmissibleWorkloads"], queue.inadmissible_count, ".wantInadmissible")
 
 
 @suite("queue/TestPushOrUpdateRespectsInadmissibleHashes")
 def failed_classes(run: Run) -> None:
     queue = _queue(run)
-    for class_id in run.inputs["inadmissibleHashes"]:
-        queue.requeue(_plain("failed", class_id), Requeue.NO_FIT, run.now)
+    for scheduling_hash in run.inputs["inadmissibleHashes"]:
+        queue.requeue(_plain("failed", scheduling_hash), RequeueReason.NO_FIT, run.now)
         queue.drop(Key("default", "failed"))
     queue.put(_plain("new", run.inputs["pushHash"]), run.now)
     same(run.expected["wantActive"], queue.active_count, ".wantActive")
-    same(run.expected["wantInadmissible"], queue.parked_count, ".wantInadmissible")
+    same(run.expected["wantInadmissible"], queue.inadmissible_count, ".wantInadmissible")
 
 
 @suite("queue/TestRequeueHashTriggerByReason")
 def class_remembered(run: Run) -> None:
     queue = _queue(run)
-    queue.requeue(_plain("w", "c"), Requeue(run.inputs["reason"]), run.now)
+    queue.requeue(_plain("w", "c"), RequeueReason(run.inputs["reason"]), run.now)
     same(run.expected["wantHash"], queue.class_reason("c") is not None)
 
 
@@ -237,10 +237,10 @@ def no_fit_reason(run: Run) -> None:
     queue, workload = _queue(run), _plain("w", "c")
     given = run.inputs["conditionReason"]
     reason = WaitReason(given) if given else None
-    queue.requeue(workload, Requeue(run.inputs["requeueReason"]), run.now, wait_reason=reason)
+    queue.requeue(workload, RequeueReason(run.inputs["requeueReason"]), run.now, wait_reason=reason)
     if run.inputs["deleteFromInadmissible"]:
         queue.drop(workload.key)
-    found = queue.parked_reason(workload.key)
+    found = queue.inadmissible_reason(workload.key)
     same(run.expected["wantOk"], found is not None, ".wantOk")
     same(run.expected["wantReason"], found, ".wantReason")
 
@@ -253,7 +253,7 @@ def queue_inadmissible(run: Run) -> None:
         queues.put_workload(_workload(run, obj), run.now)
     while found := queues.heads(run.now, lambda name: True):
         for head in found:
-            queues.requeue(head.key, Requeue.GENERIC, run.now)
+            queues.requeue(head.key, RequeueReason.GENERIC, run.now)
     tree = world.snapshot(run, running="").tree
     nodes = [tree.queues[name] for name in run.inputs["cqNames"]]
     names = {leaf.name for node in nodes if not node.cyclic for leaf in node.root.leaves()}
@@ -261,11 +261,11 @@ def queue_inadmissible(run: Run) -> None:
     same(want.get("wantMovedCount"), queues.flush(sorted(names), run.now), ".wantMovedCount")
     names = {world.cluster_queue(obj).name for obj in run.inputs["clusterQueues"]}
     same(want.get("wantActive"), _by_queue(queues, names, *WAITING), ".wantActive")
-    parked = _by_queue(queues, names, Place.PARKED)
+    parked = _by_queue(queues, names, PendingState.INADMISSIBLE)
     same(want.get("wantInadmissible"), parked, ".wantInadmissible")
 
 
-def _by_queue(queues: Queues, names: set[str], *places: Place) -> dict[str, list[str]]:
+def _by_queue(queues: Queues, names: set[str], *places: PendingState) -> dict[str, list[str]]:
     found = {name: _keys(queues[name], *places) for name in names}
     return {name: keys for name, keys in found.items() if keys}
 

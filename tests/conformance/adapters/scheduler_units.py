@@ -10,16 +10,16 @@ from conformance.cluster import Cluster
 from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.engine.amounts import Amounts, FlavorResource
-from kuota.engine.assignment import Assignment, Bookmark, Mode
+from kuota.engine.assignment import Assignment, Mode, ScanProgress
 from kuota.engine.decisions import Admit, Wait, Why
 from kuota.engine.entry import Entry, Head
-from kuota.engine.facts import AdmissionFailed, Stored
+from kuota.engine.facts import AdmissionFailed, ObjectStored
 from kuota.engine.fairness import Share
 from kuota.engine.model import ClusterQueue, LocalQueue, Workload
 from kuota.engine.nominate import outdated
 from kuota.engine.order import classical_rank, fair_rank
 from kuota.engine.policy import Policy
-from kuota.engine.reasons import Requeue, WaitReason
+from kuota.engine.reasons import RequeueReason, WaitReason
 from kuota.engine.settle import reservable
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node, charge
@@ -49,8 +49,8 @@ def _ordering_policy(run: Run) -> Policy:
 def ordering(run: Run) -> None:
     policy = _ordering_policy(run)
     entries = [_entry(run, given, policy) for given in run.inputs["entries"]]
-    ordered = sorted(entries, key=lambda entry: classical_rank(entry, policy))
-    same(run.expected["wantOrder"], [entry.workload.key.name for entry in ordered], "order")
+    in_rank_order = sorted(entries, key=lambda entry: classical_rank(entry, policy))
+    same(run.expected["wantOrder"], [entry.workload.key.name for entry in in_rank_order], "order")
 
 
 @suite("scheduler/TestEntryComparerLess")
@@ -80,14 +80,14 @@ def _share(run: Run, key: Key) -> Share:
 def bookmarks(run: Run) -> None:
     args = run.inputs["args"]
     last = args["last"]
-    bookmark = Bookmark(
+    progress = ScanProgress(
         cycle=last["schedulingCycle"],
         generation=last["clusterQueueGeneration"],
-        class_id=last["schedulingHash"],
+        scheduling_hash=last["schedulingHash"],
     )
-    workload = Workload(key=Key("", ""), class_id=args["currentSchedulingHash"])
+    workload = Workload(key=Key("", ""), scheduling_hash=args["currentSchedulingHash"])
     got = outdated(
-        bookmark,
+        progress,
         Head(workload=workload, cluster_queue=""),
         args["currentCQGeneration"],
         args["currentSchedulingCycle"],
@@ -116,8 +116,8 @@ def penalties(run: Run) -> None:
     cluster = Cluster(run)
     engine = cluster.engine
     usage_based = run.inputs["admissionMode"] == "UsageBasedAdmissionFairSharing"
-    engine.apply(Stored(value=ClusterQueue(name="cq", usage_based=usage_based)), run.now)
-    engine.apply(Stored(value=LocalQueue(key=Key("ns", "lq"), cluster_queue="cq")), run.now)
+    engine.apply(ObjectStored(value=ClusterQueue(name="cq", usage_based=usage_based)), run.now)
+    engine.apply(ObjectStored(value=LocalQueue(key=Key("ns", "lq"), cluster_queue="cq")), run.now)
     workload = world.workload(run.inputs["workload"], world.gates_of(run))
     got = engine.history.pays(workload, "cq")
     check(got == run.expected["want"], f"penalty: want {run.expected['want']}, got {got}")
@@ -132,7 +132,7 @@ def requeueing(run: Run) -> None:
     nothing = Assignment(pod_sets=(), usage={}, mode=Mode.FIT)
     if given["status"] in ("assumed", "nominated"):
         admit = Admit(workload=pending.workload, cluster_queue="cq", assignment=nothing)
-        engine.believe(pending, admit, run.now)
+        engine.apply_decision(pending, admit, run.now)
         engine.apply(AdmissionFailed(key=pending.key), run.now)
     else:
         gated = given["status"] == "preemptionGated"
@@ -142,9 +142,11 @@ def requeueing(run: Run) -> None:
             cluster_queue="cq",
             reason=WaitReason(given["quotaReservedReason"]),
             why=Why.GATED if gated else Why.NO_FIT,
-            requeue=Requeue.FAILED_AFTER_NOMINATION if gated else Requeue(given["requeueReason"]),
+            requeue=RequeueReason.FAILED_AFTER_NOMINATION
+            if gated
+            else RequeueReason(given["requeueReason"]),
         )
-        engine.believe(pending, wait, run.now)
+        engine.apply_decision(pending, wait, run.now)
         cluster.write(wait)
     same_sets(run.expected["wantWorkloads"], cluster.left(), "left")
     same_sets(run.expected["wantInadmissible"], cluster.parked(), "parked")

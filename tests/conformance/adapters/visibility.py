@@ -13,13 +13,13 @@ from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Known, Stored
+from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.visibility.api import PREFIX, Answer, VisibilityApi
 from kuota.visibility.http import serving
 
 
 @suite("visibility/storage-TestPendingWorkloadsInCQ", "visibility/storage-TestPendingWorkloadsInLQ")
-def lines(run: Run) -> None:
+def streams(run: Run) -> None:
     """Both versions answer alike."""
     api = VisibilityApi(_engine(run), _Objects(run.inputs.get("workloads") or []))
     wanted = run.expected.get("wantResp") or {}
@@ -44,13 +44,13 @@ def options(run: Run) -> None:
 
 def _engine(run: Run) -> Engine:
     engine = Engine(world.policy_of(run))
-    values: list[Known] = [
+    values: list[EngineObject] = [
         *map(world.cluster_queue, run.inputs.get("clusterQueues") or ()),
         *map(world.local_queue, run.inputs.get("queues") or ()),
         *(world.workload(each, world.gates_of(run)) for each in run.inputs.get("workloads") or ()),
     ]
     for each in values:
-        engine.apply(Stored(value=each), run.now)
+        engine.apply(ObjectStored(value=each), run.now)
     return engine
 
 

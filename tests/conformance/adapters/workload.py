@@ -13,7 +13,7 @@ from kuota.api.workload import Workload
 from kuota.bridge.inbound_workload import Intake
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.engine import model
-from kuota.engine.assignment import Bookmark
+from kuota.engine.assignment import ScanProgress
 from kuota.engine.policy import Policy
 from kuota.engine.ranking import queue_timestamp
 from kuota.engine.second_pass import needs_second_pass
@@ -59,7 +59,10 @@ def _totals(workload: model.Workload) -> list[Json]:
 
 @suite("workload/workload-TestSchedulingHash")
 def same_class(run: Run) -> None:
-    same(run.expected["wantSame"], _read(run, "wl1").class_id == _read(run, "wl2").class_id)
+    same(
+        run.expected["wantSame"],
+        _read(run, "wl1").scheduling_hash == _read(run, "wl2").scheduling_hash,
+    )
 
 
 @suite("workload/workload-TestGetQueueOrderTimestamp")
@@ -89,9 +92,9 @@ def asks_for_topology(run: Run) -> None:
 @suite("workload/workload-TestAssignmentClusterQueueState")
 def flavors_left(run: Run) -> None:
     tried = (run.inputs.get("state") or {}).get("lastTriedFlavorIdx") or ()
-    bookmark = Bookmark(
+    progress = ScanProgress(
         tried=tuple(
             {name: None if index == -1 else index for name, index in each.items()} for each in tried
         )
     )
-    same(run.expected["wantPendingFlavors"], bookmark.pending)
+    same(run.expected["wantPendingFlavors"], progress.pending)

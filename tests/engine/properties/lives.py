@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.strategies import Kinds, clusters, crowds, facts, policies
 from kuota.api.gates import Gate, Gates
-from kuota.engine.facts import Fact, Known, Stored
+from kuota.engine.facts import EngineObject, Fact, ObjectStored
 from kuota.engine.policy import Policy
 
 
@@ -26,7 +26,7 @@ Step = Do | Fact
 
 class Life(msgspec.Struct, frozen=True):
     policy: Policy
-    cluster: tuple[Known, ...]
+    cluster: tuple[EngineObject, ...]
     steps: tuple[Step, ...]
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class Life(msgspec.Struct, frozen=True):
     @property
     def facts(self) -> list[Fact]:
         """All that is told in it, without the cycles between."""
-        told: list[Fact] = [Stored(value=value) for value in self.cluster]
+        told: list[Fact] = [ObjectStored(value=value) for value in self.cluster]
         return told + [each for each in self.steps if not isinstance(each, Do)]
 
 
@@ -50,18 +50,18 @@ def lives(draw: st.DrawFn, kinds: Kinds, *, turns: int = 4, events: int = 4) -> 
     """In every turn a crowd comes, cycles run or the world comes to rest, and things happen."""
     steps: list[Step] = []
     for _ in range(turns):
-        steps += [Stored(value=each) for each in draw(crowds(kinds, 6))]
+        steps += [ObjectStored(value=each) for each in draw(crowds(kinds, 6))]
         steps += draw(st.sampled_from(([Do.SETTLE], [Do.CYCLE, Do.WAIT, Do.CYCLE], [])))
         steps += draw(st.lists(facts(kinds), max_size=events))
     return Life(draw(policies()), tuple(draw(clusters(kinds))), (*steps, Do.SETTLE))
 
 
-def _shown(step: Known | Step) -> str:
+def _shown(step: EngineObject | Step) -> str:
     """The step without what is as usual."""
-    value = step.value if isinstance(step, Stored) else step
+    value = step.value if isinstance(step, ObjectStored) else step
     if not isinstance(value, msgspec.Struct):
         return str(value)
     usual = {f.name: f.default for f in msgspec.structs.fields(value)}
     given = {k: v for k, v in msgspec.structs.asdict(value).items() if v != usual[k]}
-    given.pop("class_id", None)
+    given.pop("scheduling_hash", None)
     return f"{type(value).__name__} {given}"

@@ -18,7 +18,7 @@ from kuota.engine.cycle import decide
 from kuota.engine.decisions import Decision
 from kuota.engine.engine import Engine
 from kuota.engine.entry import Head
-from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 from kuota.engine.model import LocalQueue, Workload
 
 
@@ -56,7 +56,7 @@ def test_the_same_facts_give_the_same_decisions(life: Life) -> None:
 
 def _decisions(life: Life) -> list[tuple[Decision, ...]]:
     engine, found = Engine(life.policy), []
-    for fact in (Stored(value=value) for value in life.cluster):
+    for fact in (ObjectStored(value=value) for value in life.cluster):
         engine.apply(fact, 0.0)
     for now, step in enumerate(life.steps):
         if isinstance(step, Do):
@@ -94,15 +94,15 @@ def _last(facts: list[Fact]) -> list[Fact]:
     """The objects as they are in the end, each told once."""
     left: dict[tuple[type, Key], Fact] = {}
     for fact in facts:
-        if isinstance(fact, Stored):
+        if isinstance(fact, ObjectStored):
             value = fact.value
             left[type(value), _key(value)] = fact
-        elif isinstance(fact, Gone):
+        elif isinstance(fact, ObjectDeleted):
             left.pop((fact.kind, fact.key), None)
     return list(left.values())
 
 
-def _key(value: Known) -> Key:
+def _key(value: EngineObject) -> Key:
     return value.key if isinstance(value, Workload | LocalQueue) else Key("", value.name)
 
 

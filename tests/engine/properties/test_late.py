@@ -18,7 +18,7 @@ from kuota.api.base import Key
 from kuota.api.gates import Gates
 from kuota.engine.decisions import Admit
 from kuota.engine.engine import Engine
-from kuota.engine.facts import AdmissionFailed, Known, Stored
+from kuota.engine.facts import AdmissionFailed, EngineObject, ObjectStored
 from kuota.engine.model import ClusterQueue, Cohort, Eviction, Workload
 from kuota.engine.policy import Policy
 from kuota.sim.world import admitted
@@ -29,7 +29,9 @@ MOVES = ("submit", "cycle", "cycle", "write", "write", "news", "touch", "finish"
 class Server:
     """Objects as they are written down, and news of them that the engine has not heard yet."""
 
-    def __init__(self, engine: Engine, cluster: Sequence[Known], crowd: Sequence[Workload]) -> None:
+    def __init__(
+        self, engine: Engine, cluster: Sequence[EngineObject], crowd: Sequence[Workload]
+    ) -> None:
         self.engine = engine
         self.crowd = deque(crowd)
         self.workloads: dict[Key, Workload] = {}
@@ -38,7 +40,7 @@ class Server:
         self.queues = {each.name: each for each in cluster if isinstance(each, ClusterQueue)}
         self.cohorts = {each.name: each for each in cluster if isinstance(each, Cohort)}
         for each in cluster:
-            engine.apply(Stored(value=each), 0.0)
+            engine.apply(ObjectStored(value=each), 0.0)
 
     def write(self, workload: Workload) -> None:
         self.workloads[workload.key] = workload
@@ -60,7 +62,7 @@ class Server:
                 self.engine.apply(AdmissionFailed(key=self.writes.popleft().workload.key), 0.0)
             case "news":
                 while self.news:
-                    self.engine.apply(Stored(value=self.news.popleft()), 0.0)
+                    self.engine.apply(ObjectStored(value=self.news.popleft()), 0.0)
             case "touch":
                 self.news += self.workloads.values()
                 self.do("news")
@@ -110,9 +112,9 @@ def test_what_is_written_never_exceeds_quota_however_late_the_news(
         assert [] == server.definition().overdrawn(nothing)
 
 
-def told(engine: Engine, *values: Known) -> None:
+def told(engine: Engine, *values: EngineObject) -> None:
     for value in (namespace(), flavor(), *values):
-        engine.apply(Stored(value=value), 0.0)
+        engine.apply(ObjectStored(value=value), 0.0)
 
 
 def admits(engine: Engine) -> list[str]:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from engine.properties.witness import Witness
 from engine.strategies import FLAVORS, SOUND, calm, clusters, crowds
 from kuota.engine.decisions import Admit
-from kuota.engine.facts import Known, Stored
+from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.model import ClusterQueue, Cohort, Preemption, ResourceGroup, Workload
 from kuota.engine.policy import Policy
 
 policies = st.sampled_from((Policy(), Policy(fair_sharing=())))
 
 
-def plain(value: Known) -> Known:
+def plain(value: EngineObject) -> EngineObject:
     """The object with one flavor, without preemption and partial admission.
 
     Each of these lets Kueue leave somebody parked who would be let in by now: a scan that stands at
@@ -52,11 +52,11 @@ def _of_one_flavor(groups: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ..
 @given(policies, clusters(SOUND), crowds(SOUND, 14), st.lists(st.integers(0, 99), max_size=6))
 @calm(150)
 def test_nobody_waits_who_would_be_let_in_if_all_were_tried_again(
-    policy: Policy, cluster: list[Known], crowd: list[Workload], done: list[int]
+    policy: Policy, cluster: list[EngineObject], crowd: list[Workload], done: list[int]
 ) -> None:
     witness = Witness(policy, [plain(each) for each in cluster])
     for step, each in enumerate(crowd):
-        witness.apply(Stored(value=plain(each)))
+        witness.apply(ObjectStored(value=plain(each)))
         if step % 4 == 3:
             witness.world.settle()
     witness.world.settle()

@@ -9,22 +9,22 @@ from engine.properties.definition import Definition, kept
 from engine.properties.lives import Do, Step
 from kuota.api.base import Key
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Fact, Gone, Known, Stored
+from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 from kuota.engine.model import ClusterQueue, Cohort, LocalQueue, Workload
-from kuota.engine.pending import Place
+from kuota.engine.pending import PendingState
 from kuota.engine.policy import Policy
 from kuota.sim.world import World
 
 
 class Witness:
-    def __init__(self, policy: Policy, told: Iterable[Known] = ()) -> None:
+    def __init__(self, policy: Policy, told: Iterable[EngineObject] = ()) -> None:
         self.world = World(policy)
         self.restless = False
         self.queues: dict[str, ClusterQueue] = {}
         self.cohorts: dict[str, Cohort] = {}
         self.local_queues: dict[Key, LocalQueue] = {}
         for value in told:
-            self.apply(Stored(value=value))
+            self.apply(ObjectStored(value=value))
 
     @property
     def engine(self) -> Engine:
@@ -32,13 +32,13 @@ class Witness:
 
     def apply(self, fact: Fact) -> None:
         match fact:
-            case Stored(value=ClusterQueue() as queue):
+            case ObjectStored(value=ClusterQueue() as queue):
                 self.queues[queue.name] = queue
-            case Stored(value=Cohort() as cohort):
+            case ObjectStored(value=Cohort() as cohort):
                 self.cohorts[cohort.name] = cohort
-            case Stored(value=LocalQueue() as local):
+            case ObjectStored(value=LocalQueue() as local):
                 self.local_queues[local.key] = local
-            case Gone(kind=kind, key=key):
+            case ObjectDeleted(kind=kind, key=key):
                 if kind is ClusterQueue:
                     self.queues.pop(key.name, None)
                 elif kind is Cohort:
@@ -89,15 +89,15 @@ class Witness:
         queue = self.engine.queues[self._queue(workload)]
         if workload.key in self.engine.last:
             return "decided"
-        if queue.place(workload.key) is Place.PARKED:
+        if queue.state(workload.key) is PendingState.INADMISSIBLE:
             if workload.requeued is False or workload.requeue_at is not None:
                 return "back-off"
             if not self.engine.state.admits(queue.name, workload.key.namespace):
                 return "namespace"
-            return "class" if queue.parked_reason(workload.key) else ""
-        if not self.engine.state.pops(queue.name):
+            return "class" if queue.inadmissible_reason(workload.key) else ""
+        if not self.engine.state.is_schedulable(queue.name):
             return "queue"
-        ahead = next(each for each in queue.ordered() if queue.place(each.key) is Place.HEAP)
+        ahead = next(each for each in queue.ordered() if queue.state(each.key) is PendingState.HEAP)
         return "turn" if ahead.key in self.engine.last else ""
 
     def _holder(self, workload: Workload) -> str:

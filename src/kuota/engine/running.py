@@ -65,7 +65,7 @@ K = TypeVar("K")
 by_rank = attrgetter("rank")
 
 
-class Tally:
+class UsageTotal:
     """How many workloads there are, and how much they use together."""
 
     __slots__ = ("amounts", "count")
@@ -75,18 +75,18 @@ class Tally:
         self.amounts: Amounts = {}
 
 
-class Roster(dict[Key, Running]):
+class RunningSet(dict[Key, Running]):
     """The workloads of one queue by key. Changed by assigning and deleting items only."""
 
-    __slots__ = ("_by_local_queue", "_by_priority", "_lines")
+    __slots__ = ("_by_local_queue", "_by_priority", "_ranked")
 
     def __init__(self) -> None:
         super().__init__()
-        self._lines: tuple[list[Running], list[Running]] | None = None
-        self._by_priority: dict[tuple[int, bool], Tally] = {}
-        self._by_local_queue: dict[tuple[str, str, bool], Tally] = {}
+        self._ranked: tuple[list[Running], list[Running]] | None = None
+        self._by_priority: dict[tuple[int, bool], UsageTotal] = {}
+        self._by_local_queue: dict[tuple[str, str, bool], UsageTotal] = {}
 
-    def tally(self, local_queue: Key | None = None, *, admitted: bool = False) -> Tally:
+    def total(self, local_queue: Key | None = None, *, admitted: bool = False) -> UsageTotal:
         """Totals of all workloads or of one LocalQueue, of those `admitted` or of all."""
         states = (True,) if admitted else (True, False)
         if local_queue is None:
@@ -98,21 +98,21 @@ class Roster(dict[Key, Running]):
     def use_up_to(self, priority: int, column: FlavorResource) -> int:
         """What the workloads of that priority and below use of a column."""
         return sum(
-            tally.amounts.get(column, 0)
-            for (each, _), tally in self._by_priority.items()
+            total.amounts.get(column, 0)
+            for (each, _), total in self._by_priority.items()
             if each <= priority
         )
 
-    def line(self, leaving: bool) -> list[Running]:
+    def ranked(self, leaving: bool) -> list[Running]:
         """Those that are leaving, or those that stay, by rank. Not to be changed."""
-        lines = self._lines
-        if lines is None:
+        ranked = self._ranked
+        if ranked is None:
             everyone = sorted(self.values(), key=by_rank)
-            lines = self._lines = (
+            ranked = self._ranked = (
                 [each for each in everyone if not each.leaving],
                 [each for each in everyone if each.leaving],
             )
-        return lines[leaving]
+        return ranked[leaving]
 
     def __setitem__(self, key: Key, running: Running) -> None:
         before = self.get(key)
@@ -121,23 +121,23 @@ class Roster(dict[Key, Running]):
         elif not _counts_alike(before, running):
             self._count(before, -1)
             self._count(running, 1)
-        if self._lines is not None:
+        if self._ranked is not None:
             if before is not None:
-                self._strike(before)
-            insort(self._lines[running.leaving], running, key=by_rank)
+                self._remove_ranked(before)
+            insort(self._ranked[running.leaving], running, key=by_rank)
         super().__setitem__(key, running)
 
     def __delitem__(self, key: Key) -> None:
         running = self[key]
         self._count(running, -1)
-        if self._lines is not None:
-            self._strike(running)
+        if self._ranked is not None:
+            self._remove_ranked(running)
         super().__delitem__(key)
 
-    def _strike(self, running: Running) -> None:
-        assert self._lines is not None
-        line = self._lines[running.leaving]
-        del line[bisect_left(line, running.rank, key=by_rank)]
+    def _remove_ranked(self, running: Running) -> None:
+        assert self._ranked is not None
+        ranked = self._ranked[running.leaving]
+        del ranked[bisect_left(ranked, running.rank, key=by_rank)]
 
     def _count(self, running: Running, sign: int) -> None:
         workload, usage, admitted = running.workload, running.usage, running.workload.admitted
@@ -157,22 +157,22 @@ def _counts_alike(one: Running, other: Running) -> bool:
     )
 
 
-def _add(tallies: dict[K, Tally], at: K, usage: Amounts, sign: int) -> None:
-    tally = tallies.get(at)
-    if tally is None:
-        tally = tallies[at] = Tally()
-    tally.count += sign
-    if not tally.count:
-        del tallies[at]
+def _add(totals: dict[K, UsageTotal], at: K, usage: Amounts, sign: int) -> None:
+    total = totals.get(at)
+    if total is None:
+        total = totals[at] = UsageTotal()
+    total.count += sign
+    if not total.count:
+        del totals[at]
         return
-    amounts = tally.amounts
+    amounts = total.amounts
     for column, amount in usage.items():
         amounts[column] = amounts.get(column, 0) + sign * amount
 
 
-def _sum(tallies: Iterable[Tally]) -> Tally:
-    total = Tally()
-    for each in tallies:
+def _sum(totals: Iterable[UsageTotal]) -> UsageTotal:
+    total = UsageTotal()
+    for each in totals:
         total.count += each.count
         for column, amount in each.amounts.items():
             total.amounts[column] = total.amounts.get(column, 0) + amount

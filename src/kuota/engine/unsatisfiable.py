@@ -27,13 +27,13 @@ Need = tuple[int, FlavorResource, int]
 Needs = tuple[Need, ...]
 """Having any of these is worth a try; of none, only a change of the policies is."""
 
-Reach = Callable[[int, FlavorResource], int]
+UpperBound = Callable[[int, FlavorResource], int]
 """The most that somebody of a priority could get of a column, others' evictions included."""
 
 _QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
 
 
-class Stuck:
+class UnsatisfiableClasses:
     """Classes that wait for more than there can be, by what they need.
 
     A class has one entry for each of its needs, and they come and go together.
@@ -41,49 +41,49 @@ class Stuck:
 
     def __init__(self) -> None:
         self._classes: dict[str, tuple[WaitReason, Needs]] = {}
-        self._lines: dict[tuple[int, FlavorResource], list[tuple[int, str]]] = {}
+        self._by_need: dict[tuple[int, FlavorResource], list[tuple[int, str]]] = {}
 
-    def __contains__(self, class_id: str) -> bool:
-        return class_id in self._classes
+    def __contains__(self, scheduling_hash: str) -> bool:
+        return scheduling_hash in self._classes
 
-    def reason(self, class_id: str) -> WaitReason | None:
-        known = self._classes.get(class_id)
+    def reason(self, scheduling_hash: str) -> WaitReason | None:
+        known = self._classes.get(scheduling_hash)
         return known[0] if known is not None else None
 
-    def put(self, class_id: str, needs: Needs, reason: WaitReason) -> None:
+    def put(self, scheduling_hash: str, needs: Needs, reason: WaitReason) -> None:
         """Keep what a class needs, in place of what was kept of it before."""
-        self.drop(class_id)
-        self._classes[class_id] = reason, needs
+        self.drop(scheduling_hash)
+        self._classes[scheduling_hash] = reason, needs
         for priority, column, amount in needs:
-            insort(self._lines.setdefault((priority, column), []), (amount, class_id))
+            insort(self._by_need.setdefault((priority, column), []), (amount, scheduling_hash))
 
-    def drop(self, class_id: str) -> None:
+    def drop(self, scheduling_hash: str) -> None:
         """Forget a class, if it is known."""
-        _, needs = self._classes.pop(class_id, (None, ()))
+        _, needs = self._classes.pop(scheduling_hash, (None, ()))
         for priority, column, amount in needs:
-            line = self._lines[priority, column]
-            del line[bisect_left(line, (amount, class_id))]
-            if not line:
-                del self._lines[priority, column]
+            entries = self._by_need[priority, column]
+            del entries[bisect_left(entries, (amount, scheduling_hash))]
+            if not entries:
+                del self._by_need[priority, column]
 
-    def freed(self, reach: Reach) -> list[str]:
+    def freed(self, upper_bound: UpperBound) -> list[str]:
         """Take out the classes that could have what they need by now."""
         found: dict[str, None] = {}
-        for (priority, column), line in self._lines.items():
-            most = reach(priority, column)
-            for amount, class_id in line:
+        for (priority, column), entries in self._by_need.items():
+            most = upper_bound(priority, column)
+            for amount, scheduling_hash in entries:
                 if amount > most:
                     break
-                found[class_id] = None
-        for class_id in found:
-            self.drop(class_id)
+                found[scheduling_hash] = None
+        for scheduling_hash in found:
+            self.drop(scheduling_hash)
         return list(found)
 
     def clear(self) -> list[str]:
         """Take out every class."""
         found = list(self._classes)
         self._classes.clear()
-        self._lines.clear()
+        self._by_need.clear()
         return found
 
 
@@ -129,14 +129,14 @@ def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, Attempt])
     return tuple(found)
 
 
-class Horizon:
+class AttainableQuota:
     """How far anyone can reach in the trees as they are now. To be used up before they change."""
 
     def __init__(self, queues: Mapping[str, Queue]) -> None:
         self._queues = queues
-        self._reclaimable: dict[tuple[str, FlavorResource], int] = {}
+        self._borrowed_usage: dict[tuple[str, FlavorResource], int] = {}
 
-    def reach(self, name: str, priority: int, column: FlavorResource) -> int:
+    def upper_bound(self, name: str, priority: int, column: FlavorResource) -> int:
         """An upper bound: what is free, what the own queue and what borrowers could give up."""
         queue = self._queues[name]
         cell = queue.node.cell(column)
@@ -150,9 +150,9 @@ class Horizon:
 
     def _borrowers(self, root: Node, column: FlavorResource) -> int:
         """All that queues over their nominal quota use: nobody else has to give anything back."""
-        found = self._reclaimable.get((root.name, column))
+        found = self._borrowed_usage.get((root.name, column))
         if found is None:
             cells = (self._queues[name].node.cells.get(column) for name in root.leaf_names)
             found = sum(cell.used for cell in cells if cell and cell.used > cell.nominal)
-            self._reclaimable[root.name, column] = found
+            self._borrowed_usage[root.name, column] = found
         return found

@@ -30,7 +30,7 @@ class _Shape(Struct):
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def class_id(priority: int, pod_sets: tuple[PodSet, ...], allowed_flavors: str) -> str:
+def scheduling_hash(priority: int, pod_sets: tuple[PodSet, ...], allowed_flavors: str) -> str:
     """Equal for workloads that differ in nothing the scheduler looks at."""
     shapes = [
         _Shape(

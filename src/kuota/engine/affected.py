@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from kuota.api.base import Key
 
 from .engine import Engine
-from .facts import Fact, Gone, Known, Stored
+from .facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -25,11 +25,11 @@ from .model import (
 )
 from .tree import Node
 
-Places = tuple[str, str, str]
+Membership = tuple[str, str, str]
 """The LocalQueue of a Workload, the ClusterQueue it waits in, the one where it holds quota."""
 
 
-class Touched:
+class AffectedQueues:
     """Names of ClusterQueues, LocalQueues and Cohorts; some may not exist any more."""
 
     __slots__ = ("cluster_queues", "cohorts", "local_queues")
@@ -40,7 +40,7 @@ class Touched:
         self.cohorts: set[str] = set()
 
 
-class Footprint:
+class ChangeTracker:
     """Applies facts to an engine and finds out what they concern, before and after."""
 
     def __init__(self, engine: Engine) -> None:
@@ -49,32 +49,32 @@ class Footprint:
         self._state = state
         self._shares = engine.policy.fair_sharing is not None
         self._parts: dict[
-            type[Known], tuple[Mapping[str, object], Callable[[str], Collection[str]]]
+            type[EngineObject], tuple[Mapping[str, object], Callable[[str], Collection[str]]]
         ] = {
             ResourceFlavor: (state.flavors, state.by_flavor.of),
             AdmissionCheck: (state.checks, state.by_check.of),
             Topology: (state.topologies, state.using_topology),
         }
 
-    def apply(self, fact: Fact, now: Instant) -> Touched:
+    def apply(self, fact: Fact, now: Instant) -> AffectedQueues:
         """Apply the fact. Objects that are stored as they were concern nobody."""
         kind, key = _subject(fact)
-        touched = Touched()
+        affected = AffectedQueues()
         if kind is Workload:
-            before = self._places(key)
+            before = self._membership(key)
             self._engine.apply(fact, now)
-            for places in {before, self._places(key)}:
-                self._workload(key, places, touched)
-            return touched
+            for membership in {before, self._membership(key)}:
+                self._workload(key, membership, affected)
+            return affected
         known = self._spec(kind, key)
-        self._note(kind, key, touched)
+        self._note(kind, key, affected)
         self._engine.apply(fact, now)
         if known == self._spec(kind, key):
-            return Touched()
-        self._note(kind, key, touched)
-        return touched
+            return AffectedQueues()
+        self._note(kind, key, affected)
+        return affected
 
-    def _places(self, key: Key) -> Places:
+    def _membership(self, key: Key) -> Membership:
         """The LocalQueue of a Workload that is not over, and where it waits and holds quota."""
         workload, running = self._state.workloads.get(key), self._state.running(key)
         waits = self._engine.queues.queue_of(key)
@@ -84,7 +84,7 @@ class Footprint:
             running.queue if running is not None else "",
         )
 
-    def _spec(self, kind: type[Known], key: Key) -> object:
+    def _spec(self, kind: type[EngineObject], key: Key) -> object:
         if kind is ClusterQueue:
             queue = self._state.queues.get(key.name)
             return queue.spec if queue is not None else None
@@ -94,56 +94,56 @@ class Footprint:
             return self._state.cohorts.get(key.name)
         return self._parts[kind][0].get(key.name) if kind in self._parts else None
 
-    def _note(self, kind: type[Known], key: Key, touched: Touched) -> None:
+    def _note(self, kind: type[EngineObject], key: Key, affected: AffectedQueues) -> None:
         """Add what an object that is no Workload concerns as things stand now."""
         if kind is LocalQueue:
-            touched.local_queues.add(key)
+            affected.local_queues.add(key)
             known = self._state.local_queues.get(key)
             if known is not None:
-                touched.cluster_queues.add(known.cluster_queue)
+                affected.cluster_queues.add(known.cluster_queue)
         elif kind is ClusterQueue:
-            self._queue(key.name, touched)
-            self._tree(self._state.tree.queues.get(key.name), touched)
+            self._queue(key.name, affected)
+            self._tree(self._state.tree.queues.get(key.name), affected)
         elif kind is Cohort:
-            touched.cohorts.add(key.name)
-            self._tree(self._state.tree.cohorts.get(key.name), touched)
+            affected.cohorts.add(key.name)
+            self._tree(self._state.tree.cohorts.get(key.name), affected)
         elif kind in self._parts:
             for name in self._parts[kind][1](key.name):
-                self._queue(name, touched)
+                self._queue(name, affected)
 
-    def _workload(self, key: Key, places: Places, touched: Touched) -> None:
-        local_queue, waits_in, runs_in = places
+    def _workload(self, key: Key, membership: Membership, affected: AffectedQueues) -> None:
+        local_queue, waits_in, runs_in = membership
         if local_queue:
-            touched.local_queues.add(Key(key.namespace, local_queue))
+            affected.local_queues.add(Key(key.namespace, local_queue))
         if waits_in:
-            touched.cluster_queues.add(waits_in)
+            affected.cluster_queues.add(waits_in)
         if runs_in:
-            touched.cluster_queues.add(runs_in)
+            affected.cluster_queues.add(runs_in)
             node = self._state.queues[runs_in].node
             if self._shares and not node.cyclic:
-                touched.cohorts.update(each.name for each in node.ancestors())
+                affected.cohorts.update(each.name for each in node.ancestors())
 
-    def _queue(self, name: str, touched: Touched) -> None:
-        touched.cluster_queues.add(name)
-        touched.local_queues.update(self._engine.queues.feeders(name))
+    def _queue(self, name: str, affected: AffectedQueues) -> None:
+        affected.cluster_queues.add(name)
+        affected.local_queues.update(self._engine.queues.local_queues_of(name))
 
-    def _tree(self, node: Node | None, touched: Touched) -> None:
+    def _tree(self, node: Node | None, affected: AffectedQueues) -> None:
         """Quota decides the shares of all who could lend or borrow it."""
         if node is None or node.cyclic or not self._shares:
             return
-        touched.cluster_queues |= node.root.leaf_names
+        affected.cluster_queues |= node.root.leaf_names
         ahead = [node.root] if not node.root.is_queue else []
         while ahead:
             cohort = ahead.pop()
-            touched.cohorts.add(cohort.name)
+            affected.cohorts.add(cohort.name)
             ahead += cohort.cohorts.values()
 
 
-def _subject(fact: Fact) -> tuple[type[Known], Key]:
+def _subject(fact: Fact) -> tuple[type[EngineObject], Key]:
     """The kind and the key of the object that a fact is about."""
-    if isinstance(fact, Stored):
+    if isinstance(fact, ObjectStored):
         value = fact.value
         if isinstance(value, Workload | LocalQueue):
             return type(value), value.key
         return type(value), Key("", value.name)
-    return fact.kind if isinstance(fact, Gone) else Workload, fact.key
+    return fact.kind if isinstance(fact, ObjectDeleted) else Workload, fact.key

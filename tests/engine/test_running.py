@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from build import column
 from kuota.api.base import Key
 from kuota.engine.model import Eviction, Reservation, Workload
-from kuota.engine.roster import Roster, Running, by_rank
+from kuota.engine.running import Running, RunningSet, by_rank
 
 
 def running(
@@ -46,7 +46,7 @@ workloads = st.builds(
 
 
 def test_low_priority_comes_first_then_the_latest_reservation_then_the_smaller_uid() -> None:
-    roster = Roster()
+    running_set = RunningSet()
     for each in (
         running(1, 1, 9, False),
         running(3, 0, 5, False),
@@ -55,45 +55,45 @@ def test_low_priority_comes_first_then_the_latest_reservation_then_the_smaller_u
         running(5, 0, None, False),
         running(6, 9, 1, True),
     ):
-        roster[each.key] = each
-    assert ["5", "4", "2", "3", "1"] == [each.workload.uid for each in roster.line(False)]
-    assert ["6"] == [each.workload.uid for each in roster.line(True)]
+        running_set[each.key] = each
+    assert ["5", "4", "2", "3", "1"] == [each.workload.uid for each in running_set.ranked(False)]
+    assert ["6"] == [each.workload.uid for each in running_set.ranked(True)]
 
 
 @given(st.lists(workloads | st.integers(0, 5)))
 def test_the_lines_are_the_sorted_roster_after_any_changes(
     changes: list[Running | int],
 ) -> None:
-    roster = Roster()
+    running_set = RunningSet()
     for change in changes:
         if isinstance(change, Running):
-            roster[change.key] = change
-        elif Key("", f"w{change}") in roster:
-            del roster[Key("", f"w{change}")]
+            running_set[change.key] = change
+        elif Key("", f"w{change}") in running_set:
+            del running_set[Key("", f"w{change}")]
         for leaving in (False, True):
-            expected = [each for each in roster.values() if each.leaving == leaving]
-            assert sorted(expected, key=by_rank) == roster.line(leaving)
+            expected = [each for each in running_set.values() if each.leaving == leaving]
+            assert sorted(expected, key=by_rank) == running_set.ranked(leaving)
 
 
 @given(st.lists(workloads | st.integers(0, 5)))
 def test_the_tallies_are_those_of_the_roster_after_any_changes(
     changes: list[Running | int],
 ) -> None:
-    roster = Roster()
+    running_set = RunningSet()
     for change in changes:
         if isinstance(change, Running):
-            roster[change.key] = change
-        elif Key("", f"w{change}") in roster:
-            del roster[Key("", f"w{change}")]
+            running_set[change.key] = change
+        elif Key("", f"w{change}") in running_set:
+            del running_set[Key("", f"w{change}")]
         for local in (None, Key("", "main"), Key("", "other")):
             for admitted in (False, True):
                 expected = [
                     each
-                    for each in roster.values()
+                    for each in running_set.values()
                     if local in (None, each.workload.local_queue)
                     and (each.workload.admitted or not admitted)
                 ]
-                tally = roster.tally(local, admitted=admitted)
-                assert len(expected) == tally.count
+                total = running_set.total(local, admitted=admitted)
+                assert len(expected) == total.count
                 used = sum(each.usage[column("gpu")] for each in expected)
-                assert used == tally.amounts.get(column("gpu"), 0)
+                assert used == total.amounts.get(column("gpu"), 0)

@@ -11,9 +11,9 @@ from engine.strategies import LOOPED, SOUND, WILD, calm
 from kuota.api.base import Key
 from kuota.engine.decisions import Decision, Preempt, Wait
 from kuota.engine.engine import Engine
-from kuota.engine.facts import Fact, Stored
+from kuota.engine.facts import Fact, ObjectStored
 from kuota.engine.model import Workload
-from kuota.engine.pending import Place
+from kuota.engine.pending import PendingState
 from kuota.engine.policy import Policy
 from kuota.sim.world import World
 
@@ -46,7 +46,7 @@ class Pair:
             world.advance(world.now + seconds)
 
     def cycle(self) -> None:
-        self.eager.engine.queues.wake(self.eager.engine.queues.quiet)
+        self.eager.engine.queues.wake(self.eager.engine.queues.quiescent)
         decided = [self._decided(world) for world in (self.quiet, self.eager)]
         self._compare(*decided)
 
@@ -83,27 +83,27 @@ def timeless(decision: Decision) -> Decision:
     assignment = getattr(decision, "assignment", None)
     if assignment is None:
         return decision
-    bookmark = replace(assignment.bookmark, cycle=0)
-    return replace(decision, assignment=replace(assignment, bookmark=bookmark))
+    progress = replace(assignment.progress, cycle=0)
+    return replace(decision, assignment=replace(assignment, progress=progress))
 
 
 def told(engine: Engine) -> dict[Key, Decision]:
     return {name: timeless(decision) for name, decision in engine.last.items()}
 
 
-def places(engine: Engine) -> dict[Key, tuple[str, Place | None]]:
+def places(engine: Engine) -> dict[Key, tuple[str, PendingState | None]]:
     found = {}
     for workload in engine.state.workloads:
         queue = engine.queues.queue_of(workload)
         if queue is not None:
-            found[workload] = queue.name, queue.place(workload)
+            found[workload] = queue.name, queue.state(workload)
     return found
 
 
 def lived(life: Life, *, carried_out: bool) -> Pair:
     pair = Pair(life.policy, carried_out=carried_out)
     for value in life.cluster:
-        pair.tell(Stored(value=value))
+        pair.tell(ObjectStored(value=value))
     for step in life.steps:
         if step is Do.WAIT:
             pair.wait(10.0)

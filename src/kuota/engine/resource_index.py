@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a ClusterQueue offers, prepared for the flavor search, and the order requests are met in."""
+"""The resource groups of a ClusterQueue, indexed for the flavor search."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PODS = "pods"
 _KEPT = 1 << 14
 
 
-class Shelf:
+class GroupIndex:
     """One resource group: its flavors in order, and the column of each flavor and resource."""
 
-    __slots__ = ("columns", "flavors", "group")
+    __slots__ = ("columns", "flavors", "spec")
 
     def __init__(self, group: ResourceGroup) -> None:
-        self.group = group
+        self.spec = group
         self.flavors = group.flavors
         self.columns: dict[str, dict[str, FlavorResource]] = {
             flavor: {resource: FlavorResource(flavor, resource) for resource in group.resources}
@@ -26,40 +26,40 @@ class Shelf:
         }
 
 
-class Offer:
+class ResourceIndex:
     """All resource groups of one queue, by resource."""
 
-    __slots__ = ("counts_pods", "shelves", "spec")
+    __slots__ = ("counts_pods", "groups", "spec")
 
     def __init__(self, spec: ClusterQueue) -> None:
         self.spec = spec
-        self.shelves: dict[str, Shelf] = {}
+        self.groups: dict[str, GroupIndex] = {}
         for group in spec.groups:
-            shelf = Shelf(group)
+            indexed = GroupIndex(group)
             for resource in group.resources:
-                self.shelves.setdefault(resource, shelf)
-        self.counts_pods = PODS in self.shelves
+                self.groups.setdefault(resource, indexed)
+        self.counts_pods = PODS in self.groups
 
 
-_offers: dict[int, Offer] = {}
+_indexes: dict[int, ResourceIndex] = {}
 
 
-def offer_of(spec: ClusterQueue) -> Offer:
-    """The offer of a queue, made once for each value of its spec.
+def resource_index(spec: ClusterQueue) -> ResourceIndex:
+    """Return the index of a ClusterQueue, built once for each value of its spec.
 
-    The offer keeps its spec alive, so an id found here can only be that of the same object.
+    The index keeps its spec alive, so an id found in the cache always belongs to the same object.
     """
-    found = _offers.get(id(spec))
+    found = _indexes.get(id(spec))
     if found is None:
-        if len(_offers) >= _KEPT:
-            _offers.clear()
-        found = _offers[id(spec)] = Offer(spec)
+        if len(_indexes) >= _KEPT:
+            _indexes.clear()
+        found = _indexes[id(spec)] = ResourceIndex(spec)
     return found
 
 
 @lru_cache(_KEPT)
-def visit_order(resources: tuple[str, ...]) -> tuple[str, ...]:
-    """Resource names in the order of Kueue's search: by the 64-bit FNV-1a hash of the name."""
+def visiting_order(resources: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the resources in Kueue's order: by the 64-bit FNV-1a hash of the name."""
     return tuple(sorted(resources, key=fnv1a))
 
 

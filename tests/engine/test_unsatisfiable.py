@@ -11,10 +11,10 @@ from kuota.engine.assignment import Mode
 from kuota.engine.decisions import Admit, Wait
 from kuota.engine.entry import Entry, Head
 from kuota.engine.model import ClusterQueue, Quota
-from kuota.engine.need import Horizon
 from kuota.engine.nominate import nominate
-from kuota.engine.pending import Place
+from kuota.engine.pending import PendingState
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
+from kuota.engine.unsatisfiable import AttainableQuota
 from kuota.sim.world import World
 
 
@@ -81,13 +81,15 @@ def test_a_newcomer_of_a_stuck_class_is_parked_with_it() -> None:
     world.tell(job("second", queue="q", gpu=9))
     assert tried(world) == []
     pending = world.engine.queues["q"]
-    assert pending.place(job("second").key) is Place.PARKED
-    assert pending.parked_reason(job("second").key) is not None
+    assert pending.state(job("second").key) is PendingState.INADMISSIBLE
+    assert pending.inadmissible_reason(job("second").key) is not None
 
 
 def kept(world: World) -> int:
     """How many needs the queue keeps, those of all its classes together."""
-    return sum(len(line) for line in world.engine.queues["q"]._stuck._lines.values())
+    return sum(
+        len(entries) for entries in world.engine.queues["q"]._unsatisfiable._by_need.values()
+    )
 
 
 def test_a_class_refused_on_two_flavors_keeps_two_needs_however_often_it_is_tried_again() -> None:
@@ -152,9 +154,9 @@ def test_nobody_gets_what_is_said_to_be_out_of_reach(
         world.tell(job(f"r{number}", queue=name, gpu=gpu, priority=priority, created=number))
     world.settle()
     state = world.engine.state
-    horizon = Horizon(state.queues)
+    attainable = AttainableQuota(state.queues)
     for number, (name, gpu, priority) in enumerate(probes):
-        if name not in state.queues or gpu <= horizon.reach(name, priority, column("gpu")):
+        if name not in state.queues or gpu <= attainable.upper_bound(name, priority, column("gpu")):
             continue
         probe = job(f"p{number}", queue=name, gpu=gpu, priority=priority, created=-1.0)
         head = Head(workload=probe, cluster_queue=name)

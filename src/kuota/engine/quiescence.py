@@ -6,10 +6,10 @@ of its queues. If every head of a tree went back to where it was taken from, and
 admitted or evicted, then the next cycle starts from the same state and decides the same. Such a
 tree is quiet: its heads are not taken again until something in it changes.
 
-`State.touched` and `Queues.touched` name the ClusterQueues whose part of that state has changed.
+`State.dirty` and `Queues.dirty` name the ClusterQueues whose part of that state has changed.
 Whatever else a decision comes to depend on has to be noted there too.
 
-Where no tree can be quiet, `Rest` tells a driver when to stop and wait for the next fact.
+Where no tree can be quiet, `Quiescence` tells a driver when to stop and wait for the next fact.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .state import EVERY_QUEUE, State
 from .tree import Node
 
 
-class QuietTrees:
+class QuiescentTrees:
     """Finds quiet trees after each cycle, and ends their quiet before the next one.
 
     Admission that waits for pods of other trees, and an order of queueing that changes with time,
@@ -42,30 +42,30 @@ class QuietTrees:
 
     def wake(self, now: Instant) -> None:
         """Wake the trees in which something has changed, or all of them if a timer is due."""
-        touched = self._state.touched | self._queues.touched
-        self._forget_touched()
+        dirty = self._state.dirty | self._queues.dirty
+        self._clear_dirty()
         visit = self._queues.next_wakeup()
         if visit is not None and visit <= now:
-            touched.add(EVERY_QUEUE)
-        self._wake(touched)
+            dirty.add(EVERY_QUEUE)
+        self._wake(dirty)
 
-    def _wake(self, touched: set[str]) -> None:
-        if not self._queues.quiet:
+    def _wake(self, dirty: set[str]) -> None:
+        if not self._queues.quiescent:
             return
-        if EVERY_QUEUE in touched:
-            self._queues.wake(self._queues.quiet)
+        if EVERY_QUEUE in dirty:
+            self._queues.wake(self._queues.quiescent)
             return
         woken: set[str] = set()
-        for name in touched:
+        for name in dirty:
             if name not in woken:
                 woken |= self._state.tree_of(name)
                 woken.add(name)
-        self._queues.wake(woken & self._queues.quiet.keys())
+        self._queues.wake(woken & self._queues.quiescent.keys())
 
-    def note(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
+    def record_cycle(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
         """Find the trees that became quiet in a cycle whose decisions have all been applied."""
-        changed = set(self._state.touched)
-        self._forget_touched()
+        changed = set(self._state.dirty)
+        self._clear_dirty()
         if not self._possible:
             return
         # An admission may take back an earlier one that was made in another tree.
@@ -82,7 +82,7 @@ class QuietTrees:
                 moving.add(root)
         for root, same in trees.items():
             if root not in moving:
-                self._queues.rest(same)
+                self._queues.mark_quiescent(same)
 
     def _queues_of(self, names: set[str]) -> list[Queue]:
         found = (self._state.queues.get(name) for name in names)
@@ -90,16 +90,16 @@ class QuietTrees:
 
     def _repeats(self, head: Head, decision: Decision | None) -> bool:
         """Whether the head comes again just as it came, and nothing was changed for it."""
-        if head.second_pass or decision is None or not _fruitless(decision):
+        if head.second_pass or decision is None or not _changes_nothing(decision):
             return False
         return not _in_a_scan(head) and self._queues[head.cluster_queue].would_repeat(head)
 
-    def _forget_touched(self) -> None:
-        self._state.touched.clear()
-        self._queues.touched.clear()
+    def _clear_dirty(self) -> None:
+        self._state.dirty.clear()
+        self._queues.dirty.clear()
 
 
-def _fruitless(decision: Decision) -> bool:
+def _changes_nothing(decision: Decision) -> bool:
     """Whether the decision changes nothing that the engine believes."""
     if isinstance(decision, Preempt):
         return all(victim.leaving for victim in decision.victims)
@@ -108,10 +108,10 @@ def _fruitless(decision: Decision) -> bool:
 
 def _in_a_scan(head: Head) -> bool:
     """Whether the search for flavors went on from where an earlier one had stopped."""
-    return head.bookmark is not None and head.bookmark.pending
+    return head.progress is not None and head.progress.pending
 
 
-class Rest:
+class Quiescence:
     """Watches the cycles since the last fact.
 
     A blocked StrictFIFO head comes again for ever, and so does a preemptor while its victims leave.
@@ -124,7 +124,9 @@ class Rest:
         """Whether nothing new is to be expected after this cycle: nobody had a turn, or the same
         workloads waited for the same reasons, with their scans at the same place, as before.
         """
-        if not all(_fruitless(each) or isinstance(each, Migrate) for each in outcome.decisions):
+        if not all(
+            _changes_nothing(each) or isinstance(each, Migrate) for each in outcome.decisions
+        ):
             self._tried.clear()
             return False
         attempt = frozenset(_signature(each) for each in outcome.decisions)
@@ -143,6 +145,6 @@ def _signature(decision: Decision) -> object:
         return key, decision.sibling.key
     if not isinstance(decision, Wait):
         return key
-    tried = decision.assignment.bookmark.tried if decision.assignment is not None else ()
+    tried = decision.assignment.progress.tried if decision.assignment is not None else ()
     scans = tuple(tuple(sorted(each.items(), key=str)) for each in tried)
     return key, decision.why, scans
