@@ -49,6 +49,32 @@ def test_without_borrowing_own_and_cohort_victims_may_be_mixed() -> None:
     assert stage.victims("a", 5) == {"b2": RECLAIMED, "a1": OWN}
 
 
+def test_priority_candidates_are_preferred_over_evicting_more_of_the_own_queue() -> None:
+    """The attempt without borrowing comes first when nobody outside uses the preemptor's quota."""
+    stage = Stage()
+    stage.queue("a", 4, within="LowerPriority", reclaim="Any")
+    stage.queue("b", 4)
+    stage.run("a1", "a", 1, priority=-1)
+    stage.run("a2", "a", 1, priority=-1)
+    stage.run("b1", "b", 4)
+    stage.run("b2", "b", 1)
+    assert stage.victims("a", 3) == {"b2": RECLAIMED, "a2": OWN}
+
+
+def test_quota_of_a_surrounding_cohort_is_reclaimed_before_the_own_queue_gives_way() -> None:
+    """The attempt with borrowing comes first when a subtree around the preemptor could hold it."""
+    stage = Stage()
+    stage.cohort("root")
+    stage.cohort("team", "root")
+    stage.queue("a", 4, "team", within="LowerPriority", reclaim="Any")
+    stage.queue("idle", 4, "team")
+    stage.queue("b", 4, "root")
+    stage.run("a1", "a", 2, priority=-1)
+    stage.run("b1", "b", 6)
+    stage.run("b2", "b", 4)
+    assert stage.victims("a", 4) == {"b2": RECLAIMED}
+
+
 @pytest.mark.parametrize(
     ("request_", "threshold", "expected"),
     [

@@ -9,6 +9,7 @@ from build import cohort, flavor, job, local_queue, namespace, queue, running
 from kuota.engine.decisions import Admit
 from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EngineObject, ObjectStored
+from kuota.engine.model import Eviction
 
 
 def told(*values: EngineObject, flush_batch_s: float = 1.0) -> Engine:
@@ -102,3 +103,21 @@ def test_one_that_was_admitted_meanwhile_is_not_tried_again() -> None:
     engine.apply(ObjectStored(value=replace(small, generation=2)), 12.0)
     assert ["small"] == tried(engine, 12.0)
     assert [] == tried(engine, 15.0)
+
+
+def test_a_head_that_became_a_preemptor_has_another_turn_before_its_tree_is_quiet() -> None:
+    """Its second turn may differ: preemptors are settled before all others."""
+    engine = Engine()
+    victim = running(job("victim", queue="b", gpu=4), "b", 0.0)
+    for value in (
+        namespace(),
+        flavor(),
+        queue("a", gpu=4, cohort="all", reclaim="Any"),
+        queue("b", gpu=0, cohort="all"),
+        local_queue("a"),
+        replace(victim, evicted=Eviction(reason="Preempted", at=1.0)),
+        job("urgent", queue="a", gpu=4),
+    ):
+        engine.apply(ObjectStored(value=value), 2.0)
+
+    assert [["urgent"], ["urgent"], []] == [tried(engine, 2.0) for _ in range(3)]
