@@ -10,6 +10,11 @@ import msgspec
 
 from cluster.kube_server import free_port
 
+CLIENT_CONNECTION = {"qps": 50, "burst": 100}
+"""The limits that Kueue's minimal manager sets itself. How often work is preempted depends on
+them: a manager that may write faster fills the quota sooner, and urgent work finds it taken.
+"""
+
 _KUOTA = str(Path(sys.executable).with_name("kuota"))
 
 
@@ -21,6 +26,7 @@ def controller_command(folder: Path) -> list[str]:
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "leaderElection": {"leaderElect": False},
+        "clientConnection": CLIENT_CONNECTION,
         "metrics": {"bindAddress": metrics},
         "health": {"healthProbeBindAddress": health},
         "internalCertManagement": {"enable": False},
