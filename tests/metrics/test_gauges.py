@@ -56,6 +56,7 @@ def test_pending_workloads_are_active_until_they_are_parked() -> None:
         made.apply(ObjectStored(value=job(name, queue="a", gpu=gpu)), 0.0)
     made.cycle(1.0)
     made.cycle(2.0)
+    made.apply(ObjectStored(value=running(job("three", queue="a", gpu=1), "a", 2.0)), 2.0)
     seen = shown(made)
     for status, count in (("active", 1), ("inadmissible", 2)):
         assert count == seen("pending_workloads", cluster_queue="a", status=status)

@@ -37,7 +37,10 @@ class QueueUse(Struct):
 
 
 def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUse:
-    """What workloads hold in a ClusterQueue, or of it those of one LocalQueue."""
+    """What workloads hold in a ClusterQueue, or of it those of one LocalQueue.
+
+    A reservation counts once the API server has stored it. Until then its workload is pending.
+    """
     return _use(queue, queue.running.total(local_queue), shared=local_queue is None)
 
 
@@ -104,7 +107,7 @@ def cluster_queue_patch(
     wanted: Json = {
         "flavorsReservation": flavors_json(holding, shared=True),
         "flavorsUsage": flavors_json(running, shared=True),
-        "pendingWorkloads": engine.queues.pending(name),
+        "pendingWorkloads": engine.queues.pending(name) + queue.running.assumed(),
         "reservingWorkloads": holding.workloads,
         "admittedWorkloads": running.workloads,
     }
@@ -142,6 +145,7 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
         wanted |= {
             "flavorsReservation": flavors_json(holding, shared=False),
             "flavorsUsage": flavors_json(running, shared=False),
+            "pendingWorkloads": wanted["pendingWorkloads"] + queue.running.assumed(key),
             "reservingWorkloads": holding.workloads,
             "admittedWorkloads": running.workloads,
         }

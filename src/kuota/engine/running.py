@@ -13,6 +13,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from enum import Enum
 from operator import attrgetter
 from typing import TypeVar
 
@@ -26,13 +27,17 @@ class Running:
     """A workload that is charged, where, and for how much. Never changed: a change is a new one.
 
     `rank` orders candidates that are alike otherwise: low priority first, then the latest
-    reservation (one without a time was made just now), then by uid.
+    reservation (one without a time was made just now), then by uid. A workload is `assumed` to
+    hold quota until the API server has stored its reservation.
     """
 
-    __slots__ = ("queue", "rank", "usage", "workload")
+    __slots__ = ("assumed", "queue", "rank", "usage", "workload")
 
-    def __init__(self, workload: Workload, queue: str, usage: Amounts) -> None:
+    def __init__(
+        self, workload: Workload, queue: str, usage: Amounts, *, assumed: bool = False
+    ) -> None:
         self.workload = workload
+        self.assumed = assumed
         self.queue = queue
         self.usage = usage
         since = self.reserved_at
@@ -75,6 +80,17 @@ class UsageTotal:
         self.amounts: Amounts = {}
 
 
+class Phase(Enum):
+    """How far a charged workload has come."""
+
+    ASSUMED = "assumed"
+    RESERVED = "reserved"
+    ADMITTED = "admitted"
+
+
+_STORED = (Phase.RESERVED, Phase.ADMITTED)
+
+
 class RunningSet(dict[Key, Running]):
     """The workloads of one queue by key. Changed by assigning and deleting items only."""
 
@@ -83,16 +99,25 @@ class RunningSet(dict[Key, Running]):
     def __init__(self) -> None:
         super().__init__()
         self._ranked: tuple[list[Running], list[Running]] | None = None
-        self._by_priority: dict[tuple[int, bool], UsageTotal] = {}
-        self._by_local_queue: dict[tuple[str, str, bool], UsageTotal] = {}
+        self._by_priority: dict[tuple[int, Phase], UsageTotal] = {}
+        self._by_local_queue: dict[tuple[str, str, Phase], UsageTotal] = {}
 
     def total(self, local_queue: Key | None = None, *, admitted: bool = False) -> UsageTotal:
-        """Totals of all workloads or of one LocalQueue, of those `admitted` or of all."""
-        states = (True,) if admitted else (True, False)
+        """Totals of the workloads with a stored reservation, of all or of one LocalQueue.
+
+        `admitted` leaves out those that have only reserved quota.
+        """
+        return self._total((Phase.ADMITTED,) if admitted else _STORED, local_queue)
+
+    def assumed(self, local_queue: Key | None = None) -> int:
+        """How many workloads wait until the API server has stored their reservation."""
+        return self._total((Phase.ASSUMED,), local_queue).count
+
+    def _total(self, phases: tuple[Phase, ...], local_queue: Key | None) -> UsageTotal:
         if local_queue is None:
-            return _sum(each for (_, is_), each in self._by_priority.items() if is_ in states)
+            return _sum(each for (_, phase), each in self._by_priority.items() if phase in phases)
         namespace, name = local_queue.namespace, local_queue.name
-        parts = (self._by_local_queue.get((namespace, name, each)) for each in states)
+        parts = (self._by_local_queue.get((namespace, name, phase)) for phase in phases)
         return _sum(each for each in parts if each is not None)
 
     def use_up_to(self, priority: int, column: FlavorResource) -> int:
@@ -140,10 +165,16 @@ class RunningSet(dict[Key, Running]):
         del ranked[bisect_left(ranked, running.rank, key=by_rank)]
 
     def _count(self, running: Running, sign: int) -> None:
-        workload, usage, admitted = running.workload, running.usage, running.workload.admitted
-        _add(self._by_priority, (workload.priority, admitted), usage, sign)
-        place = (workload.key.namespace, workload.queue, admitted)
+        workload, usage, phase = running.workload, running.usage, _phase(running)
+        _add(self._by_priority, (workload.priority, phase), usage, sign)
+        place = (workload.key.namespace, workload.queue, phase)
         _add(self._by_local_queue, place, usage, sign)
+
+
+def _phase(running: Running) -> Phase:
+    if running.assumed:
+        return Phase.ASSUMED
+    return Phase.ADMITTED if running.workload.admitted else Phase.RESERVED
 
 
 def _counts_alike(one: Running, other: Running) -> bool:
@@ -151,7 +182,7 @@ def _counts_alike(one: Running, other: Running) -> bool:
     a, b = one.workload, other.workload
     return (
         one.usage is other.usage
-        and a.admitted == b.admitted
+        and _phase(one) is _phase(other)
         and a.priority == b.priority
         and a.queue == b.queue
     )

@@ -7,7 +7,7 @@ may fare better for it, so that the caller can wake them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
@@ -313,14 +313,24 @@ class State:
         settled = replace(
             workload, reservation=held, evicted=None, preempted=None, admitted=admitted
         )
-        if self._charge(settled, held.cluster_queue, held.usage):
+        unconfirmed = workload.reservation is None
+        if self._charge(settled, held.cluster_queue, held.usage, assumed=unconfirmed):
             self._assumed[workload.key] = workload
 
-    def _charge(self, workload: Workload, queue: str, usage: Amounts) -> bool:
+    def unconfirmed(self) -> Iterator[Running]:
+        """Workloads that are charged, although the API server holds no reservation of theirs."""
+        for key in self._assumed:
+            running = self._charged[key]
+            if running.assumed:
+                yield running
+
+    def _charge(
+        self, workload: Workload, queue: str, usage: Amounts, *, assumed: bool = False
+    ) -> bool:
         known = self.queues.get(queue)
         if known is None:
             return False
-        running = Running(workload, queue, usage)
+        running = Running(workload, queue, usage, assumed=assumed)
         self.dirty.add(queue)
         known.running[workload.key] = self._charged[workload.key] = running
         for column, amount in usage.items():

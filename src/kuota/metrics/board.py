@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kuota.api.base import Key
 from kuota.api.quantity import NANO, UNLIMITED, nano_of
@@ -91,30 +91,36 @@ class PendingCounts:
 
 
 def waiting(board: Board) -> tuple[dict[str, PendingCounts], dict[Key, PendingCounts]]:
-    """Those who wait by ClusterQueue, and by LocalQueue."""
-    engine = board.engine
-    by_name = {name: PendingCounts() for name in engine.state.queues}
-    by_key: dict[Key, PendingCounts] = {}
+    """Pending workloads by ClusterQueue, and by LocalQueue."""
+    state = board.engine.state
+    by_name = {name: PendingCounts() for name in state.queues}
+    by_key = {key: PendingCounts() for key in state.local_queues}
     labelled = bool(board.custom.names(WORKLOAD))
     summed = board.shows("kueue_cluster_queue_resource_pending")
+    for name, workload, status in _pending(board.engine):
+        labels = board.custom.values(WORKLOAD, workload.key) if labelled else ()
+        by_name[name].add(workload, status, labels)
+        if workload.local_queue in by_key:
+            by_key[workload.local_queue].add(workload, status, ())
+        if summed:
+            by_name[name].ask(workload)
+    return by_name, by_key
+
+
+def _pending(engine: Engine) -> Iterator[tuple[str, Workload, str]]:
+    """Each pending workload with its ClusterQueue and status.
+
+    A workload whose reservation the API server has not stored yet is still pending.
+    """
     for key, spec in engine.state.local_queues.items():
-        own = by_key[key] = PendingCounts()
         name = spec.cluster_queue
-        if name not in by_name or name not in engine.queues:
+        if name not in engine.state.queues or name not in engine.queues:
             continue
-        shared, queue, active = (
-            by_name[name],
-            engine.queues[name],
-            engine.state.is_schedulable(name),
-        )
+        queue, active = engine.queues[name], engine.state.is_schedulable(name)
         for workload in engine.queues.members(key):
             place = queue.state(workload.key)
-            if place is None:
-                continue
-            status = ACTIVE if active and place is not PendingState.INADMISSIBLE else INADMISSIBLE
-            labels = board.custom.values(WORKLOAD, workload.key) if labelled else ()
-            own.add(workload, status, ())
-            shared.add(workload, status, labels)
-            if summed:
-                shared.ask(workload)
-    return by_name, by_key
+            if place is not None:
+                parked = not active or place is PendingState.INADMISSIBLE
+                yield name, workload, INADMISSIBLE if parked else ACTIVE
+    for running in engine.state.unconfirmed():
+        yield running.queue, running.workload, ACTIVE

@@ -48,7 +48,8 @@ def _labelled(board: Board) -> dict[Key, Counter[Labels]]:
     for name, queue in state.queues.items() if board.custom.names(WORKLOAD) else ():
         for each in queue.running.values():
             spec = state.local_queues.get(each.workload.local_queue)
-            if each.workload.admitted and spec is not None and spec.cluster_queue == name:
+            stored = each.workload.admitted and not each.assumed
+            if stored and spec is not None and spec.cluster_queue == name:
                 labels = board.custom.values(WORKLOAD, each.key)
                 found.setdefault(spec.key, Counter())[labels] += 1
     return found

@@ -48,11 +48,12 @@ def _read_pending(board: Board, name: str, counts: PendingCounts, custom: Labels
 
 
 def _read_use(board: Board, queue: Queue, custom: Labels) -> None:
-    board.put("kueue_reserving_active_workloads", len(queue.running), (queue.name,), custom)
+    held = queue.running.total().count
+    board.put("kueue_reserving_active_workloads", held, (queue.name,), custom)
     counts: Counter[Labels] = Counter()
     if board.custom.names(WORKLOAD):
         for each in queue.running.values():
-            if each.workload.admitted:
+            if each.workload.admitted and not each.assumed:
                 counts[board.custom.values(WORKLOAD, each.key)] += 1
     else:
         counts[()] = queue.running.total(admitted=True).count
