@@ -78,7 +78,7 @@ def _play(world: World, events: list[tuple[Instant, int, Workload | Key, float]]
             _, _, what, value = heapq.heappop(events)
             if isinstance(what, Workload):
                 runs_s[what.key] = value
-                world.tell(what)
+                world.store(what)
             elif latest.get(what) == value:  # not preempted since
                 world.finish(what)
                 tally.finished += 1
@@ -109,19 +109,19 @@ def behind_blocked(blocked: int, distinct: bool) -> float:
     furnish(world, one)
     queue = "queue-0-0"
     fixed = workload("fixed", queue, 10_000, 900, 0.0, "fixed", "fixed")
-    world.tell(fixed)
+    world.store(fixed)
     world.settle()
     for i in range(blocked):
         cpu = 15_000 + (i if distinct else 0)
         kind = f"blocked-{cpu}"
-        world.tell(workload(f"blocked-{i}", queue, cpu, 500, 0.0, f"{i:09}", kind))
+        world.store(workload(f"blocked-{i}", queue, cpu, 500, 0.0, f"{i:09}", kind))
     world.settle()
     rounds = 50
     begin = process_time()
     for i in range(rounds):
         world.advance(float(i + 1))
         name = f"fits-{i}"
-        world.tell(workload(name, queue, 1000, 1, world.now, name, "fits"))
+        world.store(workload(name, queue, 1000, 1, world.now, name, "fits"))
         story = world.settle()
         if not any(isinstance(each, Admit) for each in story.decisions):
             raise RuntimeError("a workload that fits was not admitted")

@@ -57,9 +57,9 @@ def _passes(queues: int, *, fair: bool) -> float:
     """How many queues and cohorts are looked at again when a workload that runs is deleted."""
     engine = _engine(Policy(fair_sharing=(FINAL_SHARE,) if fair else None))
     for number in range(queues):
-        _tell(engine, _queue(f"q{number}", cohort="all"))
-        _tell(engine, LocalQueue(key=Key(NAMESPACE, f"q{number}"), cluster_queue=f"q{number}"))
-    _tell(engine, _running("w", "q0"))
+        _store(engine, _queue(f"q{number}", cohort="all"))
+        _store(engine, LocalQueue(key=Key(NAMESPACE, f"q{number}"), cluster_queue=f"q{number}"))
+    _store(engine, _running("w", "q0"))
     affected = ChangeTracker(engine).apply(
         ObjectDeleted(kind=Workload, key=Key(NAMESPACE, "w")), 0.0
     )
@@ -68,10 +68,10 @@ def _passes(queues: int, *, fair: bool) -> float:
 
 def _local_queue_pass(running: int) -> float:
     engine = _engine()
-    _tell(engine, _queue("q"))
-    _tell(engine, LocalQueue(key=Key(NAMESPACE, "q"), cluster_queue="q"))
+    _store(engine, _queue("q"))
+    _store(engine, LocalQueue(key=Key(NAMESPACE, "q"), cluster_queue="q"))
     for number in range(running):
-        _tell(engine, _running(f"w{number}", "q"))
+        _store(engine, _running(f"w{number}", "q"))
     meta = ObjectMeta(name="q", namespace=NAMESPACE)
     obj = kueue.LocalQueue(metadata=meta, spec=kueue.LocalQueueSpec(cluster_queue="q"))
     return _cpu_us(lambda number: local_queue_patch(engine, obj, {}, 0.0))
@@ -80,26 +80,26 @@ def _local_queue_pass(running: int) -> float:
 def _new_queue(workloads: int) -> float:
     engine = _engine()
     for number in range(workloads):
-        _tell(engine, _running(f"w{number}", "elsewhere"))
-    return _cpu_us(lambda number: _tell(engine, _queue(f"q{number}")))
+        _store(engine, _running(f"w{number}", "elsewhere"))
+    return _cpu_us(lambda number: _store(engine, _queue(f"q{number}")))
 
 
 def _needs(tries: int) -> float:
     """A class refused on two flavors, one of which is free for a moment before every try."""
     world = World()
-    world.tell(Namespace(name=NAMESPACE))
+    world.store(Namespace(name=NAMESPACE))
     for name in (CPU.flavor, "spot"):
-        world.tell(ResourceFlavor(name=name))
-    world.tell(_queue("q", flavors=(CPU.flavor, "spot")))
-    world.tell(LocalQueue(key=Key(NAMESPACE, "q"), cluster_queue="q"))
-    world.tell(_running("spot", "q", flavor="spot", cpu=3000))
-    world.tell(workload("holder-0", "q", 3000, 9, 0.0, "0", "holder"))
+        world.store(ResourceFlavor(name=name))
+    world.store(_queue("q", flavors=(CPU.flavor, "spot")))
+    world.store(LocalQueue(key=Key(NAMESPACE, "q"), cluster_queue="q"))
+    world.store(_running("spot", "q", flavor="spot", cpu=3000))
+    world.store(workload("holder-0", "q", 3000, 9, 0.0, "0", "holder"))
     world.settle()
-    world.tell(workload("wants", "q", 4000, 0, 0.0, "1", "wants"))
+    world.store(workload("wants", "q", 4000, 0, 0.0, "1", "wants"))
     world.settle()
     for turn in range(1, tries + 1):
         world.finish(Key(NAMESPACE, f"holder-{turn - 1}"))
-        world.tell(workload(f"holder-{turn}", "q", 3000, 9, 0.0, "0", "holder"))
+        world.store(workload(f"holder-{turn}", "q", 3000, 9, 0.0, "0", "holder"))
         world.settle()
     return sum(len(each) for each in world.engine.queues["q"]._unsatisfiable._by_need.values())
 
@@ -113,12 +113,12 @@ def _cpu_us(work: Callable[[int], object]) -> float:
 
 def _engine(policy: Policy | None = None) -> Engine:
     engine = Engine(policy)
-    _tell(engine, Namespace(name=NAMESPACE))
-    _tell(engine, ResourceFlavor(name=CPU.flavor))
+    _store(engine, Namespace(name=NAMESPACE))
+    _store(engine, ResourceFlavor(name=CPU.flavor))
     return engine
 
 
-def _tell(engine: Engine, value: EngineObject) -> None:
+def _store(engine: Engine, value: EngineObject) -> None:
     engine.apply(ObjectStored(value=value), 0.0)
 
 

@@ -93,11 +93,11 @@ def more_queues(shape: Shape, times: int) -> Shape:
 
 def furnish(world: World, shape: Shape) -> None:
     """Tell the world of every queue: quota 20, borrowing up to 100, reclaim Any."""
-    world.tell(Namespace(name=NAMESPACE))
-    world.tell(ResourceFlavor(name=CPU.flavor))
+    world.store(Namespace(name=NAMESPACE))
+    world.store(ResourceFlavor(name=CPU.flavor))
     for cohort, queue in _names(shape):
-        world.tell(_cluster_queue(queue, cohort, 20))
-        world.tell(LocalQueue(key=Key(NAMESPACE, queue), cluster_queue=queue))
+        world.store(_cluster_queue(queue, cohort, 20))
+        world.store(LocalQueue(key=Key(NAMESPACE, queue), cluster_queue=queue))
 
 
 def _names(shape: Shape) -> Iterator[tuple[str, str]]:

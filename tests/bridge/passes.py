@@ -12,11 +12,11 @@ from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.api.merge_patch import combined
 from kuota.api.workload import Workload
-from kuota.bridge.draft import Pass, Seen
+from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
-from kuota.bridge.lifecycle import steps
-from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_view import JobView, Rules, WorkloadView
+from kuota.bridge.lifecycle import reconcile_workload
+from kuota.bridge.lifecycle_job import reconcile_job
+from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, WorkloadView
 from kuota.engine import model
 
 LOCAL = model.LocalQueue(key=Key("ml", "main"), cluster_queue="gpus")
@@ -26,7 +26,7 @@ QUEUE = model.ClusterQueue(name="gpus")
 class Outcome:
     """A pass, and the Workload as it is after it."""
 
-    def __init__(self, before: Workload, result: Pass) -> None:
+    def __init__(self, before: Workload, result: PassResult) -> None:
         self.result = result
         self.after = before
         self.body: Json = {}
@@ -60,29 +60,31 @@ class Outcome:
         return sum(isinstance(each, kinds) for each in self.result.effects)
 
 
-def passed(obj: Workload, now: float = NOON, rules: Rules | None = None, **view: Any) -> Outcome:
+def passed(
+    obj: Workload, now: float = NOON, config: LifecycleConfig | None = None, **view: Any
+) -> Outcome:
     """One pass over a Workload whose queues are there and active, unless the view says so."""
     known: dict[str, Any] = {
         "local_queue": LOCAL,
         "cluster_queue": QUEUE,
         "cluster_queue_active": True,
     }
-    seen = Seen.of(msgspec.to_builtins(obj))
-    shown = WorkloadView(seen=seen, rules=rules or Rules(), **{**known, **view})
-    return Outcome(obj, steps(shown, now))
+    stored = StoredWorkload.of(msgspec.to_builtins(obj))
+    shown = WorkloadView(stored=stored, config=config or LifecycleConfig(), **{**known, **view})
+    return Outcome(obj, reconcile_workload(shown, now))
 
 
 def worked(
     job: Json | None,
     *workloads: Workload,
     now: float = NOON,
-    rules: Rules | None = None,
+    config: LifecycleConfig | None = None,
     gates: dict[str, bool] | None = None,
     **view: Any,
 ) -> Outcome:
     """One pass over a job of namespace ml, called train, and its Workloads."""
-    chosen = rules or Rules(gates=Gates.of(gates or {}, check=False))
-    seen = tuple(Seen.of(msgspec.to_builtins(each)) for each in workloads)
-    known: dict[str, Any] = {"namespace": {}, "workloads": seen}
-    shown = JobView(key=Key("ml", "train"), job=job, rules=chosen, **{**known, **view})
-    return Outcome(workloads[0] if workloads else Workload(), job_pass(shown, now))
+    chosen = config or LifecycleConfig(gates=Gates.of(gates or {}, check=False))
+    stored = tuple(StoredWorkload.of(msgspec.to_builtins(each)) for each in workloads)
+    known: dict[str, Any] = {"namespace": {}, "workloads": stored}
+    shown = JobView(key=Key("ml", "train"), job=job, config=chosen, **{**known, **view})
+    return Outcome(workloads[0] if workloads else Workload(), reconcile_job(shown, now))

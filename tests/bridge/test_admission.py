@@ -27,11 +27,11 @@ from kuota.api.workload import Admission, Workload
 from kuota.bridge.admission import (
     Phase,
     admitted_status,
+    lost_quota,
     phase,
     released_status,
     required_checks,
     reserve,
-    sent_back,
     withdrawn_status,
 )
 from kuota.bridge.conditions import Conditions
@@ -147,7 +147,7 @@ def test_the_phase_is_the_furthest_point_reached() -> None:
 @pytest.mark.parametrize("after", list(Phase))
 def test_only_who_had_quota_and_waits_again_was_sent_back(before: Phase, after: Phase) -> None:
     had = before in (Phase.QUOTA_RESERVED, Phase.ADMITTED)
-    assert sent_back(before, after) == (had and after is Phase.PENDING)
+    assert lost_quota(before, after) == (had and after is Phase.PENDING)
 
 
 def test_a_reservation_ends_eviction_preemption_and_blocking() -> None:

@@ -8,15 +8,15 @@ from kuota.api.gates import Gates
 from kuota.bridge.jobs.ancestor import (
     DEEPEST,
     JOB,
-    Nesting,
-    OwnerMissing,
+    NestingError,
+    NestingTooDeep,
+    OwnerNotFound,
     Owners,
-    TooDeep,
     ancestor,
     owners_of,
 )
-from kuota.bridge.jobs.job_arrival import waits_for_quota
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.jobs.job_webhook import waits_for_quota
+from kuota.bridge.lifecycle_view import LifecycleConfig
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
 
@@ -73,12 +73,12 @@ def test_an_owner_of_another_uid_is_no_owner() -> None:
 
 
 def test_an_owner_that_is_missing_is_an_error() -> None:
-    with pytest.raises(OwnerMissing):
+    with pytest.raises(OwnerNotFound):
         ancestor(_job("child", "gone"), Owners(), _Jobs(), manage_all=False)
 
 
 def test_owners_that_own_each_other_are_an_error() -> None:
-    with pytest.raises(Nesting):
+    with pytest.raises(NestingError):
         ancestor(_job("a", "b"), Owners(), _Jobs(_job("a", "b"), _job("b", "a")), manage_all=False)
 
 
@@ -87,7 +87,7 @@ def test_ten_owners_are_followed_and_no_more(depth: int) -> None:
     chain = [_job("0", labels=QUEUED), *(_job(str(n), str(n - 1)) for n in range(1, depth))]
     child = _job("child", str(depth - 1))
     if depth > DEEPEST:
-        with pytest.raises(TooDeep):
+        with pytest.raises(NestingTooDeep):
             ancestor(child, Owners(), _Jobs(*chain), manage_all=False)
     else:
         assert "0" == _name(ancestor(child, Owners(), _Jobs(*chain), manage_all=False))
@@ -101,12 +101,12 @@ def test_external_kinds_may_own_jobs_too() -> None:
 
 def test_a_job_that_is_being_deleted_may_have_outlived_its_owner() -> None:
     leaving = _job("child", "gone", QUEUED, deletionTimestamp="2026-01-02T12:00:00Z")
-    assert not waits_for_quota(leaving, _Jobs(), Rules())
+    assert not waits_for_quota(leaving, _Jobs(), LifecycleConfig())
     gates = Gates.of({"SkipAncestorCheckForDeletedWorkloads": False}, check=False)
-    with pytest.raises(OwnerMissing):
-        waits_for_quota(leaving, _Jobs(), Rules(gates=gates))
+    with pytest.raises(OwnerNotFound):
+        waits_for_quota(leaving, _Jobs(), LifecycleConfig(gates=gates))
 
 
 def test_a_job_that_is_being_deleted_is_not_suspended() -> None:
     leaving = _job("child", "top", QUEUED, deletionTimestamp="2026-01-02T12:00:00Z")
-    assert not waits_for_quota(leaving, _Jobs(_job("top")), Rules())
+    assert not waits_for_quota(leaving, _Jobs(_job("top")), LifecycleConfig())

@@ -6,7 +6,7 @@ import msgspec
 from bridge.objects import condition, workload
 from kuota.api.base import Json, Key
 from kuota.api.kueue import WorkloadPriorityClass
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event, Patch, StatusPatch, spared
 from kuota.bridge.lifecycle_checks import followers
 
@@ -29,20 +29,20 @@ def test_what_others_are_told_is_said_all_the_same() -> None:
 
 
 def test_unfinished_workloads_of_a_class_follow_its_value() -> None:
-    def seen(name: str, class_: str, priority: int, *conditions: Json) -> Seen:
+    def stored(name: str, class_: str, priority: int, *conditions: Json) -> StoredWorkload:
         ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": class_}
         obj = workload(name, conditions=list(conditions), priorityClassRef=ref, priority=priority)
-        return Seen.of(msgspec.to_builtins(obj))
+        return StoredWorkload.of(msgspec.to_builtins(obj))
 
     high = msgspec.convert({"metadata": {"name": "high"}, "value": 9}, WorkloadPriorityClass)
     found = followers(
         high,
         [
-            seen("waits", "high", 1),
-            seen("runs", "high", 1, condition("QuotaReserved")),
-            seen("over", "high", 1, condition("Finished")),
-            seen("there already", "high", 9),
-            seen("another", "low", 1),
+            stored("waits", "high", 1),
+            stored("runs", "high", 1, condition("QuotaReserved")),
+            stored("over", "high", 1, condition("Finished")),
+            stored("there already", "high", 9),
+            stored("another", "low", 1),
         ],
     )
     assert ["waits", "runs"] == [each.key.name for each in found]

@@ -15,15 +15,15 @@ from kuota.api.core import LimitRange
 from kuota.api.gates import Gates
 from kuota.api.resources import Transformation
 from kuota.api.workload import Workload
-from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound
 from kuota.engine import model
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.model import Eviction
 
 
-def on(**gates: bool) -> Intake:
-    return Intake(gates=Gates.of(gates, check=False))
+def on(**gates: bool) -> AccountingContext:
+    return AccountingContext(gates=Gates.of(gates, check=False))
 
 
 def requests(found: model.Workload) -> list[dict[str, int]]:
@@ -59,24 +59,28 @@ def test_finished_pods_are_not_asked_for_again_unless_the_gate_is_off() -> None:
 def test_limits_defaults_and_rules_shape_what_a_pod_asks_for() -> None:
     defaults = {"spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Ki"}}]}}
     credits = Transformation(input="gpu", strategy="Replace", outputs={"credits": 10})
-    intake = Intake(
+    accounting = AccountingContext(
         transformations={"gpu": credits},
         excluded_prefixes=("networking/",),
         limit_ranges={"ml": [convert(defaults, LimitRange)]},
     )
     asked = pod_set(requests={"gpu": "2", "networking/vf": "1"})
-    assert requests(inbound(workload("train", asked), intake)) == [{"credits": 20, "memory": 1024}]
+    assert requests(inbound(workload("train", asked), accounting)) == [
+        {"credits": 20, "memory": 1024}
+    ]
 
 
-def rule(input_: str, multiply_by: str = "", strategy: str = "Retain", **outputs: str) -> Intake:
+def rule(
+    input_: str, multiply_by: str = "", strategy: str = "Retain", **outputs: str
+) -> AccountingContext:
     made = Transformation(
         input=input_, multiply_by=multiply_by, strategy=strategy, outputs=dict(outputs)
     )
-    return Intake(transformations={input_: made})
+    return AccountingContext(transformations={input_: made})
 
 
 @pytest.mark.parametrize(
-    ("intake", "asked", "counted"),
+    ("accounting", "asked", "counted"),
     [
         pytest.param(
             rule("mem", "gpu", quota="1"),
@@ -114,9 +118,9 @@ def rule(input_: str, multiply_by: str = "", strategy: str = "Retain", **outputs
     ],
 )
 def test_resources_may_count_as_others(
-    intake: Intake, asked: dict[str, str], counted: dict[str, int]
+    accounting: AccountingContext, asked: dict[str, str], counted: dict[str, int]
 ) -> None:
-    assert requests(inbound(workload("train", pod_set(requests=asked)), intake)) == [counted]
+    assert requests(inbound(workload("train", pod_set(requests=asked)), accounting)) == [counted]
 
 
 def test_quota_once_reserved_is_counted_from_the_record_of_it() -> None:
@@ -342,17 +346,17 @@ class TestClass:
 )
 def test_what_was_counted_before_makes_no_difference(other: Workload) -> None:
     """Pod sets are counted once for all Workloads that have the same."""
-    intake = Intake()
-    inbound(workload("train", pod_set(count=2, gpu="1")), intake)
-    assert inbound(other, intake) == inbound(other, Intake())
+    accounting = AccountingContext()
+    inbound(workload("train", pod_set(count=2, gpu="1")), accounting)
+    assert inbound(other, accounting) == inbound(other, AccountingContext())
 
 
 def test_pod_sets_alike_are_counted_apart_where_namespaces_set_limits() -> None:
     defaults = {"spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "1Ki"}}]}}
-    intake = Intake(limit_ranges={"other": [convert(defaults, LimitRange)]})
+    accounting = AccountingContext(limit_ranges={"other": [convert(defaults, LimitRange)]})
     one = workload("train", pod_set(gpu="1"))
     two = msgspec.structs.replace(
         one, metadata=msgspec.structs.replace(one.metadata, namespace="other")
     )
-    assert requests(inbound(one, intake)) == [{"gpu": 1}]
-    assert requests(inbound(two, intake)) == [{"gpu": 1, "memory": 1024}]
+    assert requests(inbound(one, accounting)) == [{"gpu": 1}]
+    assert requests(inbound(two, accounting)) == [{"gpu": 1, "memory": 1024}]

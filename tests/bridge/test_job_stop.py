@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from kuota.api.base import Json, Key
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Patch, StatusPatch
-from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_view import JobView, Rules
+from kuota.bridge.lifecycle_job import reconcile_job
+from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
 
 STOPPING = "kueue.x-k8s.io/stopping"
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
@@ -32,7 +32,7 @@ def _job(*, active: int, stopping: bool = False) -> Json:
     }
 
 
-def _workload() -> Seen:
+def _workload() -> StoredWorkload:
     """Its Workload, which somebody deletes."""
     meta = {
         "name": "w",
@@ -49,7 +49,7 @@ def _workload() -> Seen:
     reserved = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
     reserved["lastTransitionTime"] = "2026-01-02T11:00:00Z"
     pod_set = {"name": "main", "count": 1, "template": TEMPLATE}
-    return Seen.of(
+    return StoredWorkload.of(
         {
             "metadata": meta,
             "spec": {"podSets": [pod_set], "queueName": "main", "active": True},
@@ -65,9 +65,9 @@ def _effects(job: Json) -> tuple[Effect, ...]:
         workloads=(_workload(),),
         prebuilt=None,
         namespace={},
-        rules=Rules(),
+        config=LifecycleConfig(),
     )
-    return job_pass(view, 0.0).effects
+    return reconcile_job(view, 0.0).effects
 
 
 def _patches(effects: tuple[Effect, ...], kind: str) -> list[Json]:

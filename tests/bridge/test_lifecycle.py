@@ -15,12 +15,12 @@ from kuota.api.backoff import Backoff
 from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.engine.model import CheckRule, ConcurrentAdmission
 
 FINALIZER = "kueue.x-k8s.io/resource-in-use"
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
-SHORT = Rules(timeout_s=60, recovery_timeout_s=30, backoff=Backoff(base=60, cap=3600))
+SHORT = LifecycleConfig(timeout_s=60, recovery_timeout_s=30, backoff=Backoff(base=60, cap=3600))
 
 
 def _owned(obj: Workload, **meta: Any) -> Workload:
@@ -51,8 +51,10 @@ def test_a_new_workload_whose_turn_has_not_come_says_nothing() -> None:
 
 
 def test_a_new_workload_may_be_made_to_say_that_it_waits() -> None:
-    rules = Rules(gates=Gates.of({"UnadmittedWorkloadsExplicitStatus": True}, check=False))
-    found = passed(_waiting(), rules=rules).conditions
+    config = LifecycleConfig(
+        gates=Gates.of({"UnadmittedWorkloadsExplicitStatus": True}, check=False)
+    )
+    found = passed(_waiting(), config=config).conditions
     assert {"QuotaReserved": "False/PendingEvaluation", "Admitted": "False/NoReservation"} == found
 
 
@@ -101,15 +103,15 @@ def test_an_orphan_is_finished_and_let_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept_s", "after_s", "deleted", "again_s"),
+    ("kept_s", "after_s", "deleted", "requeue_after_s"),
     [(None, 9999, False, None), (0, 0, True, None), (60, 20, False, 40), (60, 60, True, None)],
 )
 def test_a_finished_workload_is_kept_as_long_as_configured(
-    kept_s: float | None, after_s: float, deleted: bool, again_s: float | None
+    kept_s: float | None, after_s: float, deleted: bool, requeue_after_s: float | None
 ) -> None:
-    rules = Rules(retain_finished_s=kept_s)
-    found = passed(_waiting(condition("Finished")), NOON + after_s, rules)
-    assert (deleted, again_s) == (found.deleted, found.result.again_s)
+    config = LifecycleConfig(retain_finished_s=kept_s)
+    found = passed(_waiting(condition("Finished")), NOON + after_s, config)
+    assert (deleted, requeue_after_s) == (found.deleted, found.result.requeue_after_s)
     assert (["Deleted"] if deleted else []) == found.events
 
 
@@ -177,7 +179,7 @@ def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
         status={"requeueState": {"count": 1, "requeueAt": at(60)}},
     )
     early = passed(parked, NOON + 20)
-    assert (0, 40) == (early.writes, early.result.again_s)
+    assert (0, 40) == (early.writes, early.result.requeue_after_s)
     over = passed(parked, NOON + 60)
     assert "True/BackoffFinished" == over.conditions["Requeued"]
     state = over.after.status.requeue_state
@@ -193,7 +195,7 @@ def test_a_back_off_ends_at_its_time_also_for_one_that_still_holds_quota() -> No
         status={"requeueState": {"count": 2, "requeueAt": at(60)}},
     )
     early = passed(going, NOON + 20)
-    assert (0, 40) == (early.writes, early.result.again_s)
+    assert (0, 40) == (early.writes, early.result.requeue_after_s)
     over = passed(going, NOON + 60)
     assert "True/BackoffFinished" == over.conditions["Requeued"]
     state = over.after.status.requeue_state
@@ -276,7 +278,7 @@ def test_a_stopped_queue_takes_quota_as_its_policy_says(
 
 def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
     early = passed(_running(), NOON + 20, SHORT)
-    assert (0, 40) == (early.writes, early.result.again_s)
+    assert (0, 40) == (early.writes, early.result.requeue_after_s)
     late = passed(_running(), NOON + 60, SHORT)
     assert "True/PodsReadyTimeout" == late.conditions["Evicted"]
     state = late.after.status.requeue_state
@@ -290,7 +292,7 @@ def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
 def test_pods_that_were_lost_have_a_time_of_their_own() -> None:
     lost = condition("PodsReady", False, "WaitForRecovery", since=100)
     found = passed(_running(lost), NOON + 110, SHORT)
-    assert 20 == found.result.again_s
+    assert 20 == found.result.requeue_after_s
     found = passed(_running(lost), NOON + 130, SHORT)
     assert "True/PodsReadyTimeout" == found.conditions["Evicted"]
     patient = msgspec.structs.replace(SHORT, recovery_timeout_s=None)
@@ -300,7 +302,7 @@ def test_pods_that_were_lost_have_a_time_of_their_own() -> None:
 def test_a_running_workload_with_nothing_to_do_is_left_alone() -> None:
     ready = condition("PodsReady", True, "Started")
     found = passed(_running(ready), NOON + 9999)
-    assert (True, None) == (found.idle, found.result.again_s)
+    assert (True, None) == (found.idle, found.result.requeue_after_s)
 
 
 def test_an_admission_ends_with_its_reservation_whoever_ended_that() -> None:
@@ -309,7 +311,7 @@ def test_an_admission_ends_with_its_reservation_whoever_ended_that() -> None:
     assert passed(left).after.status.admission is None
 
 
-VARIANTS = Rules(gates=Gates.of({"ConcurrentAdmission": True}), timeout_s=60)
+VARIANTS = LifecycleConfig(gates=Gates.of({"ConcurrentAdmission": True}), timeout_s=60)
 PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
 ABOVE = {"kind": "Workload", "name": "w", "uid": "u", "controller": True}
 CONCURRENT = replace(QUEUE, concurrent_admission=ConcurrentAdmission())
@@ -317,40 +319,40 @@ CONCURRENT = replace(QUEUE, concurrent_admission=ConcurrentAdmission())
 
 class TestConcurrentAdmission:
     def test_a_workload_stands_aside_for_variants_where_there_are_any(self) -> None:
-        found = passed(_waiting(), rules=VARIANTS, cluster_queue=CONCURRENT)
+        found = passed(_waiting(), config=VARIANTS, cluster_queue=CONCURRENT)
         assert {"metadata": {"labels": {PARENT: "true"}}} == found.body
         assert passed(_waiting(), cluster_queue=CONCURRENT).idle
         over = _waiting(condition("Finished"))
-        assert passed(over, rules=VARIANTS, cluster_queue=CONCURRENT).idle
+        assert passed(over, config=VARIANTS, cluster_queue=CONCURRENT).idle
         variant = _owned(_waiting(), ownerReferences=[ABOVE])
-        assert passed(variant, rules=VARIANTS, cluster_queue=CONCURRENT).idle
-        assert {} == passed(_running(), rules=VARIANTS, cluster_queue=CONCURRENT).body
+        assert passed(variant, config=VARIANTS, cluster_queue=CONCURRENT).idle
+        assert {} == passed(_running(), config=VARIANTS, cluster_queue=CONCURRENT).body
 
     def test_a_parent_says_who_waits_in_its_place(self) -> None:
         parent = _owned(_waiting(), labels={PARENT: "true"})
-        found = passed(parent, rules=VARIANTS, cluster_queue=CONCURRENT)
+        found = passed(parent, config=VARIANTS, cluster_queue=CONCURRENT)
         assert "False/PendingEvaluation" == found.conditions["QuotaReserved"]
-        assert passed(found.after, rules=VARIANTS, cluster_queue=CONCURRENT).idle
+        assert passed(found.after, config=VARIANTS, cluster_queue=CONCURRENT).idle
 
     def test_elsewhere_it_queues_itself_again(self) -> None:
         parent = _owned(_waiting(), labels={PARENT: "true"})
-        found = passed(parent, rules=VARIANTS)
+        found = passed(parent, config=VARIANTS)
         assert {"metadata": {"labels": {PARENT: None}}} == found.body
-        assert passed(_owned(_running(), labels={PARENT: "true"}), rules=VARIANTS).body == {}
+        assert passed(_owned(_running(), labels={PARENT: "true"}), config=VARIANTS).body == {}
 
     def test_checks_are_for_variants(self) -> None:
         queue = replace(CONCURRENT, checks=(CheckRule(name="slow"),))
         listed = {"admissionChecks": [check("slow", "Pending")]}
         parent = _owned(_waiting(status=listed), labels={PARENT: "true"})
-        found = passed(parent, rules=VARIANTS, cluster_queue=queue)
+        found = passed(parent, config=VARIANTS, cluster_queue=queue)
         assert found.after.status.admission_checks is None
         variant = _owned(_waiting(), ownerReferences=[ABOVE])
-        found = passed(variant, rules=VARIANTS, cluster_queue=queue)
+        found = passed(variant, config=VARIANTS, cluster_queue=queue)
         assert ["slow"] == [each.name for each in found.after.status.admission_checks or ()]
 
     def test_time_is_for_parents(self) -> None:
         limited = _running(maximumExecutionTimeSeconds=30)
         for owner, waits in ((OWNER, True), (ABOVE, False)):
             obj = _owned(limited, ownerReferences=[owner], labels={PARENT: str(waits).lower()})
-            found = passed(obj, now=NOON + 90, rules=VARIANTS, cluster_queue=CONCURRENT)
+            found = passed(obj, now=NOON + 90, config=VARIANTS, cluster_queue=CONCURRENT)
             assert waits is not found.idle

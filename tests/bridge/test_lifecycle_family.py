@@ -11,10 +11,10 @@ from bridge.objects import NOON, admission, at, condition, events, pod_set
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.api.merge_patch import merged
-from kuota.bridge.draft import Pass, Seen
+from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
-from kuota.bridge.lifecycle_family import family_pass
-from kuota.bridge.lifecycle_view import FamilyView, Rules
+from kuota.bridge.lifecycle_family import reconcile_family
+from kuota.bridge.lifecycle_view import FamilyView, LifecycleConfig
 from kuota.engine.model import ClusterQueue, ConcurrentAdmission, ResourceGroup
 
 PARENT = "kueue.x-k8s.io/concurrent-admission-parent"
@@ -72,9 +72,9 @@ class Passed:
     """A pass over a family, and its members as they are after it, by name."""
 
     def __init__(self, view: FamilyView, now: float) -> None:
-        self.result: Pass = family_pass(view, now)
-        seen = [*view.variants, *([view.parent] if view.parent is not None else [])]
-        self.after = {each.key: each.json for each in seen}
+        self.result: PassResult = reconcile_family(view, now)
+        stored = [*view.variants, *([view.parent] if view.parent is not None else [])]
+        self.after = {each.key: each.json for each in stored}
         self.made: dict[str, Json] = {}
         self.deleted: list[str] = []
         for effect in self.result.effects:
@@ -119,11 +119,11 @@ def _passed(
     gates: dict[str, bool] | None = None,
     **view: Any,
 ) -> Passed:
-    seen = Seen.of(parent) if parent is not None else None
-    rules = Rules(gates=Gates.of({"ConcurrentAdmission": True, **(gates or {})}))
+    stored = StoredWorkload.of(parent) if parent is not None else None
+    config = LifecycleConfig(gates=Gates.of({"ConcurrentAdmission": True, **(gates or {})}))
     known: dict[str, Any] = {"queue": queue or _queue(), **view}
-    relatives = tuple(Seen.of(each) for each in variants)
-    return Passed(FamilyView(parent=seen, variants=relatives, rules=rules, **known), now)
+    relatives = tuple(StoredWorkload.of(each) for each in variants)
+    return Passed(FamilyView(parent=stored, variants=relatives, config=config, **known), now)
 
 
 def test_variants_are_made_as_their_parent_is_but_bound_and_gated() -> None:
@@ -166,8 +166,10 @@ def test_variants_finish_as_their_parent_does() -> None:
 
 
 def test_in_a_queue_that_is_not_there_nothing_is_done() -> None:
-    view = FamilyView(parent=Seen.of(_parent()), variants=(Seen.of(_variant("a")),))
-    assert () == family_pass(view, NOON).effects
+    view = FamilyView(
+        parent=StoredWorkload.of(_parent()), variants=(StoredWorkload.of(_variant("a")),)
+    )
+    assert () == reconcile_family(view, NOON).effects
 
 
 def test_variants_follow_what_their_parent_asks_for() -> None:
@@ -342,7 +344,7 @@ class TestGates:
         found = _passed(_parent(), _variant("a", fits_nowhere), *others)
         assert "b" == _opened(found)
         assert "v-b: PreemptionUngatedVariant" in found.events
-        assert 300 == found.result.again_s
+        assert 300 == found.result.requeue_after_s
 
     def test_nobody_may_while_a_preferred_one_was_not_looked_at(self) -> None:
         found = _passed(_parent(), _variant("a"), _variant("b", *BLOCKED), _variant("c"))
@@ -353,7 +355,7 @@ class TestGates:
         variants = [_variant("a", *BLOCKED, status=_open(0)), *others]
         soon = _passed(_parent(), *variants, now=NOON + 299)
         assert "a" == _opened(soon)
-        assert 1 == soon.result.again_s
+        assert 1 == soon.result.requeue_after_s
         assert "ab" == _opened(_passed(_parent(), *variants, now=NOON + 300))
 
     @pytest.mark.parametrize(

@@ -21,12 +21,12 @@ from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.jobs.ancestor import Owners
 from kuota.bridge.jobs.batch_job import workload as made_from
 from kuota.bridge.jobs.job_start import injections
-from kuota.bridge.lifecycle_view import Rules, rules
+from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
 FLAVORS = {"a100": ResourceFlavor()}
 DONE = {"type": "Complete", "status": "True", "message": "done"}
-UNHURRIED = Rules(timeout_s=None, recovery_timeout_s=None)
+UNHURRIED = LifecycleConfig(timeout_s=None, recovery_timeout_s=None)
 
 
 def _job(*, suspend: bool = True, status: Json | None = None, **meta: Any) -> Json:
@@ -70,7 +70,7 @@ def test_a_queued_job_gets_a_workload_once() -> None:
     found = worked(_job())
     assert ["Workload"] == [e.kind for e in found.result.effects if isinstance(e, Create)]
     assert ["CreatedWorkload"] == found.events
-    assert worked(_job(), _workload(), rules=UNHURRIED).idle
+    assert worked(_job(), _workload(), config=UNHURRIED).idle
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_some_jobs_get_none(job: Json, view: dict[str, Any]) -> None:
 
 
 def test_a_job_starts_with_one_write_when_its_workload_is_admitted() -> None:
-    found = worked(_job(), _admitted(), rules=UNHURRIED, flavors=FLAVORS)
+    found = worked(_job(), _admitted(), config=UNHURRIED, flavors=FLAVORS)
     (patch,) = _job_patches(found)
     assert patch["spec"]["suspend"] is False
     assert (["Started"], 1) == (found.events, found.writes)
@@ -101,14 +101,14 @@ def test_an_admission_that_names_no_pod_set_goes_by_its_place() -> None:
     record = msgspec.to_builtins(_admitted())
     record["status"]["admission"]["podSetAssignments"][0]["name"] = "c"
     obj = msgspec.convert(record, Workload)
-    (patch,) = _job_patches(worked(_job(), obj, rules=UNHURRIED, flavors=FLAVORS))
+    (patch,) = _job_patches(worked(_job(), obj, config=UNHURRIED, flavors=FLAVORS))
     assert patch["spec"]["suspend"] is False
     running = merged(_job(), patch)
-    assert [] == _job_patches(worked(running, obj, rules=UNHURRIED, flavors=FLAVORS))
+    assert [] == _job_patches(worked(running, obj, config=UNHURRIED, flavors=FLAVORS))
 
 
 def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
-    found = worked(_job(), _admitted(), rules=UNHURRIED)
+    found = worked(_job(), _admitted(), config=UNHURRIED)
     assert found.idle
     assert found.result.fault
 
@@ -154,13 +154,13 @@ def test_the_end_of_a_job_is_told_then_its_workload_is_let_go() -> None:
 def test_quota_is_free_only_when_the_pods_of_an_evicted_job_are_gone() -> None:
     evicted = _admitted(condition("Evicted", reason="Preempted", message="make room"))
     there = worked(
-        _job(suspend=False, status={"active": 1}), evicted, rules=UNHURRIED, flavors=FLAVORS
+        _job(suspend=False, status={"active": 1}), evicted, config=UNHURRIED, flavors=FLAVORS
     )
     assert "True/QuotaReserved" == there.conditions["QuotaReserved"]
     assert ["Stopped"] == there.events
-    leaving = worked(_job(status={"terminating": 1}), evicted, rules=UNHURRIED, flavors=FLAVORS)
+    leaving = worked(_job(status={"terminating": 1}), evicted, config=UNHURRIED, flavors=FLAVORS)
     assert "True/QuotaReserved" == leaving.conditions["QuotaReserved"]
-    gone = worked(_job(), evicted, rules=UNHURRIED, flavors=FLAVORS)
+    gone = worked(_job(), evicted, config=UNHURRIED, flavors=FLAVORS)
     assert "False/PendingEvaluation" == gone.conditions["QuotaReserved"]
     assert "True/Preempted" == gone.conditions["Requeued"]
     assert gone.after.status.admission is None
@@ -170,7 +170,7 @@ def test_a_stop_suspends_then_clears_the_start_then_restores() -> None:
     running = _job(suspend=False, status={"startTime": "2026-01-02T11:00:00Z"})
     running["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "z1"}
     evicted = _admitted(condition("Evicted", reason="Preempted"))
-    first, second, third = _job_patches(worked(running, evicted, rules=UNHURRIED, flavors=FLAVORS))
+    first, second, third = _job_patches(worked(running, evicted, config=UNHURRIED, flavors=FLAVORS))
     assert first["spec"]["suspend"] is True
     assert {"status": {"startTime": None}} == second
     assert third["spec"]["template"]["spec"]["nodeSelector"] is None
@@ -188,9 +188,9 @@ def test_a_stop_suspends_then_clears_the_start_then_restores() -> None:
 def test_only_a_job_that_was_given_up_is_deleted_and_not_before_its_time(
     reason: str, kept_s: float | None, after_s: float, deleted: bool
 ) -> None:
-    rules = msgspec.structs.replace(UNHURRIED, retain_deactivated_s=kept_s)
+    config = msgspec.structs.replace(UNHURRIED, retain_deactivated_s=kept_s)
     obj = _workload(condition("Evicted", reason=reason), active=False)
-    found = worked(_job(), obj, now=NOON + after_s, rules=rules)
+    found = worked(_job(), obj, now=NOON + after_s, config=config)
     assert deleted == any(isinstance(e, Delete) and e.kind == "Job" for e in found.result.effects)
 
 
@@ -208,9 +208,9 @@ def test_a_job_that_cannot_follow_its_owners_up_waits() -> None:
 
 
 def test_labels_and_annotations_are_copied_where_configured() -> None:
-    rules = Rules(labels_to_copy=("team",), annotations_to_copy=("cost",))
+    config = LifecycleConfig(labels_to_copy=("team",), annotations_to_copy=("cost",))
     given = _job(labels={**QUEUED, "team": "blue"}, annotations={"cost": "7", "other": "8"})
-    (made,) = (e for e in worked(given, rules=rules).result.effects if isinstance(e, Create))
+    (made,) = (e for e in worked(given, config=config).result.effects if isinstance(e, Create))
     meta = made.object["metadata"]
     assert "blue" == meta["labels"]["team"]
     assert {"cost": "7"} == meta["annotations"]
@@ -227,10 +227,10 @@ def test_what_metrics_are_labelled_with_is_copied_to_workloads() -> None:
         metrics=Metrics(custom_labels=labels),
         integrations=Integrations(frameworks=["batch/job"], label_keys_to_copy=["tier", "team"]),
     )
-    found = rules(config, Gates.of({"CustomMetricLabels": True}))
+    found = lifecycle_config(config, Gates.of({"CustomMetricLabels": True}))
     assert ("tier", "team", "cost-center") == found.labels_to_copy
     assert ("run-id",) == found.annotations_to_copy
-    off = rules(config, Gates.of({"CustomMetricLabels": False}))
+    off = lifecycle_config(config, Gates.of({"CustomMetricLabels": False}))
     assert (("tier", "team"), ()) == (off.labels_to_copy, off.annotations_to_copy)
 
 
@@ -245,8 +245,8 @@ def test_pods_of_another_cluster_s_job_say_so() -> None:
 
 
 def test_jobs_are_left_alone_while_their_integration_is_disabled() -> None:
-    rules = Rules(owners=Owners(managed=frozenset()))
-    assert worked(_job(suspend=False), rules=rules).idle
+    config = LifecycleConfig(owners=Owners(managed=frozenset()))
+    assert worked(_job(suspend=False), config=config).idle
 
 
 EDITED = QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": "60"}
@@ -255,7 +255,7 @@ EDITED = QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": "60"}
 def test_a_suspended_job_that_was_edited_keeps_the_edit_and_loses_its_reservation() -> None:
     job = _job(labels=EDITED)
     job["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "z1"}
-    found = worked(job, _admitted(), rules=UNHURRIED, flavors=FLAVORS)
+    found = worked(job, _admitted(), config=UNHURRIED, flavors=FLAVORS)
     assert [] == _job_patches(found)
     assert found.deleted
     assert (["DeletedWorkload"], True) == (found.events, bool(found.result.fault))
@@ -266,7 +266,7 @@ def test_a_workload_that_is_being_deleted_is_not_deleted_again() -> None:
     since = datetime.fromtimestamp(NOON, UTC)
     leaving = msgspec.structs.replace(obj.metadata, deletion_timestamp=since)
     obj = msgspec.structs.replace(obj, metadata=leaving)
-    found = worked(_job(labels=EDITED), obj, rules=UNHURRIED, flavors=FLAVORS)
+    found = worked(_job(labels=EDITED), obj, config=UNHURRIED, flavors=FLAVORS)
     assert {"metadata": {"finalizers": None}} == found.body
     assert not found.deleted
     assert "DeletedWorkload" not in found.events
@@ -274,9 +274,9 @@ def test_a_workload_that_is_being_deleted_is_not_deleted_again() -> None:
 
 def test_a_surplus_workload_goes_before_the_outdated_one_is_updated() -> None:
     second = msgspec.structs.replace(_workload(), metadata=_named("zweit"))
-    both = worked(_job(labels=EDITED), _workload(), second, rules=UNHURRIED)
+    both = worked(_job(labels=EDITED), _workload(), second, config=UNHURRIED)
     assert (["DeletedWorkload"], True) == (both.events, bool(both.result.fault))
-    alone = worked(_job(labels=EDITED), _workload(), rules=UNHURRIED)
+    alone = worked(_job(labels=EDITED), _workload(), config=UNHURRIED)
     assert (["UpdatedWorkload"], "") == (alone.events, alone.result.fault)
     assert {"spec": {"maximumExecutionTimeSeconds": 60}} == alone.body
 
@@ -286,7 +286,7 @@ def _named(name: str) -> ObjectMeta:
 
 
 def test_a_running_job_whose_flavor_is_gone_still_matches_its_workload() -> None:
-    found = worked(_job(suspend=False), _admitted(), rules=UNHURRIED, flavors={})
+    found = worked(_job(suspend=False), _admitted(), config=UNHURRIED, flavors={})
     assert found.idle
 
 
@@ -313,13 +313,13 @@ def _gated() -> Workload:
 def test_gates_removed_from_a_job_are_removed_from_its_workload(
     enabled: bool, events: list[str]
 ) -> None:
-    rules = msgspec.structs.replace(UNHURRIED, gates=Gates.of({"AdmissionGatedBy": enabled}))
-    assert events == worked(_job(), _gated(), rules=rules).events
+    config = msgspec.structs.replace(UNHURRIED, gates=Gates.of({"AdmissionGatedBy": enabled}))
+    assert events == worked(_job(), _gated(), config=config).events
 
 
 def test_a_change_of_the_workload_does_not_end_the_pass() -> None:
-    gated, rules = _gated(), msgspec.structs.replace(UNHURRIED, timeout_s=60)
-    found = worked(_job(), gated, rules=rules)
+    gated, config = _gated(), msgspec.structs.replace(UNHURRIED, timeout_s=60)
+    found = worked(_job(), gated, config=config)
     assert {"metadata": {"annotations": {GATED: None}}} == found.body
     assert "False/WaitForStart" == found.conditions["PodsReady"]
 
@@ -338,4 +338,4 @@ def test_a_finished_job_does_not_miss_its_prebuilt_workload() -> None:
 def test_a_time_limit_that_cannot_be_stored_is_no_limit(seconds: str) -> None:
     job = _job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})
     assert "maximumExecutionTimeSeconds" not in made_from(job)["spec"]
-    assert worked(job, _workload(), rules=UNHURRIED).idle
+    assert worked(job, _workload(), config=UNHURRIED).idle

@@ -80,8 +80,10 @@ def wait(obj: Workload, why: Why = Why.NO_FIT, *reasons: Reason) -> Wait:
 
 def victim(obj: Workload, *, leaving: bool = False) -> Victim:
     reason = PreemptionReason.IN_CLUSTER_QUEUE
-    seen = believed(obj)
-    return Victim(workload=seen, cluster_queue="gpus", path="/gpus", reason=reason, leaving=leaving)
+    stored = believed(obj)
+    return Victim(
+        workload=stored, cluster_queue="gpus", path="/gpus", reason=reason, leaving=leaving
+    )
 
 
 def preempt(obj: Workload, *victims: Victim) -> Preempt:

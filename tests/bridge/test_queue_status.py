@@ -15,8 +15,8 @@ from kuota.bridge import inbound
 from kuota.bridge.queue_status import (
     cluster_queue_patch,
     cohort_patch,
-    held_finalizers,
     local_queue_patch,
+    wanted_finalizers,
 )
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
@@ -180,8 +180,8 @@ def test_a_cohort_says_its_share_where_shares_count() -> None:
 
 
 def test_a_finalizer_is_put_on_once_and_taken_off_when_nobody_uses_the_object() -> None:
-    assert ["x", HELD] == held_finalizers(["x"], deleting=False, in_use=False)
-    assert held_finalizers([HELD], deleting=False, in_use=False) is None
-    assert held_finalizers([HELD], deleting=True, in_use=True) is None
-    assert ["x"] == held_finalizers(["x", HELD], deleting=True, in_use=False)
-    assert held_finalizers([], deleting=True, in_use=False) is None
+    assert ["x", HELD] == wanted_finalizers(["x"], deleting=False, in_use=False)
+    assert wanted_finalizers([HELD], deleting=False, in_use=False) is None
+    assert wanted_finalizers([HELD], deleting=True, in_use=True) is None
+    assert ["x"] == wanted_finalizers(["x", HELD], deleting=True, in_use=False)
+    assert wanted_finalizers([], deleting=True, in_use=False) is None

@@ -34,7 +34,7 @@ LOST = _node(TAINT)
 
 def test_a_pod_is_given_up_a_minute_after_it_should_have_gone() -> None:
     early = recovery(_pod(), LOST, NOON + 20)
-    assert Recovery(again_s=GRACE_S - 20) == early
+    assert Recovery(requeue_after_s=GRACE_S - 20) == early
     late = recovery(_pod({"phase": "Running"}), LOST, NOON + GRACE_S)
     assert late.delete
     assert "Failed" == late.status["phase"]

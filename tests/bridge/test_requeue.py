@@ -15,7 +15,13 @@ from bridge.objects import NOON, admission, at, check, condition, reserved, work
 from kuota.api.backoff import Backoff
 from kuota.api.workload import AdmissionCheckState, RequeueState, Workload
 from kuota.bridge.lifecycle_reserved import backed_off, delayed, retry_at
-from kuota.bridge.lifetime import SentBack, eviction_end, execution_s, remaining_s, waited_s
+from kuota.bridge.lifetime import (
+    CompletedEviction,
+    eviction_end,
+    execution_s,
+    remaining_s,
+    waited_s,
+)
 
 T0 = datetime.fromtimestamp(NOON, UTC)
 MINUTE = Backoff(base=60, cap=3600)
@@ -112,7 +118,7 @@ EVICTED = condition("Evicted", True, "Preempted", since=10)
 
 def test_an_eviction_ends_when_the_workload_waits_again() -> None:
     old, new = reserved("train", EVICTED), workload(conditions=[EVICTED])
-    wanted = SentBack(cluster_queue="gpus", reason="Preempted", took_s=30)
+    wanted = CompletedEviction(cluster_queue="gpus", reason="Preempted", took_s=30)
     assert eviction_end(old, new, NOON + 40) == wanted
 
 

@@ -20,7 +20,7 @@ from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge import inbound
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.settings import intake, policy
+from kuota.bridge.settings import accounting, policy
 from kuota.engine.decisions import Admit, Preempt
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
@@ -40,7 +40,7 @@ READERS: tuple[tuple[Resource, type[Any], Callable[[Any], EngineObject]], ...] =
     (RESOURCE_FLAVORS, kueue.ResourceFlavor, inbound.flavor),
     (CLUSTER_QUEUES, kueue.ClusterQueue, inbound.cluster_queue),
     (LOCAL_QUEUES, kueue.LocalQueue, inbound.local_queue),
-    (WORKLOADS, Workload, lambda obj: inbound_workload(obj, intake(None, Gates()))),
+    (WORKLOADS, Workload, lambda obj: inbound_workload(obj, accounting(None, Gates()))),
 )
 EVICTED = "evicted"
 Fate = tuple[str, str]

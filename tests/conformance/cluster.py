@@ -12,7 +12,7 @@ from kuota.api.base import Key
 from kuota.api.merge_patch import merged
 from kuota.api.quantity import parse
 from kuota.bridge.effects import Effect, Event, Patch, StatusPatch
-from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.outbound import Outbound
 from kuota.engine import model
@@ -32,7 +32,7 @@ class Cluster:
         self.now = run.now
         self._fails = bool(run.inputs.get("admissionError"))
         self.engine = Engine(world.policy_of(run))
-        self._intake = Intake(gates=world.gates_of(run))
+        self._intake = AccountingContext(gates=world.gates_of(run))
         self._objects: dict[Key, Json] = {}
         self._outbound = Outbound(world.gates_of(run), self._workload)
         self.events: list[Json] = []

@@ -12,11 +12,11 @@ from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.core import PriorityClass
 from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
 from kuota.api.selector import parse_selector
-from kuota.bridge.draft import Seen
-from kuota.bridge.jobs.ancestor import JOB, GroupKind, Lookup, Nesting, TooDeep
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.ancestor import JOB, GroupKind, Lookup, NestingError, NestingTooDeep
 from kuota.bridge.jobs.batch_job import Classes
 from kuota.bridge.lifecycle_job_workload import prebuilt_name
-from kuota.bridge.lifecycle_view import JobView, Rules, ancestor_of
+from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 
 from .case import Json, Run
 from .world import gates_of, go_seconds
@@ -50,14 +50,14 @@ def local_queue(name: str, space: str, cluster_queue: str = "cluster-queue") -> 
     }
 
 
-def rules_of(run: Run) -> Rules:
+def rules_of(run: Run) -> LifecycleConfig:
     """The options that a recorded test passes to the reconciler of jobs.
 
     Without options nobody waits for pods, and no namespace is left out.
     """
     given = run.inputs.get("reconcilerOptions") or {}
     retention = (given.get("workloadRetentionPolicy") or {}).get("afterDeactivatedByKueue")
-    return Rules(
+    return LifecycleConfig(
         gates=gates_of(run),
         timeout_s=300.0 if given.get("waitForPodsReady") else None,
         manage_all=bool(given.get("manageJobsWithoutQueueName")),
@@ -90,38 +90,43 @@ def classes_of(objects: Iterable[Json]) -> Classes:
     return Classes(pods=pods, workloads=workloads)
 
 
-def view_of(key: Key, job: Json | None, objects: Iterable[Json], rules: Rules) -> JobView:
+def view_of(
+    key: Key, job: Json | None, objects: Iterable[Json], config: LifecycleConfig
+) -> JobView:
     """What the reconciler looks at when the API server holds these objects and the job."""
     held = [*objects, *([job] if job is not None else [])]
-    look_up, seen = stored(held), [Seen.of(each) for each in held if each["kind"] == "Workload"]
+    look_up, workloads = (
+        stored(held),
+        [StoredWorkload.of(each) for each in held if each["kind"] == "Workload"],
+    )
     space = look_up(("", "Namespace"), Key("", key.namespace))
-    prebuilt = prebuilt_name(job, rules.gates) if job is not None else ""
+    prebuilt = prebuilt_name(job, config.gates) if job is not None else ""
     above, error = None, None
 
-    def workloads_of(owner: Key) -> list[Seen]:
-        return [each for each in seen if _controller(each) == owner]
+    def workloads_of(owner: Key) -> list[StoredWorkload]:
+        return [each for each in workloads if _controller(each) == owner]
 
     try:
-        above = ancestor_of(job, look_up, workloads_of, rules) if job is not None else None
-    except Nesting as found:
+        above = ancestor_of(job, look_up, workloads_of, config) if job is not None else None
+    except NestingError as found:
         error = found
     return JobView(
         key=key,
         job=job,
         workloads=tuple(workloads_of(key)),
-        prebuilt=next((e for e in seen if e.key == Key(key.namespace, prebuilt)), None),
+        prebuilt=next((e for e in workloads if e.key == Key(key.namespace, prebuilt)), None),
         namespace=(space["metadata"].get("labels") or {}) if space is not None else None,
         ancestor=above,
-        nested_too_deep=isinstance(error, TooDeep),
+        nested_too_deep=isinstance(error, NestingTooDeep),
         nesting=str(error or ""),
         flavors=FLAVORS,
         classes=classes_of(held),
-        rules=rules,
+        config=config,
     )
 
 
-def _controller(seen: Seen) -> Key | None:
-    meta = seen.obj.metadata
+def _controller(stored: StoredWorkload) -> Key | None:
+    meta = stored.obj.metadata
     for each in meta.owner_references or ():
         if each.controller and (each.api_version.rpartition("/")[0], each.kind) == JOB:
             return Key(meta.namespace, each.name)

@@ -14,7 +14,7 @@ from kuota.api.core import Namespace
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge import inbound
-from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.engine import model
 from kuota.engine.policy import AdmissionFairSharing, Policy
@@ -86,8 +86,8 @@ def namespace(obj: Json) -> model.Namespace:
 
 
 def workload(obj: Json, gates: Gates | None = None) -> model.Workload:
-    intake = Intake(gates=gates) if gates is not None else Intake()
-    return inbound_workload(msgspec.convert(obj, Workload), intake)
+    accounting = AccountingContext(gates=gates) if gates is not None else AccountingContext()
+    return inbound_workload(msgspec.convert(obj, Workload), accounting)
 
 
 def each(run: Run, name: str) -> Iterable[Any]:

@@ -105,7 +105,7 @@ class FakeApi(Client):
     ) -> AsyncGenerator[Event, None]:
         sent = int(since)
         while True:
-            news = self._news
+            changes = self._news
             if self.lag_s:
                 await asyncio.sleep(self.lag_s)
             start = bisect_right(self._log, sent, key=lambda each: each[0])
@@ -113,8 +113,8 @@ class FakeApi(Client):
                 sent = revision
                 if about == resource:
                     yield Event(type_, _copy(obj))
-            if news is self._news:
-                await news.wait()
+            if changes is self._news:
+                await changes.wait()
 
     async def create(self, resource: Resource, obj: Json, **_: Any) -> Json:
         await asyncio.sleep(self.latency_s)
@@ -212,8 +212,8 @@ class FakeApi(Client):
             self.writes += 1
         obj = obj | {"metadata": obj["metadata"] | {"resourceVersion": str(self._revision)}}
         self._log.append((self._revision, resource, type_, _copy(obj)))
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        changes, self._news = self._news, asyncio.Event()
+        changes.set()
         return obj
 
     def _collect(self, owner: str) -> None:

@@ -11,7 +11,7 @@ from control.objects import job, local_queue, queue, workload_class
 from control.stage import Stage, told
 from kuota.api import workload as api
 from kuota.api.base import Key
-from kuota.control.observer import watch_along
+from kuota.control.observer import attach_observer
 from kuota.engine.decisions import Outcome
 from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact, ObjectStored
@@ -130,7 +130,7 @@ def test_a_bug_in_what_merely_counts_is_counted_and_harms_nobody() -> None:
     before = COUNTS["metrics"]
 
     async def scene(stage: Stage) -> None:
-        watch_along(_Broken(), stage.system.driver, stage.system.world, stage.clock)
+        attach_observer(_Broken(), stage.system.driver, stage.system.world, stage.clock)
         await stage.furnish()
         await stage.api.apply(local_queue("other"), job("a"))
         await stage.rest()

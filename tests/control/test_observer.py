@@ -8,7 +8,7 @@ import pytest
 from control.fake_api import FakeApi
 from control.virtual import VirtualClock
 from kuota.api.base import Json
-from kuota.control.observer import Stored
+from kuota.control.observer import WorldObjects
 from kuota.control.world import World
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Packer
@@ -37,4 +37,4 @@ def test_a_scrape_does_not_look_at_workloads_that_have_finished(
     over = named("Workload", "over", 3, spec=spec, status={"conditions": [done]})
     world.wrote(kinds.WORKLOADS, over)
     monkeypatch.setattr(Packer, "unpack", unpacked)
-    assert ["waiting"] == [each.metadata.name for each in Stored(world).workloads()]
+    assert ["waiting"] == [each.metadata.name for each in WorldObjects(world).workloads()]

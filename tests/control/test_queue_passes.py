@@ -27,9 +27,9 @@ class Passes:
 
     def __init__(self, stage: Stage) -> None:
         self._found: list[str] = []
-        stage.system.watched = self._watched
+        stage.system.instrument = self._instrument
 
-    def _watched(self, controller: str, reconcile: Any) -> Any:
+    def _instrument(self, controller: str, reconcile: Any) -> Any:
         async def counted(name: Any) -> float | None:
             resource, key = name
             self._found.append(f"{resource.kind} {key.name}")

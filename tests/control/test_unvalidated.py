@@ -18,7 +18,7 @@ from kuota.api.base import Json, Key
 from kuota.api.gates import GATES, Gates
 from kuota.bridge.messages import wait_text
 from kuota.bridge.queue_status import cluster_queue_patch, cohort_patch, local_queue_patch
-from kuota.control.facts import Facts
+from kuota.control.facts import FactSource
 from kuota.control.world import World
 from kuota.engine.decisions import Admit, Decision, Wait
 from kuota.engine.engine import Engine
@@ -52,7 +52,7 @@ class Cluster:
         self.reports = Reports()
         self.errors: list[Exception] = []
         self.decisions: list[Decision] = []
-        Facts(self.world, self._tell, self.reports, None, policy.gates).follow()
+        FactSource(self.world, self._tell, self.reports, None, policy.gates).follow()
 
     def _tell(self, fact: Fact) -> None:
         try:

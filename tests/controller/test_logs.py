@@ -39,9 +39,9 @@ def test_details_are_left_out_unless_asked_for(root: logging.Logger) -> None:
     stream = io.StringIO()
     begin(LogStyle(json=False), stream=stream)
     logging.getLogger("kuota.test").debug("details")
-    logging.getLogger("kuota.test").warning("news")
+    logging.getLogger("kuota.test").warning("changes")
     assert "details" not in stream.getvalue()
-    assert "news" in stream.getvalue()
+    assert "changes" in stream.getvalue()
 
 
 def test_a_failure_comes_with_its_trace_on_one_line(root: logging.Logger) -> None:

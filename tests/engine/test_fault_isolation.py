@@ -26,10 +26,10 @@ class Bug(Exception):
 def world(policy: Policy | None = None, strategy: str = "BestEffortFIFO") -> World:
     made = World(policy)
     for value in (namespace(), flavor()):
-        made.tell(value)
+        made.store(value)
     for name in ("a", "b"):
-        made.tell(queue(name, gpu=4, cohort="all", strategy=strategy))
-        made.tell(local_queue(name))
+        made.store(queue(name, gpu=4, cohort="all", strategy=strategy))
+        made.store(local_queue(name))
     return made
 
 
@@ -53,8 +53,8 @@ def test_only_the_workload_that_a_step_fails_for_waits(
 ) -> None:
     it = world(Policy(fair_sharing=strategies))
     monkeypatch.setattr(cycle, step, failing(getattr(cycle, step), after))
-    it.tell(job("bad", queue="a", gpu=8, priority=9))
-    it.tell(job("good", queue="b", gpu=8))
+    it.store(job("bad", queue="a", gpu=8, priority=9))
+    it.store(job("good", queue="b", gpu=8))
     outcome = it.cycle()
     found = {each.workload.key.name: each for each in outcome.decisions}
     assert isinstance(found["good"], Admit)
@@ -73,8 +73,8 @@ def test_it_is_tried_again_once_something_changes_and_not_before(
     it = world(strategy=strategy)
     with monkeypatch.context() as patched:
         patched.setattr(cycle, "nominate", failing(nominate, False))
-        it.tell(job("bad", queue="a", gpu=1, priority=9))
-        it.tell(job("next", queue="a", gpu=1))
+        it.store(job("bad", queue="a", gpu=1, priority=9))
+        it.store(job("next", queue="a", gpu=1))
         story = it.settle()
         assert [each.workload.key.name for each in story.decisions] == ["bad", "next"]
         assert it.cycle().decisions == ()
@@ -91,8 +91,8 @@ def test_when_the_order_cannot_be_found_those_that_are_left_wait(
 
     monkeypatch.setattr(cycle, "in_order", first_only)
     it = world()
-    it.tell(job("one", queue="a", gpu=1))
-    it.tell(job("two", queue="b", gpu=1))
+    it.store(job("one", queue="a", gpu=1))
+    it.store(job("two", queue="b", gpu=1))
     outcome = it.cycle()
     assert [type(each) for each in outcome.decisions] == [Admit, Wait]
     assert [each.key.name for each in outcome.failures] == ["two"]
@@ -100,7 +100,7 @@ def test_when_the_order_cannot_be_found_those_that_are_left_wait(
 
 def test_explaining_it_does_not_fail_either(monkeypatch: pytest.MonkeyPatch) -> None:
     it = world()
-    it.tell(job("bad", queue="a", gpu=9))
+    it.store(job("bad", queue="a", gpu=9))
     it.settle()
     monkeypatch.setattr(explain, "nominate", failing(nominate, False))
     found = it.engine.explain(BAD, 0.0)

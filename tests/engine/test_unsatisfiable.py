@@ -20,11 +20,11 @@ from kuota.sim.world import World
 
 def world_of(*queues: ClusterQueue, policy: Policy | None = None) -> World:
     world = World(policy)
-    world.tell(namespace())
-    world.tell(flavor())
+    world.store(namespace())
+    world.store(flavor())
     for each in queues:
-        world.tell(each)
-        world.tell(local_queue(each.name))
+        world.store(each)
+        world.store(local_queue(each.name))
     return world
 
 
@@ -36,9 +36,9 @@ def tried(world: World) -> list[str]:
 def test_a_release_that_is_too_small_wakes_nobody() -> None:
     world = world_of(queue("q", gpu=8, reclaim="Any"))
     for name in ("one", "two", "six"):
-        world.tell(job(name, queue="q", gpu=6 if name == "six" else 1))
+        world.store(job(name, queue="q", gpu=6 if name == "six" else 1))
     world.settle()
-    world.tell(job("four", queue="q", gpu=4))
+    world.store(job("four", queue="q", gpu=4))
     world.settle()
     world.finish(job("one").key)
     assert tried(world) == []
@@ -50,10 +50,10 @@ def test_a_release_that_is_too_small_wakes_nobody() -> None:
 
 def test_a_change_of_quota_wakes_everybody() -> None:
     world = world_of(queue("q", gpu=2))
-    world.tell(job("three", queue="q", gpu=3))
-    world.tell(job("nine", queue="q", gpu=9))
+    world.store(job("three", queue="q", gpu=3))
+    world.store(job("nine", queue="q", gpu=9))
     world.settle()
-    world.tell(queue("q", gpu=4))
+    world.store(queue("q", gpu=4))
     story = world.settle()
     assert {each.workload.key.name: type(each) for each in story.decisions} == {
         "three": Admit,
@@ -63,12 +63,12 @@ def test_a_change_of_quota_wakes_everybody() -> None:
 
 def test_a_victim_to_be_counts_as_room() -> None:
     world = world_of(queue("q", gpu=4, within="LowerPriority", reclaim="Any"))
-    world.tell(job("held", queue="q", gpu=3, priority=9))
+    world.store(job("held", queue="q", gpu=3, priority=9))
     world.settle()
-    world.tell(job("wants", queue="q", gpu=4, priority=5))
-    world.tell(job("low", queue="q", gpu=1, priority=1))
+    world.store(job("wants", queue="q", gpu=4, priority=5))
+    world.store(job("low", queue="q", gpu=1, priority=1))
     world.settle()
-    world.tell(job("held", queue="q", gpu=3, priority=9, finished=True))
+    world.store(job("held", queue="q", gpu=3, priority=9, finished=True))
     assert world.engine.state.running(job("low").key) is not None
     world.settle()
     assert world.engine.state.running(job("wants").key) is not None
@@ -76,9 +76,9 @@ def test_a_victim_to_be_counts_as_room() -> None:
 
 def test_a_newcomer_of_a_stuck_class_is_parked_with_it() -> None:
     world = world_of(queue("q", gpu=8, reclaim="Any"))
-    world.tell(job("first", queue="q", gpu=9))
+    world.store(job("first", queue="q", gpu=9))
     world.settle()
-    world.tell(job("second", queue="q", gpu=9))
+    world.store(job("second", queue="q", gpu=9))
     assert tried(world) == []
     pending = world.engine.queues["q"]
     assert pending.state(job("second").key) is PendingState.INADMISSIBLE
@@ -94,17 +94,17 @@ def kept(world: World) -> int:
 
 def test_a_class_refused_on_two_flavors_keeps_two_needs_however_often_it_is_tried_again() -> None:
     world = world_of(queue("q", {"default/gpu": 4, "spot/gpu": 4}, reclaim="Any"))
-    world.tell(flavor("spot"))
-    world.tell(running(job("on-spot", queue="q", gpu=3), "q", 0.0, "spot"))
-    world.tell(job("holder-0", queue="q", gpu=3, priority=9))
+    world.store(flavor("spot"))
+    world.store(running(job("on-spot", queue="q", gpu=3), "q", 0.0, "spot"))
+    world.store(job("holder-0", queue="q", gpu=3, priority=9))
     world.settle()
-    world.tell(job("wants", queue="q", gpu=4))
+    world.store(job("wants", queue="q", gpu=4))
     world.settle()
     assert kept(world) == 2
     for turn in range(1, 6):
         # The default flavor frees up, and somebody more important takes it before the class can.
         world.finish(job(f"holder-{turn - 1}").key)
-        world.tell(job(f"holder-{turn}", queue="q", gpu=3, priority=9))
+        world.store(job(f"holder-{turn}", queue="q", gpu=3, priority=9))
         assert "wants" in {each.workload.key.name for each in world.settle().decisions}
         assert kept(world) == 2
 
@@ -112,7 +112,7 @@ def test_a_class_refused_on_two_flavors_keeps_two_needs_however_often_it_is_trie
 def test_needs_of_a_class_go_with_the_last_workload_of_it() -> None:
     world = world_of(queue("q", gpu=8, reclaim="Any"))
     for name in ("first", "second"):
-        world.tell(job(name, queue="q", gpu=9))
+        world.store(job(name, queue="q", gpu=9))
     world.settle()
     world.finish(job("first").key)
     assert kept(world) == 1
@@ -151,7 +151,7 @@ def test_nobody_gets_what_is_said_to_be_out_of_reach(
 ) -> None:
     world = world_of(*given_queues, policy=Policy(fair_sharing=strategies))
     for number, (name, gpu, priority) in enumerate(residents):
-        world.tell(job(f"r{number}", queue=name, gpu=gpu, priority=priority, created=number))
+        world.store(job(f"r{number}", queue=name, gpu=gpu, priority=priority, created=number))
     world.settle()
     state = world.engine.state
     attainable = AttainableQuota(state.queues)

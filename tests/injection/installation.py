@@ -18,7 +18,7 @@ from injection.points import PLAN, rewritten
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
-from kuota.bridge.lifecycle_view import rules
+from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.kube.client import Client
 from kuota.kube.errors import Conflict, ServerError
 from kuota.kube.resources import EVENTS, PODS, WORKLOADS, Resource
@@ -117,7 +117,7 @@ class Installation:
         self.restarts = 0
         self._state_dir = state_dir
         self._store = Store.open(":memory:")
-        hook = job_hook(self._store, rules(CONFIG, GATES))
+        hook = job_hook(self._store, lifecycle_config(CONFIG, GATES))
         self._api = ApiServer(self._store, hooks=(hook,), clock=self.clock.now, gates=GATES)
         self.client = local_client(self._api)
         self._theirs = Stumbling(self.client)

@@ -12,7 +12,7 @@ from control.stage import CONFIG, Stage
 from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
-from kuota.control.observer import Stored, watch_along
+from kuota.control.observer import WorldObjects, attach_observer
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.setup import Setup, setup
 
@@ -56,6 +56,6 @@ def along(
 ) -> Metrics:
     """Metrics of the system on a stage, from now on."""
     system = stage.system
-    metrics = Metrics(system.engine, asked(config, gates), Stored(system.world))
-    watch_along(metrics, system.driver, system.world, system.clock)
+    metrics = Metrics(system.engine, asked(config, gates), WorldObjects(system.world))
+    attach_observer(metrics, system.driver, system.world, system.clock)
     return metrics

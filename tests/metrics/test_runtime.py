@@ -75,11 +75,11 @@ def test_reconciliations_are_counted_and_timed_by_how_they_end() -> None:
 
     async def story() -> None:
         runtime, metrics = Runtime(), Metrics(Engine())
-        watched = runtime.watched("workload_controller", reconcile)
-        assert await watched("good") is None
-        assert 5.0 == await watched("later")
+        instrument = runtime.instrument("workload_controller", reconcile)
+        assert await instrument("good") is None
+        assert 5.0 == await instrument("later")
         with pytest.raises(ValueError, match="broken"):
-            await watched("broken")
+            await instrument("broken")
         metrics.show_process(runtime, depths=lambda: {"workload_controller": 3})
         at = "workload_controller"
         assert {(at, each): 1 for each in ("success", "requeue_after", "error")} == values(

@@ -28,7 +28,7 @@ from kuota.engine.model import (
 )
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
 from kuota.sim.world import World
-from scenarios import tell
+from scenarios import report
 from scenarios.words import (
     Words,
     changed,
@@ -85,7 +85,7 @@ class Play:
     @cached_property
     def world(self) -> World:
         world = World(replace(self._policy, gates=Gates.of(self._gates, check=False)))
-        world.tell(namespace())
+        world.store(namespace())
         return world
 
     # How the world is set up
@@ -104,19 +104,19 @@ class Play:
     # What there is
 
     def _flavor(self, parts: Lines) -> None:
-        self.world.tell(flavor_of(parts[0], words(parts[1:])))
+        self.world.store(flavor_of(parts[0], words(parts[1:])))
 
     def _check(self, parts: Lines) -> None:
-        self.world.tell(AdmissionCheck(name=parts[0], active="inactive" not in parts))
+        self.world.store(AdmissionCheck(name=parts[0], active="inactive" not in parts))
 
     def _cohort(self, parts: Lines) -> None:
-        self.world.tell(cohort_of(parts[0], words(parts[1:])))
+        self.world.store(cohort_of(parts[0], words(parts[1:])))
 
     def _queue(self, parts: Lines) -> None:
         name, *rest = parts
         self._queues[name] = words(rest)
         self._tell_queue(name)
-        self.world.tell(local_queue(name))
+        self.world.store(local_queue(name))
 
     def _update(self, parts: Lines) -> None:
         """`update queue NAME …`: what is not mentioned stays."""
@@ -128,25 +128,25 @@ class Play:
         spec = queue_of(name, self._queues[name])
         for each in (name for group in spec.groups for name in group.flavors):
             if each not in self.world.engine.state.flavors:
-                self.world.tell(flavor(each))
-        self.world.tell(spec)
+                self.world.store(flavor(each))
+        self.world.store(spec)
 
     def _local(self, parts: Lines) -> None:
         given = words(parts[1:])
         stop = given.get("stop", "None")
-        self.world.tell(local_queue(parts[0], given.get("queue", ""), stop_policy=stop))
+        self.world.store(local_queue(parts[0], given.get("queue", ""), stop_policy=stop))
 
     def _submit(self, parts: Lines) -> None:
         self.world.advance(self.world.now + 1)
         workload = self._workload(parts)
-        self.world.tell(workload)
+        self.world.store(workload)
 
     def _run(self, parts: Lines) -> None:
         """A workload that has quota already, whether or not there is any."""
         self.world.advance(self.world.now + 1)
         on = next((each.removeprefix("on=") for each in parts if each.startswith("on=")), "")
         workload = self._workload([each for each in parts if not each.startswith("on=")])
-        self.world.tell(running(workload, workload.queue, self.world.now, on))
+        self.world.store(running(workload, workload.queue, self.world.now, on))
 
     def _workload(self, parts: Lines) -> Workload:
         queue, _, name = parts[0].partition("/")
@@ -157,7 +157,7 @@ class Play:
 
     def _change(self, parts: Lines) -> None:
         old = self.world.engine.state.workloads[_key(parts[0])]
-        self.world.tell(changed(old, words(parts[1:])))
+        self.world.store(changed(old, words(parts[1:])))
 
     def _finish(self, parts: Lines) -> None:
         self.world.finish(_key(parts[0]))
@@ -180,24 +180,24 @@ class Play:
 
     def _cycle(self, parts: Lines) -> Lines:
         decisions = self.world.cycle().decisions
-        return [line for each in decisions for line in tell.told(each, self.world)] or ["nothing"]
+        return [line for each in decisions for line in report.told(each, self.world)] or ["nothing"]
 
     def _settle(self, parts: Lines) -> Lines:
         """What came of it and who still waits; or who keeps coming and going, if it never ends."""
         story = self.world.settle()
         if story.restless:
             workloads = self.world.engine.state.workloads
-            return [f"restless {tell.name(workloads[each])}" for each in story.restless]
+            return [f"restless {report.name(workloads[each])}" for each in story.restless]
         done = [each for each in story.decisions if not isinstance(each, Wait)]
         waits = [each for each in self.world.engine.last.values() if isinstance(each, Wait)]
-        lines = [line for each in (*done, *waits) for line in tell.told(each, self.world)]
+        lines = [line for each in (*done, *waits) for line in report.told(each, self.world)]
         return lines or ["nothing"]
 
     def _why(self, parts: Lines) -> Lines:
-        return tell.why(_key(parts[0]), self.world)
+        return report.why(_key(parts[0]), self.world)
 
     def _tree(self, parts: Lines) -> Lines:
-        return list(tell.tree(self.world))
+        return list(report.tree(self.world))
 
 
 def _key(text: str) -> Key:

@@ -14,7 +14,7 @@ from kuota.api.config.load import load
 from kuota.api.config.shapes import Configuration
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates
-from kuota.bridge.lifecycle_view import rules
+from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.kube.resources import ALL, NAMESPACES
 from kuota.kube.resources import JOBS as KUBE_JOBS
 from kuota.server.admission import Hook, Review
@@ -238,7 +238,7 @@ def test_at_the_embedded_server(case: Case) -> None:
     try:
         for each in (case.space, *case.around):
             store.create(_resource(each), each)
-        hook = job_hook(store, rules(config(case.config), case.off))
+        hook = job_hook(store, lifecycle_config(config(case.config), case.off))
         assert case.fate == _hooked(hook, case)
     finally:
         store.close()
@@ -276,7 +276,7 @@ def test_in_a_plan(case: Case) -> None:
 def test_a_queued_job_below_an_unmanaged_one_waits_on_the_embedded_server() -> None:
     async def story() -> None:
         store = Store.open(":memory:")
-        api = ApiServer(store, hooks=(job_hook(store, rules(None, Gates())),))
+        api = ApiServer(store, hooks=(job_hook(store, lifecycle_config(None, Gates())),))
         await api.start()
         try:
             client = local_client(api)

@@ -59,7 +59,7 @@ def worlds(draw: st.DrawFn) -> World:
             )
         )
     for value in values:
-        world.tell(value)
+        world.store(value)
     return world
 
 

@@ -44,7 +44,7 @@ def phase(obj: Workload) -> Phase:
     return Phase.PENDING
 
 
-def sent_back(before: Phase, after: Phase) -> bool:
+def lost_quota(before: Phase, after: Phase) -> bool:
     """Whether a workload had quota and waits again."""
     return before in (Phase.QUOTA_RESERVED, Phase.ADMITTED) and after is Phase.PENDING
 
@@ -158,7 +158,7 @@ def owned_by_pod(obj: Workload) -> bool:
     return any(owner.kind == "Pod" and owner.controller for owner in owners)
 
 
-def told_reason(reason: WaitReason, gates: Gates) -> str:
+def condition_reason(reason: WaitReason, gates: Gates) -> str:
     """The reason of QuotaReserved=False as it is written; there were only two before the gate."""
     if gates.on(Gate.UnadmittedWorkloadsObservability):
         return reason.value
@@ -169,7 +169,7 @@ def told_reason(reason: WaitReason, gates: Gates) -> str:
 def _unreserved(
     obj: Workload, conditions: Conditions, reason: WaitReason, message: str, gates: Gates
 ) -> Json:
-    conditions.put("QuotaReserved", False, told_reason(reason, gates), message)
+    conditions.put("QuotaReserved", False, condition_reason(reason, gates), message)
     status = _synced(obj, conditions, gates)
     return status | {"admission": None} if obj.status.admission is not None else status
 

@@ -15,25 +15,25 @@ from .conditions import Conditions
 from .effects import Effect, Event, Patch, StatusPatch
 
 
-class Pass(Struct):
+class PassResult(Struct):
     """What a pass wants written, in this order, and when to look again without being asked.
 
     `fault` says why the pass came to nothing; it is tried again later.
     """
 
     effects: tuple[Effect, ...] = ()
-    again_s: float | None = None
+    requeue_after_s: float | None = None
     fault: str = ""
 
 
-class Seen(Struct):
+class StoredWorkload(Struct):
     """A Workload as it is stored, and decoded for reading."""
 
     json: Json
     obj: Workload
 
     @classmethod
-    def of(cls, json: Json) -> Seen:
+    def of(cls, json: Json) -> StoredWorkload:
         return cls(json=json, obj=msgspec.convert(json, Workload))
 
     @property
@@ -55,18 +55,18 @@ class Seen(Struct):
 class Draft:
     """A Workload on its way through a pass. Whatever is written shows in it at once."""
 
-    def __init__(self, seen: Seen, now: float) -> None:
-        self._stored = seen
-        self.seen = seen
+    def __init__(self, stored: StoredWorkload, now: float) -> None:
+        self._original = stored
+        self.current = stored
         self.now = now
-        self.again_s: float | None = None
+        self.requeue_after_s: float | None = None
         self._status: Json = {}
         self._body: Json = {}
         self._others: list[Effect] = []
 
     @property
     def obj(self) -> Workload:
-        return self.seen.obj
+        return self.current.obj
 
     @property
     def active(self) -> bool:
@@ -96,13 +96,13 @@ class Draft:
         """Change the status as a merge patch says."""
         if status:
             self._status = combined(self._status, status)
-            self.seen = Seen.of(merged(self.seen.json, {"status": status}))
+            self.current = StoredWorkload.of(merged(self.current.json, {"status": status}))
 
     def patch(self, body: Json) -> None:
         """Change everything else as a merge patch says."""
         if body:
             self._body = combined(self._body, body)
-            self.seen = Seen.of(merged(self.seen.json, body))
+            self.current = StoredWorkload.of(merged(self.current.json, body))
 
     def drop_finalizer(self) -> bool:
         """Let go of the object; whether it was held."""
@@ -112,23 +112,27 @@ class Draft:
             self.patch({"metadata": {"finalizers": left or None}})
         return FINALIZER in held
 
-    def tell(self, reason: str, note: str, *, warning: bool = False) -> None:
+    def record_event(self, reason: str, note: str, *, warning: bool = False) -> None:
         self.add(Event.about(self.obj.key, reason, note, warning=warning))
 
     def add(self, *effects: Effect) -> None:
         self._others += effects
 
-    def look_again(self, after_s: float) -> None:
+    def requeue_after(self, after_s: float) -> None:
         """Come back then, or earlier if that was said already."""
-        self.again_s = after_s if self.again_s is None else min(self.again_s, after_s)
+        self.requeue_after_s = (
+            after_s if self.requeue_after_s is None else min(self.requeue_after_s, after_s)
+        )
 
-    def done(self, fault: str = "") -> Pass:
+    def done(self, fault: str = "") -> PassResult:
         """The pass. The status comes first: without its finalizer the object may be gone."""
-        obj = self._stored.obj
+        obj = self._original.obj
         key, version = obj.key, obj.metadata.resource_version
         effects: list[Effect] = []
         if self._status:
             effects.append(StatusPatch(key=key, resource_version=version, status=self._status))
         if self._body:
             effects.append(Patch(key=key, resource_version=version, body=self._body))
-        return Pass(effects=(*effects, *self._others), again_s=self.again_s, fault=fault)
+        return PassResult(
+            effects=(*effects, *self._others), requeue_after_s=self.requeue_after_s, fault=fault
+        )

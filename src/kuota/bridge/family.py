@@ -18,7 +18,7 @@ from kuota.engine.model import ConcurrentAdmission
 from kuota.engine.reasons import WaitReason
 
 from .conditions import timestamp
-from .draft import Draft, Pass
+from .draft import Draft, PassResult
 from .effects import Create, Delete, Effect
 from .lifecycle_view import FamilyView
 from .variants import PREEMPTION_GATE, flavor_of, variant
@@ -33,7 +33,7 @@ class Family:
         self.now = now
         self.flavors = groups[0].flavors if groups else ()
         self._parent = Draft(view.parent, now) if view.parent is not None else None
-        made = [Draft(seen, now) for seen in view.variants]
+        made = [Draft(stored, now) for stored in view.variants]
         self.variants = sorted(made, key=lambda each: (self.rank(each), each.obj.key))
         self._effects: list[Effect] = []
 
@@ -48,7 +48,7 @@ class Family:
 
     def rank(self, draft: Draft) -> int:
         """How much the flavor of a variant is preferred: 0 is best, unknown ones come last."""
-        return self.place(flavor_of(draft.seen))
+        return self.place(flavor_of(draft.current))
 
     def place(self, flavor: str) -> int:
         return self.flavors.index(flavor) if flavor in self.flavors else len(self.flavors)
@@ -56,33 +56,33 @@ class Family:
     @property
     def winner(self) -> Draft | None:
         """The variant that is admitted, the most preferred if there are several."""
-        return next((each for each in self.variants if each.seen.true("Admitted")), None)
+        return next((each for each in self.variants if each.current.true("Admitted")), None)
 
     @property
     def own(self) -> Draft | None:
         """The admitted variant whose quota the parent holds."""
         used = _used(self.parent)
-        admitted = (each for each in self.variants if each.seen.true("Admitted"))
+        admitted = (each for each in self.variants if each.current.true("Admitted"))
         return next((each for each in admitted if _used(each) == used), None)
 
     def make(self, flavor: str) -> None:
-        key, made = variant(self.parent.seen, flavor, self.view.rules.gates)
+        key, made = variant(self.parent.current, flavor, self.view.config.gates)
         self._effects.append(Create(key=key, object=made))
-        self.parent.tell("CreatedVariant", f"Created variant {key} for flavor {flavor}")
+        self.parent.record_event("CreatedVariant", f"Created variant {key} for flavor {flavor}")
 
     def drop(self, draft: Draft, why: str) -> None:
         """Delete a variant. The parent, if there is one, is told why."""
         self.variants.remove(draft)
         self._effects.append(Delete(key=draft.obj.key, uid=draft.obj.metadata.uid))
         if self._parent is not None:
-            self._parent.tell("DeletedVariant", f"Deleted variant {draft.obj.key}: {why}")
+            self._parent.record_event("DeletedVariant", f"Deleted variant {draft.obj.key}: {why}")
 
-    def done(self) -> Pass:
+    def done(self) -> PassResult:
         passes = [each.done() for each in self._members()]
-        after_s = [each.again_s for each in passes if each.again_s is not None]
-        return Pass(
+        after_s = [each.requeue_after_s for each in passes if each.requeue_after_s is not None]
+        return PassResult(
             effects=(*self._effects, *(effect for each in passes for effect in each.effects)),
-            again_s=min(after_s, default=None),
+            requeue_after_s=min(after_s, default=None),
         )
 
     def _members(self) -> Iterator[Draft]:
@@ -104,18 +104,18 @@ ALONE_S = 300.0
 
 def gate_opened(family: Family) -> None:
     """Open the gate of whoever is next, if it is time to."""
-    waiting = [each for each in family.variants if _waits(each, family.view.rules.gates)]
+    waiting = [each for each in family.variants if _waits(each, family.view.config.gates)]
     chosen = _next(waiting)
     if chosen is None:
         return
     last = max((at.timestamp() for at in map(_open_since, waiting) if at is not None), default=None)
     left_s = last + ALONE_S - family.now if last is not None else 0.0
     if left_s > 0:
-        chosen.look_again(left_s)
+        chosen.requeue_after(left_s)
         return
     chosen.write({"preemptionGates": _opened(chosen, family.now)})
-    chosen.tell("PreemptionUngatedVariant", "It may preempt from now on")
-    chosen.look_again(ALONE_S)
+    chosen.record_event("PreemptionUngatedVariant", "It may preempt from now on")
+    chosen.requeue_after(ALONE_S)
 
 
 def _next(waiting: list[Draft]) -> Draft | None:
@@ -123,7 +123,7 @@ def _next(waiting: list[Draft]) -> Draft | None:
     for each in waiting:
         if _open_since(each) is not None:
             continue
-        if each.seen.true("BlockedOnPreemptionGates"):
+        if each.current.true("BlockedOnPreemptionGates"):
             return each
         if each.conditions().get("QuotaReserved") is None:
             return None
@@ -132,11 +132,11 @@ def _next(waiting: list[Draft]) -> Draft | None:
 
 def _waits(draft: Draft, gates: Gates) -> bool:
     """Whether nothing but room keeps the variant from being admitted."""
-    seen, said = draft.seen, draft.conditions().get("QuotaReserved")
+    stored, said = draft.current, draft.conditions().get("QuotaReserved")
     gated = gates.on(Gate.AdmissionGatedBy) and draft.obj.metadata.annotation(ADMISSION_GATED_BY)
-    over = not draft.active or seen.true("Finished") or seen.reserved
+    over = not draft.active or stored.true("Finished") or stored.reserved
     on_hold = said is not None and said.reason == WaitReason.ON_HOLD
-    return not (gated or over or on_hold or seen.true("WaitingForReplacementPods"))
+    return not (gated or over or on_hold or stored.true("WaitingForReplacementPods"))
 
 
 def _open_since(draft: Draft) -> datetime | None:

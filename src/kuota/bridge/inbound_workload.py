@@ -54,7 +54,7 @@ MOST_COUNTED = 4096
 """How many different lists of pod sets are remembered as counted."""
 
 
-class Counted(NamedTuple):
+class CountedPodSets(NamedTuple):
     """Pod sets as quota sees them, why they can never be admitted, and their class ids so far."""
 
     pod_sets: tuple[model.PodSet, ...]
@@ -62,7 +62,7 @@ class Counted(NamedTuple):
     scheduling_hashes: dict[tuple[int, str], str]
 
 
-class Intake(Struct):
+class AccountingContext(Struct):
     """What else decides how a workload is counted: gates, configuration, and its namespace.
 
     `counted` remembers what came of it. Most changes of a Workload leave its pod sets as they are,
@@ -74,17 +74,17 @@ class Intake(Struct):
     excluded_prefixes: tuple[str, ...] = ()
     limit_ranges: Mapping[str, list[LimitRange]] = {}
     runtime_classes: Mapping[str, RuntimeClass] = {}
-    counted: dict[tuple[str, bytes], Counted] = msgspec.field(default_factory=dict)
+    counted: dict[tuple[str, bytes], CountedPodSets] = msgspec.field(default_factory=dict)
 
 
-_PLAIN = Intake()
+_PLAIN = AccountingContext()
 
 
-def workload(obj: api.Workload, intake: Intake = _PLAIN) -> model.Workload:
+def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model.Workload:
     """What the engine needs to know of one Workload."""
-    meta, conditions, gates = obj.metadata, obj.status.conditions, intake.gates
+    meta, conditions, gates = obj.metadata, obj.status.conditions, accounting.gates
     priority = effective_priority(obj, boosting=gates.on(Gate.PriorityBoost))
-    counted = _counted(obj, intake)
+    counted = _counted(obj, accounting)
     return model.Workload(
         key=obj.key,
         uid=meta.uid,
@@ -133,36 +133,36 @@ def reclaimable(obj: api.Workload, gates: Gates) -> dict[str, int]:
     return counts(obj.status.reclaimable_pods)
 
 
-def _counted(obj: api.Workload, intake: Intake) -> Counted:
+def _counted(obj: api.Workload, accounting: AccountingContext) -> CountedPodSets:
     """The pod sets of a Workload as quota sees them, counted once for all that have the same."""
-    namespace = obj.metadata.namespace if intake.limit_ranges else ""
+    namespace = obj.metadata.namespace if accounting.limit_ranges else ""
     at = namespace, _encode((obj.spec.pod_sets, obj.status.reclaimable_pods))
-    found = intake.counted.get(at)
+    found = accounting.counted.get(at)
     if found is None:
-        if len(intake.counted) >= MOST_COUNTED:
-            intake.counted.clear()
-        found = intake.counted[at] = Counted(*_understood(obj, intake), {})
+        if len(accounting.counted) >= MOST_COUNTED:
+            accounting.counted.clear()
+        found = accounting.counted[at] = CountedPodSets(*_account(obj, accounting), {})
     return found
 
 
-def _understood(
-    obj: api.Workload, intake: Intake
+def _account(
+    obj: api.Workload, accounting: AccountingContext
 ) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
     """The pod sets, and why they can never be admitted; none of them if they make no sense."""
     faults = tuple(pod_set_faults(obj.spec.pod_sets))
     if faults:
         return (), faults
-    ranges = intake.limit_ranges.get(obj.metadata.namespace, [])
+    ranges = accounting.limit_ranges.get(obj.metadata.namespace, [])
     try:
-        filled = adjusted(obj, ranges, intake.runtime_classes)
-        return _pod_sets(filled, intake), tuple(str(fault) for fault in _faults(filled, ranges))
+        filled = adjusted(obj, ranges, accounting.runtime_classes)
+        return _pod_sets(filled, accounting), tuple(str(fault) for fault in _faults(filled, ranges))
     except QuantityError as error:
         return (), (str(error),)
 
 
-def _pod_sets(obj: api.Workload, intake: Intake) -> tuple[model.PodSet, ...]:
-    gone = reclaimable(obj, intake.gates)
-    rules, excluded = intake.transformations, intake.excluded_prefixes
+def _pod_sets(obj: api.Workload, accounting: AccountingContext) -> tuple[model.PodSet, ...]:
+    gone = reclaimable(obj, accounting.gates)
+    rules, excluded = accounting.transformations, accounting.excluded_prefixes
     return tuple(
         _pod_set(each, gone.get(each.name, 0), pod_amounts(each.template.spec, rules, excluded))
         for each in obj.spec.pod_sets or ()
@@ -281,7 +281,9 @@ def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:
     return obj.metadata.annotation(ALLOWED_FLAVORS) if concurrent else ""
 
 
-def _scheduling_hash(obj: api.Workload, priority: int, counted: Counted, gates: Gates) -> str:
+def _scheduling_hash(
+    obj: api.Workload, priority: int, counted: CountedPodSets, gates: Gates
+) -> str:
     if not gates.on(Gate.SchedulingEquivalenceHashing):
         return ""
     at = priority, _allowed_flavors(obj, gates)

@@ -16,12 +16,12 @@ from kuota.engine.model import ClusterQueue, LocalQueue
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import sync_admitted
-from .draft import Draft, Pass
+from .draft import Draft, PassResult
 from .effects import Delete
 from .eviction import evicted_status, eviction_event
 from .jobs.batch_job import JOB_UID
 from .lifecycle_checks import missing_gates, synced_checks
-from .lifecycle_reason import say_why_not
+from .lifecycle_reason import sync_pending_conditions
 from .lifecycle_reserved import delayed, held, requeue_json, retry_at
 from .lifecycle_view import WorkloadView
 from .variants import VARIANT_PARENT, is_parent, parent_of
@@ -31,9 +31,9 @@ _BACKED_OFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK
 Step = Callable[[Draft, WorkloadView], bool | None]
 
 
-def steps(view: WorkloadView, now: float) -> Pass:
+def reconcile_workload(view: WorkloadView, now: float) -> PassResult:
     """What one pass over the Workload leads to."""
-    draft = Draft(view.seen, now)
+    draft = Draft(view.stored, now)
     any(step(draft, view) for step in _STEPS)
     return draft.done()
 
@@ -41,11 +41,11 @@ def steps(view: WorkloadView, now: float) -> Pass:
 def orphaned(draft: Draft, view: WorkloadView) -> bool:
     """A Workload that nobody owns any more is finished, and let go of."""
     meta = draft.obj.metadata
-    leftover = bool(meta.label(JOB_UID)) and view.rules.gates.on(Gate.FinishOrphanedWorkloads)
-    deleting = draft.seen.deleting
+    leftover = bool(meta.label(JOB_UID)) and view.config.gates.on(Gate.FinishOrphanedWorkloads)
+    deleting = draft.current.deleting
     if meta.owner_references or not (deleting or leftover):
         return False
-    if not deleting and not draft.seen.true("Finished"):
+    if not deleting and not draft.current.true("Finished"):
         draft.set_condition("Finished", True, "OwnerNotFound", "The job of the workload is gone")
     draft.drop_finalizer()
     return deleting
@@ -53,29 +53,29 @@ def orphaned(draft: Draft, view: WorkloadView) -> bool:
 
 def preemption_gated(draft: Draft, view: WorkloadView) -> None:
     """The status lists the preemption gates of the spec, new ones closed."""
-    if view.rules.gates.on(Gate.MultiKueueOrchestratedPreemption):
+    if view.config.gates.on(Gate.MultiKueueOrchestratedPreemption):
         draft.write(missing_gates(draft.obj, draft.now))
 
 
-def taken_back(draft: Draft, view: WorkloadView) -> None:
+def clear_stale_admission(draft: Draft, view: WorkloadView) -> None:
     """An admission ends with its reservation, even where whoever ended that left it behind."""
     said = draft.conditions().get("QuotaReserved")
     if draft.obj.status.admission is not None and said is not None and said.status == "False":
         draft.write({"admission": None})
 
 
-def stands_aside(draft: Draft, view: WorkloadView) -> bool:
+def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
     """Where flavors are tried concurrently, a Workload is the parent of variants that queue.
 
     One that holds quota keeps it, as what it was when it got it.
     """
     queue, meta = view.cluster_queue, draft.obj.metadata
-    if not view.rules.gates.on(Gate.ConcurrentAdmission) or queue is None:
+    if not view.config.gates.on(Gate.ConcurrentAdmission) or queue is None:
         return False
     concurrent = queue.concurrent_admission is not None
     if concurrent is is_parent(meta) or parent_of(meta) is not None:
         return False
-    if draft.seen.reserved or draft.seen.true("Finished"):
+    if draft.current.reserved or draft.current.true("Finished"):
         return False
     draft.patch({"metadata": {"labels": {VARIANT_PARENT: "true" if concurrent else None}}})
     return True
@@ -83,26 +83,28 @@ def stands_aside(draft: Draft, view: WorkloadView) -> bool:
 
 def finished(draft: Draft, view: WorkloadView) -> bool:
     """Nothing more happens to a finished Workload, but that it is deleted in the end."""
-    if not draft.seen.true("Finished"):
+    if not draft.current.true("Finished"):
         return False
-    kept_s = view.rules.retain_finished_s
-    if draft.seen.deleting:
+    kept_s = view.config.retain_finished_s
+    if draft.current.deleting:
         draft.drop_finalizer()
-    if kept_s is None or draft.seen.deleting:
+    if kept_s is None or draft.current.deleting:
         return True
     end = draft.conditions().get("Finished")
     since = end.last_transition_time if end is not None else None
     left_s = kept_s - (draft.now - since.timestamp() if since is not None else 0.0)
     if left_s > 0:
-        draft.look_again(left_s)
+        draft.requeue_after(left_s)
         return True
     draft.drop_finalizer()
     draft.add(Delete(key=draft.obj.key, uid=draft.obj.metadata.uid))
-    draft.tell("Deleted", "Deleted, since it finished longer ago than finished workloads are kept")
+    draft.record_event(
+        "Deleted", "Deleted, since it finished longer ago than finished workloads are kept"
+    )
     return True
 
 
-def retried_later(draft: Draft, view: WorkloadView) -> bool:
+def apply_check_delay(draft: Draft, view: WorkloadView) -> bool:
     """A check in Retry may ask for a delay, which is only ever moved later."""
     until = retry_at(draft.obj.status.admission_checks)
     state = draft.obj.status.requeue_state
@@ -116,7 +118,7 @@ def retried_later(draft: Draft, view: WorkloadView) -> bool:
 
 
 def deactivation_wanted(draft: Draft, view: WorkloadView) -> bool:
-    if not draft.active or not draft.seen.true("DeactivationTarget"):
+    if not draft.active or not draft.current.true("DeactivationTarget"):
         return False
     draft.patch({"spec": {"active": False}})
     return True
@@ -129,11 +131,11 @@ def delay_over(draft: Draft, view: WorkloadView) -> bool:
         return False
     left_s = state.requeue_at.timestamp() - draft.now
     if left_s > 0:
-        draft.look_again(left_s)
-    elif not draft.seen.reserved:
+        draft.requeue_after(left_s)
+    elif not draft.current.reserved:
         draft.write({"requeueState": {"requeueAt": None}})
         requeued(draft, view)
-    return not draft.seen.reserved
+    return not draft.current.reserved
 
 
 def requeued(draft: Draft, view: WorkloadView) -> bool:
@@ -159,7 +161,7 @@ def _backoff_over(draft: Draft) -> bool:
         return True
     left_s = state.requeue_at.timestamp() - draft.now
     if left_s > 0:
-        draft.look_again(left_s)
+        draft.requeue_after(left_s)
         return False
     draft.write({"requeueState": {"requeueAt": None}})
     return True
@@ -168,7 +170,7 @@ def _backoff_over(draft: Draft) -> bool:
 def deactivated(draft: Draft, view: WorkloadView) -> bool:
     """An inactive Workload is evicted, quota or not, and its tries are forgotten."""
     obj = draft.obj
-    settled = draft.seen.true("Evicted") and obj.status.requeue_state is None
+    settled = draft.current.true("Evicted") and obj.status.requeue_state is None
     if draft.active or settled:
         return False
     conditions = draft.conditions()
@@ -193,8 +195,8 @@ def local_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
 
 def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     """Say when an annotation begins or ends to keep the Workload out of its queue."""
-    gates = view.rules.gates
-    if not gates.on(Gate.AdmissionGatedBy) or draft.seen.true("Admitted"):
+    gates = view.config.gates
+    if not gates.on(Gate.AdmissionGatedBy) or draft.current.true("Admitted"):
         return False
     gated = draft.obj.metadata.annotation(ADMISSION_GATED_BY)
     conditions = draft.conditions()
@@ -209,7 +211,7 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     draft.put(conditions)
     if draft.obj.status.admission is not None:
         draft.write({"admission": None})
-    draft.tell("AdmissionGated" if gated else "AdmissionGateCleared", note)
+    draft.record_event("AdmissionGated" if gated else "AdmissionGateCleared", note)
     return True
 
 
@@ -233,9 +235,9 @@ def checks_listed(draft: Draft, view: WorkloadView) -> bool:
 
 def admitted(draft: Draft, view: WorkloadView) -> bool:
     """Say why there is no quota, or admit what has passed its checks."""
-    if draft.seen.true("Admitted"):
+    if draft.current.true("Admitted"):
         return False
-    return say_why_not(draft, view)
+    return sync_pending_conditions(draft, view)
 
 
 def _restarted(
@@ -253,10 +255,10 @@ def _restarted(
 _STEPS: tuple[Step, ...] = (
     orphaned,
     preemption_gated,
-    stands_aside,
+    sync_parent_label,
     finished,
-    taken_back,
-    retried_later,
+    clear_stale_admission,
+    apply_check_delay,
     deactivation_wanted,
     delay_over,
     requeued,

@@ -14,7 +14,7 @@ from kuota.engine.model import ClusterQueue
 
 from .admission import required_checks
 from .conditions import stamp, timestamp
-from .draft import Seen
+from .draft import StoredWorkload
 from .effects import Effect, Patch
 
 
@@ -62,22 +62,22 @@ def missing_gates(obj: Workload, now: float) -> Json:
 KIND = "WorkloadPriorityClass"
 
 
-def followers(value: WorkloadPriorityClass, workloads: Iterable[Seen]) -> list[Effect]:
+def followers(value: WorkloadPriorityClass, workloads: Iterable[StoredWorkload]) -> list[Effect]:
     """Give every unfinished Workload of the class its value, whether it holds quota or not."""
     return [
         Patch(
-            key=seen.key,
-            resource_version=seen.obj.metadata.resource_version,
+            key=stored.key,
+            resource_version=stored.obj.metadata.resource_version,
             body={"spec": {"priority": value.value}},
         )
-        for seen in workloads
-        if not seen.true("Finished")
-        and named(seen) == value.metadata.name
-        and seen.obj.spec.priority != value.value
+        for stored in workloads
+        if not stored.true("Finished")
+        and named(stored) == value.metadata.name
+        and stored.obj.spec.priority != value.value
     ]
 
 
-def named(seen: Seen) -> str:
+def named(stored: StoredWorkload) -> str:
     """The WorkloadPriorityClass that a Workload has its priority from, "" for none."""
-    ref = seen.obj.spec.priority_class_ref
+    ref = stored.obj.spec.priority_class_ref
     return ref.name if ref is not None and ref.kind == KIND else ""

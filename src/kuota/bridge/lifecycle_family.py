@@ -15,7 +15,7 @@ from kuota.api.rules.report import child
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from .admission import released_status, reserve
-from .draft import Draft, Pass
+from .draft import Draft, PassResult
 from .eviction import evicted_status, eviction_event
 from .family import Family, gate_opened
 from .lifecycle_view import FamilyView
@@ -32,7 +32,7 @@ from .variants import (
 Step = Callable[[Family], bool | None]
 
 
-def family_pass(view: FamilyView, now: float) -> Pass:
+def reconcile_family(view: FamilyView, now: float) -> PassResult:
     """What one pass over the family leads to."""
     family = Family(view, now)
     any(step(family) for step in _STEPS)
@@ -56,7 +56,7 @@ def finished(family: Family) -> bool:
     if end is None:
         return False
     for each in family.variants:
-        if not each.seen.true("Finished"):
+        if not each.current.true("Finished"):
             each.set_condition("Finished", True, end.reason, end.message)
     return True
 
@@ -72,12 +72,12 @@ def without_policy(family: Family) -> bool:
 
 
 def one_for_each_flavor(family: Family) -> None:
-    tried = {flavor_of(each.seen) for each in family.variants}
+    tried = {flavor_of(each.current) for each in family.variants}
     for flavor in family.flavors:
         if flavor not in tried:
             family.make(flavor)
     for each in list(family.variants):
-        flavor = flavor_of(each.seen)
+        flavor = flavor_of(each.current)
         if flavor not in family.flavors:
             family.drop(each, f"flavor {flavor} is not in the ClusterQueue any more")
 
@@ -85,8 +85,8 @@ def one_for_each_flavor(family: Family) -> None:
 def in_line(family: Family) -> None:
     """Variants ask for what their parent asks for."""
     for each in list(family.variants):
-        patch = behind(family.parent.seen, each.seen)
-        if outgrown(each.seen, patch):
+        patch = behind(family.parent.current, each.current)
+        if outgrown(each.current, patch):
             family.drop(each, "its parent asks for something else by now")
         else:
             each.patch(patch)
@@ -99,22 +99,26 @@ def late_pods_followed(family: Family) -> None:
         return
     for each in family.variants:
         since = _told(each, "QuotaReserved")
-        if each.seen.true("Admitted") and not each.seen.true("Evicted") and _before(since, told):
+        if (
+            each.current.true("Admitted")
+            and not each.current.true("Evicted")
+            and _before(since, told)
+        ):
             conditions = each.conditions()
             status = evicted_status(each.obj, conditions, BY_PARENT, told.message, family.now)
-            delay = child(family.parent.seen.json, "status").get("requeueState")
+            delay = child(family.parent.current.json, "status").get("requeueState")
             each.write(status | ({"requeueState": delay} if delay else {}))
 
 
 def evictions_settled(family: Family) -> None:
     """Free the quota of evicted variants, but of the one that the parent runs on only after it."""
     parent, own = family.parent, family.own
-    runs = parent.seen.reserved
-    if runs and not parent.seen.true("Evicted") and (own is None or own.seen.true("Evicted")):
+    runs = parent.current.reserved
+    if runs and not parent.current.true("Evicted") and (own is None or own.current.true("Evicted")):
         _evict(parent, own)
     for each in family.variants:
-        if each.seen.reserved and each.seen.true("Evicted") and not (runs and each is own):
-            each.write(released_status(each.obj, family.now, family.view.rules.gates))
+        if each.current.reserved and each.current.true("Evicted") and not (runs and each is own):
+            each.write(released_status(each.obj, family.now, family.view.config.gates))
             conditions = each.conditions()
             conditions.drop("PodsReady")
             each.put(conditions)
@@ -137,7 +141,7 @@ def active_as_useful(family: Family) -> None:
         wanted, why = _useful(family, each)
         if wanted is not each.active:
             each.patch({"spec": {"active": wanted}})
-            each.tell("ActivatedVariant" if wanted else "DeactivatedVariant", why)
+            each.record_event("ActivatedVariant" if wanted else "DeactivatedVariant", why)
 
 
 def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
@@ -166,7 +170,7 @@ def brought_back(family: Family) -> None:
         return
     for each in family.variants:
         reason = _set_aside(each)
-        if reason == EvictionReason.FLAVOR_MIGRATION and not each.seen.reserved:
+        if reason == EvictionReason.FLAVOR_MIGRATION and not each.current.reserved:
             each.set_condition("Requeued", True, "Reactivated", "No variant is admitted")
 
 
@@ -178,9 +182,9 @@ def _expects_room(draft: Draft) -> bool:
 def admission_taken(family: Family) -> None:
     """The parent is admitted as its variant is."""
     parent, winner = family.parent, family.winner
-    if winner is None or winner.seen.true("Evicted") or parent.seen.reserved:
+    if winner is None or winner.current.true("Evicted") or parent.current.reserved:
         return
-    admission = child(winner.seen.json, "status").get("admission")
+    admission = child(winner.current.json, "status").get("admission")
     # Something else than its variants may keep the parent from running.
     if admission is None or not parent.active or _set_aside(parent) not in (None, *BY_VARIANTS):
         return
@@ -189,7 +193,7 @@ def admission_taken(family: Family) -> None:
     reserve(conditions, admission["clusterQueue"])
     conditions.put("Admitted", True, "Admitted", note)
     parent.write({"admission": admission, "conditions": conditions.json()})
-    parent.tell("Admitted", note)
+    parent.record_event("Admitted", note)
 
 
 def _set_aside(draft: Draft) -> str | None:
@@ -201,13 +205,13 @@ def _set_aside(draft: Draft) -> str | None:
 def pods_followed(family: Family) -> None:
     """The variant that the parent runs on knows of its pods what decisions depend on."""
     parent, own = family.parent, family.own
-    if own is None or not parent.seen.reserved:
+    if own is None or not parent.current.reserved:
         return
     ready = parent.conditions().get("PodsReady")
     if ready is not None:
         own.set_condition("PodsReady", ready.status == "True", ready.reason, ready.message)
     if parent.obj.status.reclaimable_pods != own.obj.status.reclaimable_pods:
-        status = child(parent.seen.json, "status")
+        status = child(parent.current.json, "status")
         own.write({"reclaimablePods": status.get("reclaimablePods")})
 
 

@@ -7,7 +7,7 @@ from kuota.api.gates import Gate
 from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.reasons import WaitReason
 
-from .admission import admitted_status, told_reason
+from .admission import admitted_status, condition_reason
 from .draft import Draft
 from .lifecycle_view import WorkloadView
 
@@ -26,22 +26,22 @@ _BY_ENGINE = frozenset(
 )
 
 
-def say_why_not(draft: Draft, view: WorkloadView) -> bool:
+def sync_pending_conditions(draft: Draft, view: WorkloadView) -> bool:
     """Bring QuotaReserved=False and Admitted up to date; whether the pass ends with that."""
-    gates = view.rules.gates
-    if not draft.seen.reserved:
+    gates = view.config.gates
+    if not draft.current.reserved:
         why = _why(draft, view)
         if why is not None:
-            draft.set_condition("QuotaReserved", False, told_reason(why[0], gates), why[1])
-    before = draft.seen.true("Admitted")
+            draft.set_condition("QuotaReserved", False, condition_reason(why[0], gates), why[1])
+    before = draft.current.true("Admitted")
     draft.write(admitted_status(draft.obj, draft.now, gates))
-    if draft.seen.true("Admitted") and not before:
+    if draft.current.true("Admitted") and not before:
         held_s = draft.conditions().age_s("QuotaReserved")
         queue = draft.obj.status.admission.cluster_queue if draft.obj.status.admission else ""
         note = f"Admitted by ClusterQueue {queue}, {held_s}s after the reservation"
-        draft.tell("Admitted", note)
+        draft.record_event("Admitted", note)
         return True
-    return not draft.seen.reserved
+    return not draft.current.reserved
 
 
 def _why(draft: Draft, view: WorkloadView) -> Why | None:
@@ -58,7 +58,7 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
         return None
     if said is None and view.parent:
         return WaitReason.PENDING_EVALUATION, "Its variants, one for each flavor, wait in its place"
-    if said is None and not view.rules.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
+    if said is None and not view.config.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
         return None
     if said is not None and said.reason == WaitReason.PENDING_EVALUATION:
         return None
@@ -72,7 +72,7 @@ def queue_obstacle(view: WorkloadView) -> Why | None:
 
 def local_obstacle(view: WorkloadView) -> Why | None:
     local = view.local_queue
-    name = view.seen.obj.spec.queue_name
+    name = view.stored.obj.spec.queue_name
     if local is None or view.local_queue_deleting:
         return WaitReason.MISCONFIGURED, f"LocalQueue {name} does not exist"
     if local.stop_policy != "None":
@@ -100,6 +100,6 @@ def _own_obstacle(draft: Draft, view: WorkloadView) -> Why | None:
     if view.faults:
         return WaitReason.MISCONFIGURED, "; ".join(view.faults)
     gated = obj.metadata.annotation(ADMISSION_GATED_BY)
-    if gated and view.rules.gates.on(Gate.AdmissionGatedBy):
+    if gated and view.config.gates.on(Gate.AdmissionGatedBy):
         return WaitReason.ADMISSION_GATED, f"Admission waits for {gated}"
     return None

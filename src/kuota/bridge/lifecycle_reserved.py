@@ -20,7 +20,7 @@ from .conditions import stamp, timestamp
 from .draft import Draft
 from .eviction import evicted_status, eviction_event
 from .lifecycle_reason import Why, cluster_obstacle, local_obstacle
-from .lifecycle_view import Rules, WorkloadView
+from .lifecycle_view import LifecycleConfig, WorkloadView
 from .lifetime import remaining_s
 
 
@@ -70,14 +70,14 @@ _DRAIN = "HoldAndDrain"
 
 def held(draft: Draft, view: WorkloadView) -> bool:
     """Look after a reservation, in the order in which Kueue does."""
-    if not draft.seen.reserved:
+    if not draft.current.reserved:
         return False
     return any(step(draft, view) for step in _STEPS)
 
 
 def checks_answered(draft: Draft, view: WorkloadView) -> bool:
     """A rejection deactivates, also one that runs; a retry gives the quota back. The first wins."""
-    if not draft.active or draft.seen.true("Evicted"):
+    if not draft.active or draft.current.true("Evicted"):
         return False
     listed = draft.obj.status.admission_checks or ()
     rejected = [each for each in listed if each.state == "Rejected"]
@@ -86,7 +86,7 @@ def checks_answered(draft: Draft, view: WorkloadView) -> bool:
         said = _named(rejected)
         message = f"admission checks rejected it: {said}"
         draft.set_condition("DeactivationTarget", True, "AdmissionCheck", message)
-        draft.tell("AdmissionCheckRejected", f"Rejected by {said}", warning=True)
+        draft.record_event("AdmissionCheckRejected", f"Rejected by {said}", warning=True)
     elif retried:
         message = f"Admission checks ask to try again: {_named(retried)}"
         evict(draft, EvictionReason.ADMISSION_CHECK, message)
@@ -115,20 +115,20 @@ def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
 
 def pods_late(draft: Draft, view: WorkloadView) -> bool:
     """Pods that are not ready in time cost the Workload its quota, and too often its activity."""
-    cause, left_s = not_ready(draft.seen.obj, view.rules, draft.now)
+    cause, left_s = not_ready(draft.current.obj, view.config, draft.now)
     if not cause or left_s is None or view.variant:
         return False
     if left_s > 0:
-        draft.look_again(left_s)
+        draft.requeue_after(left_s)
         return False
-    obj, rules = draft.obj, view.rules
+    obj, config = draft.obj, view.config
     state = obj.status.requeue_state
     tries = (state.count if state is not None else None) or 0
-    if rules.backoff_limit is not None and tries + 1 > rules.backoff_limit:
+    if config.backoff_limit is not None and tries + 1 > config.backoff_limit:
         message = "its pods were not ready in time, more often than allowed"
         draft.set_condition("DeactivationTarget", True, "RequeuingLimitExceeded", message)
         return True
-    later = backed_off(state, rules.backoff, draft.now, view.jitter)
+    later = backed_off(state, config.backoff, draft.now, view.jitter)
     message = f"The pods of {obj.key} were not ready in time"
     evict(draft, EvictionReason.PODS_READY_TIMEOUT, message, cause, later)
     return True
@@ -136,34 +136,34 @@ def pods_late(draft: Draft, view: WorkloadView) -> bool:
 
 def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
     left_s = remaining_s(draft.obj, draft.now)
-    if left_s is None or not draft.active or draft.seen.true("Evicted") or view.variant:
+    if left_s is None or not draft.active or draft.current.true("Evicted") or view.variant:
         return False
     if left_s > 0:
-        draft.look_again(left_s)
+        draft.requeue_after(left_s)
         return False
     message = "it ran longer than its maximum execution time"
     draft.set_condition("DeactivationTarget", True, TIME_UP, message)
     if draft.obj.status.accumulated_past_execution_time_seconds is not None:
         draft.write({"accumulatedPastExecutionTimeSeconds": None})
-    draft.tell(TIME_UP, f"Deactivated: {message}", warning=True)
+    draft.record_event(TIME_UP, f"Deactivated: {message}", warning=True)
     return True
 
 
-def not_ready(obj: Workload, rules: Rules, now: float) -> tuple[str, float | None]:
+def not_ready(obj: Workload, config: LifecycleConfig, now: float) -> tuple[str, float | None]:
     """What the pods of an admitted Workload are waited for, and for how many seconds more.
 
     "" when nobody waits for them; None for ever.
     """
     conditions = obj.status.conditions
     admitted = true_condition(conditions, "Admitted")
-    if rules.timeout_s is None or obj.spec.active is False or admitted is None:
+    if config.timeout_s is None or obj.spec.active is False or admitted is None:
         return "", None
     if is_true(conditions, "Evicted") or is_true(conditions, "PodsReady"):
         return "", None
     ready = condition(conditions, "PodsReady")
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
-        return WAIT_FOR_RECOVERY, _left(ready.last_transition_time, rules.recovery_timeout_s, now)
-    return WAIT_FOR_START, _left(admitted.last_transition_time, rules.timeout_s, now)
+        return WAIT_FOR_RECOVERY, _left(ready.last_transition_time, config.recovery_timeout_s, now)
+    return WAIT_FOR_START, _left(admitted.last_transition_time, config.timeout_s, now)
 
 
 def _left(since: datetime | None, limit_s: float | None, now: float) -> float | None:
@@ -192,11 +192,11 @@ def _stopped(
     draft: Draft, view: WorkloadView, obstacle: Why | None, drained: EvictionReason | None
 ) -> bool:
     """Hold: what runs goes on, what only holds quota loses it. Drain: what runs is evicted."""
-    if obstacle is None or draft.seen.true("Evicted"):
+    if obstacle is None or draft.current.true("Evicted"):
         return False
     reason, message = obstacle
-    if not draft.seen.true("Admitted"):
-        status = withdrawn_status(draft.obj, reason, message, draft.now, view.rules.gates)
+    if not draft.current.true("Admitted"):
+        status = withdrawn_status(draft.obj, reason, message, draft.now, view.config.gates)
         draft.write(status)
         return True
     if drained is None:

@@ -14,7 +14,7 @@ from kuota.api.kueue import ResourceFlavor
 from kuota.engine import model
 from kuota.engine.model import Struct
 
-from .draft import Seen
+from .draft import StoredWorkload
 from .jobs.ancestor import JOB, Lookup, Owners, ancestor, namespace_of, owners_of
 from .jobs.batch_job import Classes
 from .variants import is_parent, parent_of
@@ -32,7 +32,7 @@ NOT_OUR_OWN = LabelSelector(
 """The namespaces whose jobs are managed unless the configuration says otherwise."""
 
 
-class Rules(Struct):
+class LifecycleConfig(Struct):
     """How Workloads and jobs are treated. A None among the times means never.
 
     `timeout_s` is how long pods may take to be ready; None when nobody waits for that.
@@ -56,16 +56,16 @@ class Rules(Struct):
     owners: Owners = Owners()
 
 
-def rules(cfg: Configuration | None, gates: Gates) -> Rules:
+def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig:
     """The rules of a configuration whose defaults are filled in; without one, Kueue's defaults."""
     if cfg is None:
-        return Rules(gates=gates)
+        return LifecycleConfig(gates=gates)
     retention = cfg.object_retention_policies
     kept = retention.workloads if retention is not None else None
     integrations = cfg.integrations
     copied = (integrations.label_keys_to_copy if integrations is not None else None) or ()
     labels, annotations = _measured(cfg, gates)
-    return Rules(
+    return LifecycleConfig(
         gates=gates,
         retain_finished_s=_seconds(kept.after_finished if kept else None),
         retain_deactivated_s=_seconds(kept.after_deactivated_by_kueue if kept else None),
@@ -135,8 +135,8 @@ class WorkloadView(Struct):
     drawn by the caller.
     """
 
-    seen: Seen
-    rules: Rules = Rules()
+    stored: StoredWorkload
+    config: LifecycleConfig = LifecycleConfig()
     local_queue: model.LocalQueue | None = None
     local_queue_deleting: bool = False
     cluster_queue: model.ClusterQueue | None = None
@@ -148,33 +148,36 @@ class WorkloadView(Struct):
     @property
     def parent(self) -> bool:
         """Whether variants queue in its place."""
-        return self._concurrent and is_parent(self.seen.obj.metadata)
+        return self._concurrent and is_parent(self.stored.obj.metadata)
 
     @property
     def variant(self) -> bool:
         """Whether it queues in the place of a parent, which alone has pods."""
-        return self._concurrent and parent_of(self.seen.obj.metadata) is not None
+        return self._concurrent and parent_of(self.stored.obj.metadata) is not None
 
     @property
     def _concurrent(self) -> bool:
-        return self.rules.gates.on(Gate.ConcurrentAdmission)
+        return self.config.gates.on(Gate.ConcurrentAdmission)
 
 
 class Ancestor(Struct):
     """The managed job that owns this one. `newest` is its newest unfinished Workload, if any."""
 
     key: Key
-    newest: Seen | None = None
+    newest: StoredWorkload | None = None
 
 
 def ancestor_of(
-    job: Json, look_up: Lookup, workloads_of: Callable[[Key], Iterable[Seen]], rules: Rules
+    job: Json,
+    look_up: Lookup,
+    workloads_of: Callable[[Key], Iterable[StoredWorkload]],
+    config: LifecycleConfig,
 ) -> Ancestor | None:
     """The managed job above this one, if any. Raises Nesting.
 
     `workloads_of` finds the Workloads that a job controls.
     """
-    found = ancestor(job, rules.owners, look_up, manage_all=rules.manage_all)
+    found = ancestor(job, config.owners, look_up, manage_all=config.manage_all)
     if found is None:
         return None
     key = Key(namespace_of(job), found["metadata"]["name"])
@@ -182,8 +185,8 @@ def ancestor_of(
     return Ancestor(key=key, newest=max(unfinished, key=_created, default=None))
 
 
-def _created(seen: Seen) -> float:
-    created = seen.obj.metadata.creation_timestamp
+def _created(stored: StoredWorkload) -> float:
+    created = stored.obj.metadata.creation_timestamp
     return created.timestamp() if created is not None else 0.0
 
 
@@ -197,15 +200,15 @@ class JobView(Struct):
 
     key: Key
     job: Json | None = None
-    workloads: tuple[Seen, ...] = ()
-    prebuilt: Seen | None = None
+    workloads: tuple[StoredWorkload, ...] = ()
+    prebuilt: StoredWorkload | None = None
     namespace: Mapping[str, str] | None = None
     ancestor: Ancestor | None = None
     nested_too_deep: bool = False
     nesting: str = ""
     flavors: Mapping[str, ResourceFlavor] = {}
     classes: Classes = Classes()
-    rules: Rules = Rules()
+    config: LifecycleConfig = LifecycleConfig()
 
 
 class FamilyView(Struct):
@@ -214,7 +217,7 @@ class FamilyView(Struct):
     No `parent` means that it is gone. `variants` are those of whoever had its name.
     """
 
-    parent: Seen | None = None
-    variants: tuple[Seen, ...] = ()
+    parent: StoredWorkload | None = None
+    variants: tuple[StoredWorkload, ...] = ()
     queue: model.ClusterQueue | None = None
-    rules: Rules = Rules()
+    config: LifecycleConfig = LifecycleConfig()

@@ -12,11 +12,11 @@ from kuota.api.base import condition, true_condition
 from kuota.api.workload import Workload
 from kuota.engine.model import Struct
 
-from .admission import phase, sent_back
+from .admission import lost_quota, phase
 from .conditions import stamp
 
 
-class SentBack(Struct):
+class CompletedEviction(Struct):
     """An eviction that came to its end: the quota of that ClusterQueue is free again."""
 
     cluster_queue: str
@@ -48,14 +48,14 @@ def waited_s(obj: Workload, now: float) -> int:
     return max(0, int((stamp(now) - since).total_seconds())) if since is not None else 0
 
 
-def eviction_end(old: Workload | None, new: Workload, now: float) -> SentBack | None:
+def eviction_end(old: Workload | None, new: Workload, now: float) -> CompletedEviction | None:
     """What the change from `old` to `new` ends: an eviction; None when it does not."""
     evicted = true_condition(new.status.conditions, "Evicted")
-    if old is None or evicted is None or not sent_back(phase(old), phase(new)):
+    if old is None or evicted is None or not lost_quota(phase(old), phase(new)):
         return None
     admission = old.status.admission or new.status.admission
     since = evicted.last_transition_time
-    return SentBack(
+    return CompletedEviction(
         cluster_queue=admission.cluster_queue if admission is not None else "",
         reason=evicted.reason,
         took_s=now - since.timestamp() if since is not None else 0.0,

@@ -76,7 +76,7 @@ class Outbound:
         }
         if obj.status.resource_requests:
             status["resourceRequests"] = None
-        effects: list[Effect] = [*_taken_back(obj), _patch(obj, status)]
+        effects: list[Effect] = [*_clear_stale_admission(obj), _patch(obj, status)]
         effects += _progress(obj, conditions, decision.cluster_queue, now)
         return effects + self._replace(decision, now)
 
@@ -180,7 +180,7 @@ class Outbound:
         return [_patch(obj, status), *eviction_event(obj, reason, message)]
 
 
-def _taken_back(obj: Workload) -> list[Effect]:
+def _clear_stale_admission(obj: Workload) -> list[Effect]:
     """Unset an admission that outlived its reservation: one may be set or unset, never rewritten.
 
     It does where another writer applied the end of the reservation and does not own the rest.

@@ -200,7 +200,7 @@ def cohort_patch(engine: Engine, name: str, stored: Json) -> Json:
     return difference(_known(stored, ("fairSharing",)), {"fairSharing": _share(node)})
 
 
-def held_finalizers(have: list[str], *, deleting: bool, in_use: bool) -> list[str] | None:
+def wanted_finalizers(have: list[str], *, deleting: bool, in_use: bool) -> list[str] | None:
     """The finalizers that an object of quota should have; None when it has them.
 
     One that is being deleted is let go once nobody uses it any more.

@@ -30,13 +30,13 @@ _POD_SET = f"{PREFIX}podset"
 class Recovery(Struct):
     """What to do about a pod: `status`, if any, is to be written before it is deleted at once.
 
-    `again_s` says when to look again instead; None if only a change calls for it.
+    `requeue_after_s` says when to look again instead; None if only a change calls for it.
     """
 
     delete: bool = False
     status: Json = {}
     note: str = ""
-    again_s: float | None = None
+    requeue_after_s: float | None = None
 
 
 def concerned(pod: Pod) -> bool:
@@ -53,7 +53,7 @@ def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
         return Recovery()
     left_s = _due(pod.metadata.deletion_timestamp) - now
     if left_s > 0:
-        return Recovery(again_s=left_s)
+        return Recovery(requeue_after_s=left_s)
     if node is None or not unreachable(node):
         return Recovery()
     note = f"Deleted by force: node {node.metadata.name} cannot be reached"

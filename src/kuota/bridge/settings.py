@@ -11,7 +11,7 @@ from kuota.api.gates import Gates
 from kuota.api.resources import by_input
 from kuota.engine.policy import AdmissionFairSharing, Policy
 
-from .inbound_workload import Intake
+from .inbound_workload import AccountingContext
 
 _IGNORE = "IgnoreUndeclared"
 _BY_CREATION = "Creation"
@@ -44,18 +44,18 @@ def _history(cfg: Configuration) -> AdmissionFairSharing | None:
     )
 
 
-def intake(
+def accounting(
     cfg: Configuration | None,
     gates: Gates,
     limit_ranges: Iterable[LimitRange] = (),
     runtime_classes: Iterable[RuntimeClass] = (),
-) -> Intake:
+) -> AccountingContext:
     """How workloads are counted: by the configuration and by what their namespaces say."""
     resources = cfg.resources if cfg is not None else None
     ranges: dict[str, list[LimitRange]] = {}
     for each in limit_ranges:
         ranges.setdefault(each.metadata.namespace, []).append(each)
-    return Intake(
+    return AccountingContext(
         gates=gates,
         transformations=by_input((resources.transformations if resources else None) or ()),
         excluded_prefixes=tuple((resources.exclude_resource_prefixes if resources else None) or ()),

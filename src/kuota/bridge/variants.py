@@ -19,7 +19,7 @@ from kuota.api.workload import Workload
 from kuota.bridge.jobs.batch_job import variant_name
 from kuota.engine.reasons import EvictionReason
 
-from .draft import Seen
+from .draft import StoredWorkload
 from .effects import WORKLOAD
 
 ALLOWED_FLAVORS = PREFIX + "workload-allowed-resource-flavors"
@@ -58,12 +58,12 @@ def follows(obj: Workload) -> bool:
     return found.reason == BY_PARENT and parent_of(obj.metadata) is not None
 
 
-def flavor_of(seen: Seen) -> str:
+def flavor_of(stored: StoredWorkload) -> str:
     """The flavor that a variant tries. There is one each, though more could be written."""
-    return seen.obj.metadata.annotation(ALLOWED_FLAVORS).partition(",")[0].strip()
+    return stored.obj.metadata.annotation(ALLOWED_FLAVORS).partition(",")[0].strip()
 
 
-def variant(parent: Seen, flavor: str, gates: Gates) -> tuple[Key, Json]:
+def variant(parent: StoredWorkload, flavor: str, gates: Gates) -> tuple[Key, Json]:
     """A new variant of the parent. It may not preempt before its gate is opened."""
     meta, spec = parent.obj.metadata, child(parent.json, "spec")
     short = gates.on(Gate.ShortWorkloadNames)
@@ -84,10 +84,10 @@ def variant(parent: Seen, flavor: str, gates: Gates) -> tuple[Key, Json]:
     return key, named | {"spec": spec | {"preemptionGates": gated}}
 
 
-def behind(parent: Seen, seen: Seen) -> Json:
+def behind(parent: StoredWorkload, stored: StoredWorkload) -> Json:
     """The merge patch that makes a variant ask for what its parent asks for; empty if it does."""
-    spec = difference(_asked(seen), _asked(parent))
-    ours, theirs = seen.obj.metadata, parent.obj.metadata
+    spec = difference(_asked(stored), _asked(parent))
+    ours, theirs = stored.obj.metadata, parent.obj.metadata
     notes = {
         name: theirs.annotation(name) or None
         for name in _FOLLOWED
@@ -97,11 +97,11 @@ def behind(parent: Seen, seen: Seen) -> Json:
     return patch | ({"metadata": {"annotations": notes}} if notes else {})
 
 
-def outgrown(seen: Seen, patch: Json) -> bool:
+def outgrown(stored: StoredWorkload, patch: Json) -> bool:
     """Whether a variant cannot be changed so, because it holds quota for something else."""
-    return seen.reserved and not child(patch, "spec").keys() <= _WHILE_HELD
+    return stored.reserved and not child(patch, "spec").keys() <= _WHILE_HELD
 
 
-def _asked(seen: Seen) -> Json:
-    spec = child(seen.json, "spec")
+def _asked(stored: StoredWorkload) -> Json:
+    spec = child(stored.json, "spec")
     return {name: each for name, each in spec.items() if name not in _OF_ITS_OWN}

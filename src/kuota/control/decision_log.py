@@ -14,13 +14,13 @@ from typing import Any
 
 from kuota.api.base import Key, condition
 from kuota.api.workload import Workload
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.lifetime import waited_s
 from kuota.bridge.messages import wait_text
 from kuota.engine.decisions import Decision, Outcome, Preempt, Wait
 from kuota.kube.clock import Clock
 
-from .held import Held
+from .cached_object import CachedObject
 
 V2 = logging.INFO - 2
 V4 = logging.INFO - 4
@@ -46,7 +46,9 @@ class DecisionLog:
                 self._rejected(decision)
         _log.log(V4, "Scheduling cycle", extra={"fields": _summary(outcome, took_s)})
 
-    def changed(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+    def changed(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
         """Log that a Workload got or lost its quota."""
         before = old.value if old is not None else None
         after = new.value if new is not None else None

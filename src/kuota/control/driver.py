@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop that joins facts, engine and effects. Only its task runs the engine's cycles.
 
-Facts are applied by whoever learns of them (`tell`), between two cycles and never inside one: all
+Facts are applied by whoever learns of them (`apply`), between two cycles and never inside one: all
 tasks share one event loop, and a cycle does not await.
 
 Facts wake it. It lets the engine decide until more cycles lead nowhere new, then sleeps until the
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from kuota.api.backoff import Backoff
 from kuota.api.base import Key
 from kuota.api.workload import Workload
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Event, StatusPatch
 from kuota.bridge.outbound import Outbound
 from kuota.engine.affected import AffectedQueues, ChangeTracker
@@ -40,12 +40,12 @@ from .effects import Sender
 from .pending_reports import PendingReports
 from .world import World
 
-MOST_TRIES = 5
+MAX_ATTEMPTS = 5
 """How often a write is made anew from the newest object before it is given up."""
-MOST_WRITES = 64
+MAX_IN_FLIGHT = 64
 """How many decisions may be on their way to the API server at once."""
 
-PAUSE = Backoff(base=100, cap=30_000)
+RETRY_BACKOFF = Backoff(base=100, cap=30_000)
 """Waits after writes that failed, in milliseconds."""
 
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Driver:
     ) -> None:
         self.engine = engine
         self._tracker = ChangeTracker(engine)
-        self.told: Callable[[AffectedQueues], None] = lambda affected: None
+        self.on_affected: Callable[[AffectedQueues], None] = lambda affected: None
         self.cycle_observers: list[Callable[[Outcome, float], None]] = []
         self._world = world
         self._client = client
@@ -77,7 +77,7 @@ class Driver:
         self._wake = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
         self._writes: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(MOST_WRITES)
+        self._write_slots = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._failed: dict[Key, int] = {}
         self._finished = False
         self._outbound = Outbound(engine.policy.gates, self._stored)
@@ -91,15 +91,15 @@ class Driver:
         """Whether decisions are being written."""
         return bool(self._writes)
 
-    def tell(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         """Take note of a fact, and decide again soon."""
         affected = self._tracker.apply(fact, self.now())
         if isinstance(fact, ObjectDeleted):
             self._failed.pop(fact.key, None)
-        self.told(affected)
+        self.on_affected(affected)
         self._wake.set()
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Decide again soon, although nothing happened but time."""
         self._wake.set()
 
@@ -150,45 +150,45 @@ class Driver:
             await within(self._clock, max(0.0, due - self.now()), self._wake.wait())
 
     async def _start(self, decision: Decision) -> None:
-        await self._room.acquire()
+        await self._write_slots.acquire()
         assert self._tasks is not None, "decisions are written only while the driver runs"
-        task = self._tasks.create_task(self._make_true(decision))
+        task = self._tasks.create_task(self._carry_out(decision))
         self._writes.add(task)
         task.add_done_callback(self._written)
 
     def _written(self, task: asyncio.Task[None]) -> None:
         self._writes.discard(task)
-        self._room.release()
+        self._write_slots.release()
 
-    async def _make_true(self, decision: Decision) -> None:
+    async def _carry_out(self, decision: Decision) -> None:
         """Write what was decided; if that fails, the engine hears of it once that is certain."""
         key, unexpected = decision.workload.key, False
         try:
-            await self._in_turn(decision)
+            await self._write_locked(decision)
             self._failed.pop(key, None)
             return
-        except _Overtaken as error:
+        except _Outdated as error:
             _log.info("%s of %s came to nothing: %s", type(decision).__name__, key, error)
         except KubeError as error:
             _log.warning("%s of %s failed: %s", type(decision).__name__, key, error)
             if isinstance(decision, Admit) and _refused(error) and not self._reserved(key):
-                self._set_back(key, error)
+                self._delay_admission(key, error)
                 return
         except Exception as error:
             self._report(decision, error)
             unexpected = True
-        await self._find_out(decision)
+        await self._resync(decision)
         # What may fail again for the same reason is no head of a queue until some time has passed.
-        retry_at = self.now() + self._pause_s(key) if unexpected else None
+        retry_at = self.now() + self._backoff_s(key) if unexpected else None
         for fact in self._undone(decision, retry_at):
-            self.tell(fact)
+            self.apply(fact)
 
-    def _set_back(self, key: Key, error: KubeError) -> None:
+    def _delay_admission(self, key: Key, error: KubeError) -> None:
         """Let others have what a Workload cannot be given, until it is tried again."""
-        retry_at = self.now() + self._pause_s(key)
-        self.tell(AdmissionFailed(key=key, retry_at=retry_at))
+        retry_at = self.now() + self._backoff_s(key)
+        self.apply(AdmissionFailed(key=key, retry_at=retry_at))
         note = f"The API server refuses to store the admission: {error}"
-        self._sender.tell(Event.about(key, "AdmissionRefused", note, warning=True))
+        self._sender.record(Event.about(key, "AdmissionRefused", note, warning=True))
 
     def _report(self, decision: Decision, error: Exception) -> None:
         """Make a bug visible: in the log, as a number, and on the Workload."""
@@ -196,23 +196,23 @@ class Driver:
         report("write", error, f"{what} of {key} failed")
         self._sender.record_internal_error(kinds.WORKLOADS.kind, key, f"Writing {what}", error)
 
-    def _pause_s(self, key: Key) -> float:
+    def _backoff_s(self, key: Key) -> float:
         """How long to wait after one more failure in a row."""
         self._failed[key] = self._failed.get(key, 0) + 1
-        return PAUSE.wait(self._failed[key]) / 1000
+        return RETRY_BACKOFF.wait(self._failed[key]) / 1000
 
-    async def _find_out(self, decision: Decision) -> None:
+    async def _resync(self, decision: Decision) -> None:
         """Read, after a pause, what a write that failed has left: maybe only its answer was lost.
         What may have been given away must not be given to another before that is known.
         """
         key = decision.workload.key
         while not self._finished:
-            await self._clock.sleep(self._pause_s(key))
+            await self._clock.sleep(self._backoff_s(key))
             try:
                 for each in _touched(decision):
                     await self._reread(each)
                 return
-            except _Overtaken:
+            except _Outdated:
                 self._failed.pop(key, None)
                 return
             except KubeError as error:
@@ -230,16 +230,16 @@ class Driver:
         return _failures(self._as_of_now(decision), retry_at)
 
     def _reserved(self, key: Key) -> bool:
-        held = self._world.workload(key)
-        return held is not None and held.value is not None and held.value.reserved
+        cached = self._world.workload(key)
+        return cached is not None and cached.value is not None and cached.value.reserved
 
-    async def _in_turn(self, decision: Decision) -> None:
+    async def _write_locked(self, decision: Decision) -> None:
         """One write about a Workload at a time, each made from what the one before it left."""
-        async with self._sender.turns.of(*_touched(decision)):
+        async with self._sender.locks.hold(*_touched(decision)):
             await self._write(decision)
 
     async def _write(self, decision: Decision) -> None:
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_ATTEMPTS):
             self._check(decision)
             decision = self._as_of_now(decision)
             effects = self._outbound.effects(decision, self.now())
@@ -249,19 +249,19 @@ class Driver:
             except Conflict:
                 for key in _touched(decision):
                     await self._reread(key)
-        raise _Overtaken("others keep writing")
+        raise _Outdated("others keep writing")
 
     def _check(self, decision: Decision) -> None:
-        """Whether the decision still speaks of what is there. Raises _Overtaken."""
+        """Whether the decision still speaks of what is there. Raises _Outdated."""
         if not isinstance(decision, Admit) or decision.second_pass:
             return
-        held = self._world.workload(decision.workload.key)
-        seen = held.value if held is not None else None
-        if seen is None or seen.obj.metadata.uid != decision.workload.uid:
-            raise _Overtaken("the workload is gone")
-        waits = not seen.reserved and seen.obj.spec.active is not False
-        if not waits or seen.obj.metadata.generation != decision.workload.generation:
-            raise _Overtaken("the workload has changed")
+        cached = self._world.workload(decision.workload.key)
+        stored = cached.value if cached is not None else None
+        if stored is None or stored.obj.metadata.uid != decision.workload.uid:
+            raise _Outdated("the workload is gone")
+        waits = not stored.reserved and stored.obj.spec.active is not False
+        if not waits or stored.obj.metadata.generation != decision.workload.generation:
+            raise _Outdated("the workload has changed")
 
     def _as_of_now(self, decision: Decision) -> Decision:
         """The decision without evictions that are written already, or have nothing to take."""
@@ -276,23 +276,28 @@ class Driver:
         return replace(decision, victims=victims)
 
     def _leaving(self, key: Key) -> bool:
-        held = self._world.workload(key)
-        seen = held.value if held is not None else None
-        return seen is None or not seen.reserved or seen.true("Evicted") or seen.true("Finished")
+        cached = self._world.workload(key)
+        stored = cached.value if cached is not None else None
+        return (
+            stored is None
+            or not stored.reserved
+            or stored.true("Evicted")
+            or stored.true("Finished")
+        )
 
     async def _reread(self, key: Key) -> None:
         try:
             self._world.wrote(kinds.WORKLOADS, await self._client.get(kinds.WORKLOADS, key))
         except NotFound:
-            raise _Overtaken("the workload is gone") from None
+            raise _Outdated("the workload is gone") from None
 
     def _stored(self, key: Key) -> Workload | None:
-        held = self._world.workload(key)
-        seen: Seen | None = held.value if held is not None else None
-        return seen.obj if seen is not None else None
+        cached = self._world.workload(key)
+        stored: StoredWorkload | None = cached.value if cached is not None else None
+        return stored.obj if stored is not None else None
 
 
-class _Overtaken(Exception):
+class _Outdated(Exception):
     """What was decided is about something that is no more so."""
 
 

@@ -20,7 +20,7 @@ from kuota.kube.errors import AlreadyExists, Invalid, NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.resources import Resource
 
-from .turns import Turns
+from .keyed_locks import KeyedLocks
 from .world import World
 
 RESOURCES: dict[str, Resource] = {
@@ -38,13 +38,13 @@ RESOURCES: dict[str, Resource] = {
 
 
 class Sender:
-    """Carries effects out through a client. `turns` are for whoever thinks before it writes."""
+    """Carries effects out through a client. `locks` are for whoever thinks before it writes."""
 
     def __init__(self, client: Client, world: World, recorder: Recorder) -> None:
         self._client = client
         self._world = world
         self.recorder = recorder
-        self.turns = Turns()
+        self.locks = KeyedLocks()
 
     async def send(self, effects: Iterable[Effect]) -> None:
         """Send them in order; the first failure ends it and is raised.
@@ -57,7 +57,7 @@ class Sender:
         for effect in spared(effects):
             at = RESOURCES[effect.kind], effect.key
             if isinstance(effect, Event):
-                self.tell(effect)
+                self.record(effect)
             elif at not in gone:
                 try:
                     await self._write(effect, at[0], versions)
@@ -118,9 +118,9 @@ class Sender:
     def record_internal_error(self, kind: str, key: Key, doing: str, error: Exception) -> None:
         """Record on an object that work on it failed unexpectedly and is retried."""
         said = note(doing, error)
-        self.tell(Event.about(key, INTERNAL_ERROR, said, warning=True, kind=kind))
+        self.record(Event.about(key, INTERNAL_ERROR, said, warning=True, kind=kind))
 
-    def tell(self, event: Event) -> None:
+    def record(self, event: Event) -> None:
         """Record an event about an object that is watched."""
         resource = RESOURCES[event.kind]
         about = self._world.json(resource, event.key) or {

@@ -12,46 +12,46 @@ from typing import Any
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge import inbound
-from kuota.bridge.draft import Seen
-from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.settings import intake
+from kuota.bridge.settings import accounting
 from kuota.engine import model
 from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 from kuota.failures import report
 from kuota.kube.events import Recorder
 
-from .held import Held
+from .cached_object import CachedObject
 from .world import World
 
-Tell = Callable[[Fact], None]
+ApplyFact = Callable[[Fact], None]
 
 UNREADABLE = "Unreadable"
 
 
-class Facts:
-    """Joins a world to an engine. `tell` takes each fact in the order of what happened."""
+class FactSource:
+    """Joins a world to an engine. `apply` takes each fact in the order of what happened."""
 
     def __init__(
         self,
         world: World,
-        tell: Tell,
+        apply: ApplyFact,
         recorder: Recorder,
         config: Configuration | None,
         gates: Gates,
     ) -> None:
         self._world = world
-        self._tell = tell
+        self._apply = apply
         self._recorder = recorder
         self._config = config
         self._gates = gates
-        self.intake: Intake = intake(config, gates)
+        self.accounting: AccountingContext = accounting(config, gates)
 
     def follow(self) -> None:
         """From now on, and from the beginning, tell everything."""
         world = self._world
-        world.limit_ranges.observe(lambda old, new: self._recount(old, new))
-        world.runtime_classes.observe(lambda old, new: self._recount(None, None))
+        world.limit_ranges.observe(lambda old, new: self._account_again(old, new))
+        world.runtime_classes.observe(lambda old, new: self._account_again(None, None))
         self._follow(world.namespaces, model.Namespace, inbound.namespace)
         self._follow(world.topologies, model.Topology, inbound.topology)
         self._follow(world.flavors, model.ResourceFlavor, inbound.flavor)
@@ -61,12 +61,12 @@ class Facts:
         self._follow(world.local_queues, model.LocalQueue, inbound.local_queue)
         self._follow(world.workloads, model.Workload, self._workload)
 
-    def workload(self, seen: Seen) -> model.Workload:
+    def workload(self, stored: StoredWorkload) -> model.Workload:
         """A Workload as it is counted. Raises what its quantities deserve."""
-        return inbound_workload(seen.obj, self.intake)
+        return inbound_workload(stored.obj, self.accounting)
 
-    def _workload(self, seen: Seen) -> EngineObject:
-        return self.workload(seen)
+    def _workload(self, stored: StoredWorkload) -> EngineObject:
+        return self.workload(stored)
 
     def _follow(
         self, informer: Any, kind: type[EngineObject], read: Callable[[Any], EngineObject]
@@ -77,48 +77,50 @@ class Facts:
         self,
         kind: type[EngineObject],
         read: Callable[[Any], EngineObject],
-        old: Held[Any] | None,
-        new: Held[Any] | None,
+        old: CachedObject[Any] | None,
+        new: CachedObject[Any] | None,
     ) -> None:
         if new is None:
             if old is not None:
-                self._tell(ObjectDeleted(kind=kind, key=old.key))
+                self._apply(ObjectDeleted(kind=kind, key=old.key))
             return
         known, fault = _read(read, new)
         if isinstance(known, model.ClusterQueue):
             fault = "; ".join(known.faults)
         if fault:
             self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
-        told = (
+        fact = (
             inbound.unreadable(kind, new.json, fault)
             if known is None
             else ObjectStored(value=known)
         )
-        self._tell(told)
+        self._apply(fact)
 
-    def _recount(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
+    def _account_again(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
         """Count anew what waits, since what its namespace or runtime adds has changed."""
         world = self._world
-        self.intake = intake(
+        self.accounting = accounting(
             self._config,
             self._gates,
             [each.value for each in world.limit_ranges.values() if each.value],
             [each.value for each in world.runtime_classes.values() if each.value],
         )
         changed = new or old
-        for held in world.waiting_in(changed.key.namespace if changed is not None else ""):
-            self._changed(model.Workload, self._workload, held, held)
+        for cached in world.waiting_in(changed.key.namespace if changed is not None else ""):
+            self._changed(model.Workload, self._workload, cached, cached)
 
 
-def _read(read: Callable[[Any], EngineObject], held: Held[Any]) -> tuple[EngineObject | None, str]:
+def _read(
+    read: Callable[[Any], EngineObject], cached: CachedObject[Any]
+) -> tuple[EngineObject | None, str]:
     """What the engine believes of an object; None, and why, when nothing can be made of it."""
-    if held.value is None:
-        return None, held.fault
+    if cached.value is None:
+        return None, cached.fault
     try:
-        return read(held.value), ""
+        return read(cached.value), ""
     except (ValueError, TypeError, LookupError) as error:
         return None, str(error)
     except Exception as error:
         # Only this object is concerned: the engine has not been told of it yet.
-        report("translation", error, f"{held.key} cannot be translated")
+        report("translation", error, f"{cached.key} cannot be translated")
         return None, repr(error)

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from kuota.api.base import Json, Key
 from kuota.api.workload import Workload
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.engine.decisions import Outcome
 from kuota.failures import tolerated
 from kuota.kube import resources as kinds
@@ -18,8 +18,8 @@ from kuota.kube.clock import Clock
 from kuota.kube.resources import Resource
 from kuota.kube.workqueue import Reconcile
 
+from .cached_object import CachedObject
 from .driver import Driver
-from .held import Held
 from .world import World
 
 METRICS = "metrics"
@@ -49,19 +49,19 @@ class Observer(Protocol):
         """A Workload was made, so long after its job."""
 
 
-class Watched(Protocol):
+class Instrument(Protocol):
     """Makes of a reconciliation one that somebody counts."""
 
     def __call__(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
         """The same reconciliation, watched."""
 
 
-def unwatched(controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
+def uninstrumented(controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
     """Nobody counts."""
     return reconcile
 
 
-class Stored:
+class WorldObjects:
     """The objects of a world, for an observer to look up."""
 
     def __init__(self, world: World) -> None:
@@ -81,24 +81,24 @@ class Stored:
                     yield each.value.obj
 
 
-def watch_along(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:
+def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:
     """Tell the observer of everything from now on. What is there already is not news.
 
     No decision depends on it, so a failure of it is reported and stops nobody else.
     """
-    news = _News(observer, world, clock)
-    world.workloads.observe(tolerated(METRICS, news.changed))
+    changes = _WorkloadChanges(observer, world, clock)
+    world.workloads.observe(tolerated(METRICS, changes.changed))
     for resource, informer in (
         (kinds.CLUSTER_QUEUES, world.cluster_queues),
         (kinds.LOCAL_QUEUES, world.local_queues),
         (kinds.COHORTS, world.cohorts),
     ):
-        informer.observe(tolerated(METRICS, partial(news.kept, resource)))
-    news.live = True
+        informer.observe(tolerated(METRICS, partial(changes.queue_changed, resource)))
+    changes.live = True
     driver.cycle_observers.append(tolerated(METRICS, observer.cycle))
 
 
-class _News:
+class _WorkloadChanges:
     """Changes of Workloads, as an observer wants them."""
 
     def __init__(self, observer: Observer, world: World, clock: Clock) -> None:
@@ -107,7 +107,9 @@ class _News:
         self._world = world
         self._clock = clock
 
-    def changed(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+    def changed(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
         before, after = _workload(old), _workload(new)
         now = self._clock.now().timestamp()
         self._observer.changed(before, after, now)
@@ -121,7 +123,9 @@ class _News:
             if ordered is not None:
                 self._observer.created(after, kinds.JOBS.kind, now - ordered.timestamp())
 
-    def kept(self, resource: Resource, old: Held[Any] | None, new: Held[Any] | None) -> None:
+    def queue_changed(
+        self, resource: Resource, old: CachedObject[Any] | None, new: CachedObject[Any] | None
+    ) -> None:
         if old is not None and new is None:
             self._observer.removed(resource.kind, old.key)
 
@@ -136,5 +140,5 @@ class _News:
         return None
 
 
-def _workload(held: Held[Seen] | None) -> Workload | None:
-    return held.value.obj if held is not None and held.value is not None else None
+def _workload(cached: CachedObject[StoredWorkload] | None) -> Workload | None:
+    return cached.value.obj if cached is not None and cached.value is not None else None

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, StatusPatch
 from kuota.bridge.lifecycle_job import awaits_start
 from kuota.bridge.outbound import Outbound, pending_reason
@@ -27,9 +27,9 @@ from kuota.engine.engine import Engine
 from kuota.engine.reasons import RequeueReason
 from kuota.kube.clock import Clock
 
+from .cached_object import CachedObject
 from .deferred_writes import DeferredWrites
 from .effects import Sender
-from .held import Held
 from .world import World
 
 MANY = 50
@@ -85,26 +85,28 @@ class PendingReports:
             return
         self._writes.cancel(key)
 
-    def observed(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
+    def observed(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
         """Follow a Workload: schedule what it lacks, and drop what is no longer true."""
-        held = new or old
-        if held is None:
+        cached = new or old
+        if cached is None:
             return
-        key, seen = held.key, new.value if new is not None else None
-        over = seen is None or seen.true("Finished")
-        if over or (seen is not None and seen.reserved):
+        key, stored = cached.key, new.value if new is not None else None
+        over = stored is None or stored.true("Finished")
+        if over or (stored is not None and stored.reserved):
             self._writes.cancel(key)
-        if seen is None or over:
+        if stored is None or over:
             self._writes.cancel((key, "PodsReady"))
-        elif self._readiness and _lacks_readiness(seen):
+        elif self._readiness and _lacks_readiness(stored):
             self._writes.defer((key, "PodsReady"), lambda: self._publish_readiness(key))
-        self._note_unreported(key, seen)
+        self._note_unreported(key, stored)
 
-    def _note_unreported(self, key: Key, seen: Seen | None) -> None:
+    def _note_unreported(self, key: Key, stored: StoredWorkload | None) -> None:
         """Keep track of who waits without a reason, and let members of a rejected class know."""
         known = self._engine.state.workloads.get(key)
-        reason = _reason(seen) if seen is not None else None
-        if seen is None or known is None or seen.reserved or seen.true("Finished"):
+        reason = _reason(stored) if stored is not None else None
+        if stored is None or known is None or stored.reserved or stored.true("Finished"):
             self._unreported.discard(key)
             return
         queue = self._engine.queues.queue_of(key)
@@ -152,11 +154,11 @@ class PendingReports:
 
     async def _publish_reason(self, key: Key) -> None:
         """Write why a Workload waits, if it still does and has not said so lately."""
-        async with self._sender.turns.of(key):
+        async with self._sender.locks.hold(key):
             own = self._engine.last.get(key)
             wait = own if isinstance(own, Wait) else self._class_wait(key)
-            seen = self._seen(key)
-            if wait is None or seen is None or seen.reserved or self._is_current(seen, wait):
+            stored = self._stored_workload(key)
+            if wait is None or stored is None or stored.reserved or self._is_current(stored, wait):
                 return
             effects = self._outbound.effects(wait, self._clock.now().timestamp())
             announced = wait is own and len(self._writes) <= MANY
@@ -164,10 +166,10 @@ class PendingReports:
             self._remember(key)
 
     async def _publish_readiness(self, key: Key) -> None:
-        async with self._sender.turns.of(key):
-            seen = self._seen(key)
-            if seen is not None and not seen.true("Finished") and _lacks_readiness(seen):
-                await self._sender.send(awaits_start(seen, self._clock.now().timestamp()).effects)
+        async with self._sender.locks.hold(key):
+            stored = self._stored_workload(key)
+            if stored is not None and not stored.true("Finished") and _lacks_readiness(stored):
+                await self._sender.send(awaits_start(stored, self._clock.now().timestamp()).effects)
 
     def _class_wait(self, key: Key) -> Wait | None:
         """The rejection of its class as that of the Workload; None if it may be tried itself.
@@ -191,16 +193,16 @@ class PendingReports:
         admits = state.is_schedulable(queue) and state.admits(queue, workload.key.namespace)
         return not admits or bool(workload.faults)
 
-    def _is_current(self, seen: Seen, wait: Wait) -> bool:
+    def _is_current(self, stored: StoredWorkload, wait: Wait) -> bool:
         """Whether the Workload shows the reason already, in words that are not old."""
-        conditions = seen.obj.status.conditions
+        conditions = stored.obj.status.conditions
         # Controllers that open preemption gates look for their own condition.
         if wait.why is Why.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
             return False
-        if _reason(seen) != self._reason_of(wait):
+        if _reason(stored) != self._reason_of(wait):
             return False
         now_s = self._clock.monotonic()
-        return now_s - self._published_at.setdefault(seen.key, now_s) < REFRESH_S
+        return now_s - self._published_at.setdefault(stored.key, now_s) < REFRESH_S
 
     def _remember(self, key: Key) -> None:
         self._published_at[key] = self._clock.monotonic()
@@ -210,13 +212,13 @@ class PendingReports:
     def _reason_of(self, wait: Wait) -> str:
         return pending_reason(wait.reason, self._engine.policy.gates)
 
-    def _seen(self, key: Key) -> Seen | None:
-        held = self._world.workload(key)
-        return held.value if held is not None else None
+    def _stored_workload(self, key: Key) -> StoredWorkload | None:
+        cached = self._world.workload(key)
+        return cached.value if cached is not None else None
 
     def _stored(self, key: Key) -> Workload | None:
-        seen = self._seen(key)
-        return seen.obj if seen is not None else None
+        stored = self._stored_workload(key)
+        return stored.obj if stored is not None else None
 
 
 class _UnreportedByClass:
@@ -247,15 +249,15 @@ class _UnreportedByClass:
         return sorted(self._members.pop(at, ()))
 
 
-def _reason(seen: Seen) -> str | None:
+def _reason(stored: StoredWorkload) -> str | None:
     """The reason that the Workload gives for not having quota; None without any."""
-    found = condition(seen.obj.status.conditions, "QuotaReserved")
+    found = condition(stored.obj.status.conditions, "QuotaReserved")
     return found.reason if found is not None else None
 
 
-def _lacks_readiness(seen: Seen) -> bool:
-    job = any(each.controller for each in seen.obj.metadata.owner_references or ())
-    return job and condition(seen.obj.status.conditions, "PodsReady") is None
+def _lacks_readiness(stored: StoredWorkload) -> bool:
+    job = any(each.controller for each in stored.obj.metadata.owner_references or ())
+    return job and condition(stored.obj.status.conditions, "PodsReady") is None
 
 
 def _worth_writing(effects: list[Effect], *, announced: bool) -> list[Effect]:

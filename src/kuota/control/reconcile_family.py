@@ -10,17 +10,17 @@ from typing import Any
 
 from kuota.api.base import Key
 from kuota.bridge.changes import settled
-from kuota.bridge.draft import Seen
-from kuota.bridge.lifecycle_family import family_pass
-from kuota.bridge.lifecycle_view import FamilyView, Rules
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.lifecycle_family import reconcile_family
+from kuota.bridge.lifecycle_view import FamilyView, LifecycleConfig
 from kuota.bridge.variants import is_parent, parent_of
 from kuota.engine.engine import Engine
 from kuota.engine.model import ClusterQueue
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import WorkQueue
 
+from .cached_object import CachedObject
 from .effects import Sender
-from .held import Held
 from .world import World
 
 
@@ -28,14 +28,14 @@ class FamilyReconciler:
     """Adds families to `queue` as their members and queues change, and looks after them."""
 
     def __init__(
-        self, world: World, engine: Engine, sender: Sender, clock: Clock, rules: Rules
+        self, world: World, engine: Engine, sender: Sender, clock: Clock, config: LifecycleConfig
     ) -> None:
         self.queue: WorkQueue[Key] = WorkQueue(clock)
         self._world = world
         self._engine = engine
         self._sender = sender
         self._clock = clock
-        self._rules = rules
+        self._config = config
         self._variants: dict[Key, dict[Key, None]] = {}
 
     def follow(self) -> None:
@@ -46,25 +46,25 @@ class FamilyReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass over the family of a parent; the seconds after which to look again."""
-        async with self._sender.turns.of(key, *self._variants.get(key, ())):
-            result = family_pass(self.view(key), self._clock.now().timestamp())
+        async with self._sender.locks.hold(key, *self._variants.get(key, ())):
+            result = reconcile_family(self.view(key), self._clock.now().timestamp())
             await self._sender.send(result.effects)
-        return result.again_s
+        return result.requeue_after_s
 
     def view(self, key: Key) -> FamilyView:
         """What the pass looks at."""
-        parent = self._seen(key)
-        found = [self._seen(each) for each in self._variants.get(key, ())]
+        parent = self._stored_workload(key)
+        found = [self._stored_workload(each) for each in self._variants.get(key, ())]
         return FamilyView(
             parent=parent,
             variants=tuple(each for each in found if each is not None and not each.deleting),
             queue=self._queue_of(key),
-            rules=self._rules,
+            config=self._config,
         )
 
-    def _seen(self, key: Key) -> Seen | None:
-        held = self._world.workload(key)
-        return held.value if held is not None else None
+    def _stored_workload(self, key: Key) -> StoredWorkload | None:
+        cached = self._world.workload(key)
+        return cached.value if cached is not None else None
 
     def _queue_of(self, parent: Key) -> ClusterQueue | None:
         state = self._engine.state
@@ -72,18 +72,20 @@ class FamilyReconciler:
         queue = state.queues.get(state.queue_of(known)) if known is not None else None
         return queue.spec if queue is not None else None
 
-    def _workload(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
-        held = new or old
-        if held is None or held.value is None:
+    def _workload(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
+        cached = new or old
+        if cached is None or cached.value is None:
             return
-        meta = held.value.obj.metadata
+        meta = cached.value.obj.metadata
         owner = parent_of(meta)
         if owner is not None:
             parent = Key(meta.namespace, owner.name)
-            self._note(parent, held.key, there=new is not None)
+            self._note(parent, cached.key, there=new is not None)
             self.queue.add(parent)
-        elif is_parent(meta) or held.key in self._variants:
-            self.queue.add(held.key)
+        elif is_parent(meta) or cached.key in self._variants:
+            self.queue.add(cached.key)
 
     def _note(self, parent: Key, variant: Key, *, there: bool) -> None:
         known = self._variants.setdefault(parent, {})
@@ -94,21 +96,21 @@ class FamilyReconciler:
         if not known:
             del self._variants[parent]
 
-    def _local_queue(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
+    def _local_queue(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
         if new is not None and not _settled(old, new):
             self._add_waiting(new.key)
 
-    def _cluster_queue(self, old: Held[Any] | None, new: Held[Any] | None) -> None:
+    def _cluster_queue(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
         if new is None or _settled(old, new):
             return
         for local in self._engine.queues.local_queues_of(new.key.name):
             self._add_waiting(local)
 
     def _add_waiting(self, local_queue: Key) -> None:
-        for held in self._world.workloads_in(local_queue):
-            if held.value is not None and is_parent(held.value.obj.metadata):
-                self.queue.add(held.key)
+        for cached in self._world.workloads_in(local_queue):
+            if cached.value is not None and is_parent(cached.value.obj.metadata):
+                self.queue.add(cached.key)
 
 
-def _settled(old: Held[Any] | None, new: Held[Any]) -> bool:
+def _settled(old: CachedObject[Any] | None, new: CachedObject[Any]) -> bool:
     return settled(old.json if old is not None else None, new.json)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.report import child, text
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
-from kuota.bridge.jobs.ancestor import GroupKind, Nesting, TooDeep
-from kuota.bridge.lifecycle_job import job_pass
+from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
+from kuota.bridge.lifecycle_job import reconcile_job
 from kuota.bridge.lifecycle_job_workload import prebuilt_name
-from kuota.bridge.lifecycle_view import JobView, Rules, ancestor_of
+from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import Unfinished
 
@@ -28,28 +28,28 @@ class JobReconciler:
         world: World,
         sender: Sender,
         clock: Clock,
-        rules: Rules,
+        config: LifecycleConfig,
     ) -> None:
         self._world = world
         self._sender = sender
         self._clock = clock
-        self._rules = rules
+        self._config = config
         self._finished: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds after which to look again. Raises Unfinished to be called again."""
-        async with self._sender.turns.of(*self._names(key)):
+        async with self._sender.locks.hold(*self._names(key)):
             view = self.view(key)
-            result = job_pass(view, self._clock.now().timestamp())
+            result = reconcile_job(view, self._clock.now().timestamp())
             await self._sender.send(self._news(view, result.effects))
         if result.fault:
             raise Unfinished(f"{key}: {result.fault}")
-        return result.again_s
+        return result.requeue_after_s
 
     def _names(self, key: Key) -> list[Key]:
         """The Workloads that the pass may write about, as far as they are there already."""
         job = self._world.jobs.get(key)
-        named = prebuilt_name(job, self._rules.gates) if job is not None else ""
+        named = prebuilt_name(job, self._config.gates) if job is not None else ""
         own = [each.key for each in self._world.workloads_of(key)]
         return [*own, Key(key.namespace, named)] if named else own
 
@@ -78,13 +78,13 @@ class JobReconciler:
         above, too_deep, nesting = None, False, ""
         try:
             if job is not None:
-                above = ancestor_of(job, self._owner, self._seen, self._rules)
-        except Nesting as error:
-            too_deep, nesting = isinstance(error, TooDeep), str(error)
+                above = ancestor_of(job, self._owner, self._workloads_of, self._config)
+        except NestingError as error:
+            too_deep, nesting = isinstance(error, NestingTooDeep), str(error)
         return JobView(
             key=key,
             job=job,
-            workloads=tuple(self._seen(key)),
+            workloads=tuple(self._workloads_of(key)),
             prebuilt=self._prebuilt(key, job),
             namespace=namespace.json["metadata"].get("labels") or {} if namespace else None,
             ancestor=above,
@@ -92,16 +92,16 @@ class JobReconciler:
             nesting=nesting,
             flavors=world.flavor_objects(),
             classes=world.classes(),
-            rules=self._rules,
+            config=self._config,
         )
 
-    def _seen(self, job: Key) -> list[Seen]:
+    def _workloads_of(self, job: Key) -> list[StoredWorkload]:
         return [each.value for each in self._world.workloads_of(job) if each.value is not None]
 
-    def _prebuilt(self, key: Key, job: Json | None) -> Seen | None:
-        name = prebuilt_name(job, self._rules.gates) if job is not None else ""
-        held = self._world.workload(Key(key.namespace, name)) if name else None
-        return held.value if held is not None else None
+    def _prebuilt(self, key: Key, job: Json | None) -> StoredWorkload | None:
+        name = prebuilt_name(job, self._config.gates) if job is not None else ""
+        cached = self._world.workload(Key(key.namespace, name)) if name else None
+        return cached.value if cached is not None else None
 
     def _owner(self, kind: GroupKind, key: Key) -> Json | None:
         return self._world.jobs.get(key)

@@ -18,9 +18,9 @@ from kuota.bridge.queue_status import (
     cluster_queue_conditions,
     cluster_queue_patch,
     cohort_patch,
-    held_finalizers,
     local_queue_conditions,
     local_queue_patch,
+    wanted_finalizers,
 )
 from kuota.engine.engine import Engine
 from kuota.kube import resources as kinds
@@ -28,8 +28,8 @@ from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
 from kuota.kube.resources import Resource
 
+from .cached_object import CachedObject
 from .effects import Sender
-from .held import Held
 from .world import World
 
 MIN_INTERVAL_S = 1.0
@@ -66,7 +66,7 @@ class QueueReconciler:
         self._sender = sender
         self._clock = clock
         self._last: dict[Name, _LastWrite] = {}
-        self._held_by: dict[Resource, Informer[Any]] = {
+        self._informers: dict[Resource, Informer[Any]] = {
             kinds.CLUSTER_QUEUES: world.cluster_queues,
             kinds.LOCAL_QUEUES: world.local_queues,
             kinds.COHORTS: world.cohorts,
@@ -77,69 +77,69 @@ class QueueReconciler:
     async def reconcile(self, name: Name) -> float | None:
         """Write what is due about one object, or return when its counters are due."""
         resource, key = name
-        held: Held[Any] | None = self._held_by[resource].get(key)
-        if held is None:
+        cached: CachedObject[Any] | None = self._informers[resource].get(key)
+        if cached is None:
             self._last.pop(name, None)
             return None
-        status = self._status(resource, key, held)
-        finalizers = self._finalizers(resource, key, held.json)
+        status = self._status(resource, key, cached)
+        finalizers = self._finalizers(resource, key, cached.json)
         if not status and finalizers is None:
             return None
         if finalizers is None and "conditions" not in status:
-            wait_s = self._interval_left_s(name, held)
+            wait_s = self._interval_left_s(name, cached)
             if wait_s > 0:
                 return wait_s
-        await self._write(name, held, status, finalizers)
+        await self._write(name, cached, status, finalizers)
         return None
 
     async def _write(
-        self, name: Name, held: Held[Any], status: Json, finalizers: list[str] | None
+        self, name: Name, cached: CachedObject[Any], status: Json, finalizers: list[str] | None
     ) -> None:
         resource, key = name
-        at: dict[str, Any] = {"key": key, "resource_version": held.version, "kind": resource.kind}
+        at: dict[str, Any] = {"key": key, "resource_version": cached.version, "kind": resource.kind}
         effects: list[Effect] = [StatusPatch(status=status, **at)] if status else []
         if finalizers is not None:
             effects.append(Patch(body={"metadata": {"finalizers": finalizers or None}}, **at))
-        self._last[name] = _next_write(self._last.get(name), held.uid, self._clock.monotonic())
+        self._last[name] = _next_write(self._last.get(name), cached.uid, self._clock.monotonic())
         await self._sender.send(effects)
 
     def due_in_s(self, name: Name) -> float:
         """How long an object that changes now waits for its next write. Only counters wait."""
         resource, key = name
-        held: Held[Any] | None = self._held_by[resource].get(key)
-        if held is None or self._urgent(resource, key, held):
+        cached: CachedObject[Any] | None = self._informers[resource].get(key)
+        if cached is None or self._urgent(resource, key, cached):
             return 0.0
-        return max(SETTLE_S, self._interval_left_s(name, held))
+        return max(SETTLE_S, self._interval_left_s(name, cached))
 
-    def _interval_left_s(self, name: Name, held: Held[Any]) -> float:
+    def _interval_left_s(self, name: Name, cached: CachedObject[Any]) -> float:
         """How long counters wait, not counting writes of an earlier object of the same name."""
         last = self._last.get(name)
-        if last is None or last.uid != held.uid:
+        if last is None or last.uid != cached.uid:
             return 0.0
         return last.at + last.interval_s - self._clock.monotonic()
 
-    def _urgent(self, resource: Resource, key: Key, held: Held[Any]) -> bool:
+    def _urgent(self, resource: Resource, key: Key, cached: CachedObject[Any]) -> bool:
         """Whether a condition or a finalizer has to be written."""
-        if self._finalizers(resource, key, held.json) is not None:
+        if self._finalizers(resource, key, cached.json) is not None:
             return True
         now = self._clock.now().timestamp()
         if resource == kinds.CLUSTER_QUEUES:
-            queue = held.value or _without_spec(held.json)
+            queue = cached.value or _without_spec(cached.json)
             return queue is not None and cluster_queue_conditions(self._engine, queue, now).changed
-        if resource == kinds.LOCAL_QUEUES and held.value is not None:
-            return local_queue_conditions(self._engine, held.value, now).changed
+        if resource == kinds.LOCAL_QUEUES and cached.value is not None:
+            return local_queue_conditions(self._engine, cached.value, now).changed
         return False
 
-    def _status(self, resource: Resource, key: Key, held: Held[Any]) -> Json:
+    def _status(self, resource: Resource, key: Key, cached: CachedObject[Any]) -> Json:
         now = self._clock.now().timestamp()
-        stored = held.json.get("status") or {}
+        stored = cached.json.get("status") or {}
         if resource == kinds.CLUSTER_QUEUES:
-            queue = held.value or _without_spec(held.json)
+            queue = cached.value or _without_spec(cached.json)
             return cluster_queue_patch(self._engine, queue, stored, now) if queue else {}
-        if held.value is None:
+        if cached.value is None:
             return {}
         if resource == kinds.LOCAL_QUEUES:
-            return local_queue_patch(self._engine, held.value, stored, now)
+            return local_queue_patch(self._engine, cached.value, stored, now)
         if resource == kinds.COHORTS:
             return cohort_patch(self._engine, key.name, stored)
         return {}
@@ -149,7 +149,7 @@ class QueueReconciler:
         if resource in (kinds.LOCAL_QUEUES, kinds.COHORTS):
             return None
         meta = obj["metadata"]
-        return held_finalizers(
+        return wanted_finalizers(
             meta.get("finalizers") or [],
             deleting=bool(meta.get("deletionTimestamp")),
             in_use=self._in_use(resource, key.name),

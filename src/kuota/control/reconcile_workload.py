@@ -6,10 +6,10 @@ from __future__ import annotations
 import random
 
 from kuota.api.base import Key
-from kuota.bridge.draft import Seen
-from kuota.bridge.lifecycle import steps
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.lifecycle import reconcile_workload
 from kuota.bridge.lifecycle_checks import followers
-from kuota.bridge.lifecycle_view import Rules, WorkloadView
+from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
 from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock
 
@@ -24,37 +24,37 @@ class WorkloadReconciler:
     """Reads the world and what the engine believes; changes neither."""
 
     def __init__(
-        self, world: World, engine: Engine, sender: Sender, clock: Clock, rules: Rules
+        self, world: World, engine: Engine, sender: Sender, clock: Clock, config: LifecycleConfig
     ) -> None:
         self._world = world
         self._engine = engine
         self._sender = sender
         self._clock = clock
-        self._rules = rules
+        self._config = config
 
     async def reconcile(self, key: Key) -> float | None:
         """One pass; the seconds after which to look again, None if only a change calls for it."""
-        async with self._sender.turns.of(key):
-            held = self._world.workload(key)
-            if held is None or held.value is None:
+        async with self._sender.locks.hold(key):
+            cached = self._world.workload(key)
+            if cached is None or cached.value is None:
                 return None
-            result = steps(self.view(held.value), self._clock.now().timestamp())
+            result = reconcile_workload(self.view(cached.value), self._clock.now().timestamp())
             await self._sender.send(result.effects)
-        return result.again_s
+        return result.requeue_after_s
 
-    def view(self, seen: Seen) -> WorkloadView:
+    def view(self, stored: StoredWorkload) -> WorkloadView:
         """What the pass looks at."""
-        obj, state = seen.obj, self._engine.state
+        obj, state = stored.obj, self._engine.state
         local = Key(obj.metadata.namespace, obj.spec.queue_name)
         local_queue = state.local_queues.get(local)
         name = local_queue.cluster_queue if local_queue is not None else ""
-        if seen.reserved and obj.status.admission is not None:
+        if stored.reserved and obj.status.admission is not None:
             name = obj.status.admission.cluster_queue
         queue = state.queues.get(name)
         known = state.workloads.get(obj.key)
         return WorkloadView(
-            seen=seen,
-            rules=self._rules,
+            stored=stored,
+            config=self._config,
             local_queue=local_queue,
             local_queue_deleting=self._deleting(local),
             cluster_queue=queue.spec if queue is not None else None,
@@ -65,8 +65,8 @@ class WorkloadReconciler:
         )
 
     def _deleting(self, local_queue: Key) -> bool:
-        held = self._world.local_queues.get(local_queue)
-        return held is not None and bool(held.json["metadata"].get("deletionTimestamp"))
+        cached = self._world.local_queues.get(local_queue)
+        return cached is not None and bool(cached.json["metadata"].get("deletionTimestamp"))
 
 
 class ClassReconciler:
@@ -78,14 +78,14 @@ class ClassReconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Give the Workloads of the class its value, one after the other."""
-        held = self._world.workload_classes.get(key)
-        if held is None or held.value is None:
+        cached = self._world.workload_classes.get(key)
+        if cached is None or cached.value is None:
             return None
-        value = held.value
+        value = cached.value
         named = self._world.workloads.indexed(PRIORITY, key.name)
         stale = [each for each in named if each.value and followers(value, [each.value])]
         for each in stale:
-            async with self._sender.turns.of(each.key):
+            async with self._sender.locks.hold(each.key):
                 newest = self._world.workload(each.key)
                 if newest is not None and newest.value is not None:
                     await self._sender.send(followers(value, [newest.value]))

@@ -59,7 +59,7 @@ class PodRecovery:
         node = self._nodes.get(Key("", pod.spec.node_name)) if pod.spec.node_name else None
         found = recovery(pod, node, self._clock.now().timestamp())
         if not found.delete:
-            return found.again_s
+            return found.requeue_after_s
         meta = pod.metadata
         try:
             if found.status:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.lifecycle_view import rules
+from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
 from kuota.failures import tolerated
@@ -27,8 +27,8 @@ from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
 from .driver import Driver
 from .effects import Sender
-from .facts import Facts
-from .observer import Watched, unwatched
+from .facts import FactSource
+from .observer import Instrument, uninstrumented
 from .pending_reports import PendingReports
 from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler
@@ -80,7 +80,7 @@ JOB_WORKERS = 8
 WORKLOAD_WORKERS = 8
 QUEUE_WORKERS = 2
 
-COLLECT_S = 1.0
+FLUSH_BATCH_S = 1.0
 """For so long after a change of queues woke what is parked there, further ones are collected."""
 LEAST_SAMPLE_S = 1.0
 """Between two looks at what LocalQueues have used."""
@@ -90,7 +90,7 @@ class System:
     """Kueue's controllers over one client, or those of `parts`.
 
     The engine follows the facts whatever the parts: without the scheduler it decides nothing, but
-    still knows who waits and who runs. `watched` is asked for every reconciliation before `run`.
+    still knows who waits and who runs. `instrument` is asked for every reconciliation before `run`.
     """
 
     def __init__(
@@ -105,16 +105,18 @@ class System:
     ) -> None:
         self.clock = clock or SystemClock()
         self.parts = parts
-        self.watched: Watched = unwatched
+        self.instrument: Instrument = uninstrumented
         self._working: list[asyncio.Task[None]] = []
         gates = gates or Gates()
         self._events: EventRecorder | None = None
         if recorder is None:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
-        self.engine = Engine(policy(config, gates), flush_batch_s=COLLECT_S)
+        self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
         self.world = World(client, self.clock)
         self.sender = Sender(client, self.world, recorder)
-        self.rules = replace(rules(config, gates), defers_readiness=Part.SCHEDULER in parts)
+        self.lifecycle = replace(
+            lifecycle_config(config, gates), defers_readiness=Part.SCHEDULER in parts
+        )
         self.reports = self._pending_reports()
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
         self._recovery: PodRecovery | None = None
@@ -126,19 +128,19 @@ class System:
         self._classes: WorkQueue[Key] = WorkQueue(self.clock)
         self._queues: WorkQueue[Name] = WorkQueue(self.clock)
         self._queue_reconciler = QueueReconciler(self.world, self.engine, self.sender, self.clock)
-        self._facts = Facts(self.world, self.driver.tell, recorder, config, gates)
+        self._facts = FactSource(self.world, self.driver.apply, recorder, config, gates)
         self._triggers = Triggers(
             self.world, self.engine, self._workloads, self._jobs, self._classes, self._mark
         )
 
     def _pending_reports(self) -> PendingReports:
-        readiness = Part.JOBS in self.parts and self.rules.timeout_s is not None
+        readiness = Part.JOBS in self.parts and self.lifecycle.timeout_s is not None
         return PendingReports(self.engine, self.world, self.sender, self.clock, readiness=readiness)
 
     def _family_reconciler(self) -> FamilyReconciler | None:
-        if not self.rules.gates.on(Gate.ConcurrentAdmission):
+        if not self.lifecycle.gates.on(Gate.ConcurrentAdmission):
             return None
-        return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.rules)
+        return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
 
     def deferred_events(self) -> DeferredEvents:
         """A recorder for other controllers in this process, whose events yield to decisions."""
@@ -188,7 +190,7 @@ class System:
             return
         if Part.CORE in self.parts:
             # Without the core nobody would take these names off the queues.
-            self.driver.told = self._triggers.told
+            self.driver.on_affected = self._triggers.enqueue_affected
         else:
             for queue in (self._workloads, self._classes, self._queues):
                 queue.close()
@@ -214,22 +216,24 @@ class System:
         self.world.workloads.observe(tolerated("decision log", log.changed))
 
     def _served(self) -> list[Coroutine[Any, Any, None]]:
-        world, sender, clock, watched = self.world, self.sender, self.clock, self.watched
+        world, sender, clock, instrument = self.world, self.sender, self.clock, self.instrument
         found: list[Coroutine[Any, Any, None]] = []
         if Part.JOBS in self.parts:
-            jobs = JobReconciler(world, sender, clock, self.rules)
+            jobs = JobReconciler(world, sender, clock, self.lifecycle)
             found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
-            workloads = WorkloadReconciler(world, self.engine, sender, clock, self.rules)
+            workloads = WorkloadReconciler(world, self.engine, sender, clock, self.lifecycle)
             classes = ClassReconciler(world, sender)
             queues = self._queue_reconciler
-            passes = watched("workload", workloads.reconcile)
+            passes = instrument("workload", workloads.reconcile)
             found.append(serve(self._workloads, passes, WORKLOAD_WORKERS, self._stuck(WORKLOADS)))
-            found.append(serve(self._classes, watched("workloadpriorityclass", classes.reconcile)))
-            passed = watched("queues", queues.reconcile)
+            found.append(
+                serve(self._classes, instrument("workloadpriorityclass", classes.reconcile))
+            )
+            passed = instrument("queues", queues.reconcile)
             found.append(serve(self._queues, passed, QUEUE_WORKERS, self._stuck_queue))
         if self._families is not None and Part.CORE in self.parts:
-            passes = watched("concurrentadmission", self._families.reconcile)
+            passes = instrument("concurrentadmission", self._families.reconcile)
             stuck = self._stuck(WORKLOADS)
             found.append(serve(self._families.queue, passes, WORKLOAD_WORKERS, stuck))
         return found
@@ -245,7 +249,7 @@ class System:
         # A Job that is not seen is not a Job that is gone: where Jobs may not be read, none is
         # touched, nor its Workloads.
         await self.world.jobs.synced.wait()
-        passes = self.watched("job", reconciler.reconcile)
+        passes = self.instrument("job", reconciler.reconcile)
         await serve(self._jobs, passes, JOB_WORKERS, self._stuck(JOBS))
 
     def _close(self) -> None:
@@ -276,7 +280,7 @@ class System:
                 return
             for key in list(self.world.local_queues.keys()):
                 self._mark((LOCAL_QUEUES, key))
-            self.driver.nudge()
+            self.driver.wake()
             await self.clock.sleep(max(next_s, LEAST_SAMPLE_S))
 
     def _mark(self, name: Name) -> None:

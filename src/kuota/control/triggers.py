@@ -15,18 +15,18 @@ from kuota.bridge.changes import (
     settled,
     to_hold,
 )
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.engine.affected import AffectedQueues
 from kuota.engine.engine import Engine
 from kuota.kube import resources as kinds
 from kuota.kube.resources import Resource, key_of
 from kuota.kube.workqueue import WorkQueue
 
-from .held import Held
+from .cached_object import CachedObject
 from .reconcile_queue import Name
 from .world import NAMESPACE, PRIORITY, World
 
-Change = Held[Any] | None
+Change = CachedObject[Any] | None
 
 
 class Triggers:
@@ -62,7 +62,7 @@ class Triggers:
         world.flavors.observe(self._flavor)
         world.checks.observe(self._check)
 
-    def told(self, affected: AffectedQueues) -> None:
+    def enqueue_affected(self, affected: AffectedQueues) -> None:
         """Publish the figures of those whom a fact concerned, if they changed."""
         cluster_queues = (Key("", name) for name in affected.cluster_queues if name)
         self._mark_each(kinds.CLUSTER_QUEUES, cluster_queues)
@@ -74,13 +74,15 @@ class Triggers:
         assert job is not None
         self._jobs.add(key_of(job))
 
-    def _workload(self, old: Held[Seen] | None, new: Held[Seen] | None) -> None:
-        held = _either(old, new)
+    def _workload(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
+        cached = _either(old, new)
         if new is not None:
-            self._workloads.add(held.key)
-        for owner in held.json["metadata"].get("ownerReferences") or ():
+            self._workloads.add(cached.key)
+        for owner in cached.json["metadata"].get("ownerReferences") or ():
             if owner.get("controller") and owner.get("kind") == "Job":
-                self._jobs.add(Key(held.key.namespace, owner["name"]))
+                self._jobs.add(Key(cached.key.namespace, owner["name"]))
 
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
@@ -155,10 +157,10 @@ class Triggers:
             queue.add(key)
 
 
-def _either(old: Change, new: Change) -> Held[Any]:
-    held = new or old
-    assert held is not None
-    return held
+def _either(old: Change, new: Change) -> CachedObject[Any]:
+    cached = new or old
+    assert cached is not None
+    return cached
 
 
 def _settled(old: Change, new: Change) -> bool:

@@ -11,7 +11,7 @@ from kuota.api import kueue
 from kuota.api.base import Json, Key
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, is_finished
 from kuota.api.rules.job_common import PRIORITY_CLASS
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.jobs.batch_job import Classes
 from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
@@ -21,7 +21,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer, job_informer
 from kuota.kube.resources import Resource, key_of
 
-from .held import Held, hold_workload, holding
+from .cached_object import CachedObject, decode_workload, decoder_for
 
 T = TypeVar("T")
 
@@ -54,34 +54,34 @@ class World:
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
         indexers = {OWNER: _owners, QUEUE: _queues, WAITING: _waiting, PRIORITY: _named}
-        self.workloads = make(kinds.WORKLOADS, hold_workload, _over, indexers)
+        self.workloads = make(kinds.WORKLOADS, decode_workload, _over, indexers)
         self.jobs = self._informers[kinds.JOBS] = job_informer(client, clock)
         self.jobs.add_index(NAMESPACE, _open_in)
         self.jobs.add_index(PRIORITY, _labelled)
-        self.cluster_queues = make(kinds.CLUSTER_QUEUES, holding(kueue.ClusterQueue))
-        self.local_queues = make(kinds.LOCAL_QUEUES, holding(kueue.LocalQueue))
-        self.cohorts = make(kinds.COHORTS, holding(kueue.Cohort))
-        self.flavors = make(kinds.RESOURCE_FLAVORS, holding(kueue.ResourceFlavor))
-        self.checks = make(kinds.ADMISSION_CHECKS, holding(kueue.AdmissionCheck))
-        self.topologies = make(kinds.TOPOLOGIES, holding(kueue.Topology))
+        self.cluster_queues = make(kinds.CLUSTER_QUEUES, decoder_for(kueue.ClusterQueue))
+        self.local_queues = make(kinds.LOCAL_QUEUES, decoder_for(kueue.LocalQueue))
+        self.cohorts = make(kinds.COHORTS, decoder_for(kueue.Cohort))
+        self.flavors = make(kinds.RESOURCE_FLAVORS, decoder_for(kueue.ResourceFlavor))
+        self.checks = make(kinds.ADMISSION_CHECKS, decoder_for(kueue.AdmissionCheck))
+        self.topologies = make(kinds.TOPOLOGIES, decoder_for(kueue.Topology))
         self.workload_classes = make(
-            kinds.WORKLOAD_PRIORITY_CLASSES, holding(kueue.WorkloadPriorityClass)
+            kinds.WORKLOAD_PRIORITY_CLASSES, decoder_for(kueue.WorkloadPriorityClass)
         )
-        self.pod_classes = make(kinds.PRIORITY_CLASSES, holding(PriorityClass))
-        self.namespaces = make(kinds.NAMESPACES, holding(Namespace))
-        self.limit_ranges = make(kinds.LIMIT_RANGES, holding(LimitRange))
-        self.runtime_classes = make(kinds.RUNTIME_CLASSES, holding(RuntimeClass))
+        self.pod_classes = make(kinds.PRIORITY_CLASSES, decoder_for(PriorityClass))
+        self.namespaces = make(kinds.NAMESPACES, decoder_for(Namespace))
+        self.limit_ranges = make(kinds.LIMIT_RANGES, decoder_for(LimitRange))
+        self.runtime_classes = make(kinds.RUNTIME_CLASSES, decoder_for(RuntimeClass))
         for few in (self.pod_classes, self.workload_classes, self.flavors):
             few.observe(lambda old, new: self._forget_collected())
 
     def _informer(
         self,
         resource: Resource,
-        decode: Callable[[Json], Held[T]],
-        packs: Callable[[Held[T]], bool] = never_packed,
-        indexers: Mapping[str, Indexer[Held[T]]] | None = None,
-    ) -> Informer[Held[T]]:
-        found: Informer[Held[T]] = Informer(
+        decode: Callable[[Json], CachedObject[T]],
+        packs: Callable[[CachedObject[T]], bool] = never_packed,
+        indexers: Mapping[str, Indexer[CachedObject[T]]] | None = None,
+    ) -> Informer[CachedObject[T]]:
+        found: Informer[CachedObject[T]] = Informer(
             self._client, resource, decode=decode, packs=packs, indexers=indexers, clock=self._clock
         )
         self._informers[resource] = found
@@ -104,23 +104,23 @@ class World:
         """Take in the answer to a write: everybody sees it before the watch delivers it."""
         self._informers[resource].wrote(answer)
 
-    def workload(self, key: Key) -> Held[Seen] | None:
+    def workload(self, key: Key) -> CachedObject[StoredWorkload] | None:
         return self.workloads.get(key)
 
     def json(self, resource: Resource, key: Key) -> Json | None:
         """The JSON of any object that is watched."""
-        found: Held[Any] | Json | None = self._informers[resource].get(key)
-        return found.json if isinstance(found, Held) else found
+        found: CachedObject[Any] | Json | None = self._informers[resource].get(key)
+        return found.json if isinstance(found, CachedObject) else found
 
-    def workloads_of(self, job: Key) -> list[Held[Seen]]:
+    def workloads_of(self, job: Key) -> list[CachedObject[StoredWorkload]]:
         """The Workloads that a Job of that name controls, oldest first."""
         return self.workloads.indexed(OWNER, str(job))
 
-    def workloads_in(self, local_queue: Key) -> list[Held[Seen]]:
+    def workloads_in(self, local_queue: Key) -> list[CachedObject[StoredWorkload]]:
         """The Workloads of that queue that are not finished."""
         return self.workloads.indexed(QUEUE, str(local_queue))
 
-    def waiting_in(self, namespace: str) -> list[Held[Seen]]:
+    def waiting_in(self, namespace: str) -> list[CachedObject[StoredWorkload]]:
         """The Workloads of a namespace, or of all with "", that neither hold quota nor are over."""
         if namespace:
             return self.workloads.indexed(WAITING, namespace)
@@ -144,9 +144,9 @@ class World:
         self._classes = self._flavors = None
 
 
-def _owners(held: Held[Seen]) -> list[str]:
-    owners = held.json["metadata"].get("ownerReferences") or ()
-    namespace = held.key.namespace
+def _owners(cached: CachedObject[StoredWorkload]) -> list[str]:
+    owners = cached.json["metadata"].get("ownerReferences") or ()
+    namespace = cached.key.namespace
     return [
         str(Key(namespace, each["name"]))
         for each in owners
@@ -154,29 +154,29 @@ def _owners(held: Held[Seen]) -> list[str]:
     ]
 
 
-def _over(held: Held[Seen]) -> bool:
+def _over(cached: CachedObject[StoredWorkload]) -> bool:
     """Nothing happens any more to a Workload that finished, and there may be very many."""
-    return held.value is not None and held.value.true("Finished")
+    return cached.value is not None and cached.value.true("Finished")
 
 
-def _queues(held: Held[Seen]) -> list[str]:
-    if _over(held):
+def _queues(cached: CachedObject[StoredWorkload]) -> list[str]:
+    if _over(cached):
         return []
-    spec = held.json.get("spec")
+    spec = cached.json.get("spec")
     name = spec.get("queueName") if isinstance(spec, dict) else None
-    return [str(Key(held.key.namespace, name))] if isinstance(name, str) and name else []
+    return [str(Key(cached.key.namespace, name))] if isinstance(name, str) and name else []
 
 
-def _waiting(held: Held[Seen]) -> list[str]:
+def _waiting(cached: CachedObject[StoredWorkload]) -> list[str]:
     """The namespace of a Workload that waits for quota."""
-    seen = held.value
-    waits = seen is not None and not seen.reserved and not seen.true("Finished")
-    return [held.key.namespace] if waits else []
+    stored = cached.value
+    waits = stored is not None and not stored.reserved and not stored.true("Finished")
+    return [cached.key.namespace] if waits else []
 
 
-def _named(held: Held[Seen]) -> list[str]:
+def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
     """The WorkloadPriorityClass of a Workload that is not over."""
-    name = named(held.value) if held.value is not None and not _over(held) else ""
+    name = named(cached.value) if cached.value is not None and not _over(cached) else ""
     return [name] if name else []
 
 

@@ -193,7 +193,7 @@ class Controller:
             clock=self._clock,
             parts=self._settings.parts,
         )
-        system.watched = self._runtime.watched
+        system.instrument = self._runtime.instrument
         self._metrics.watch(system, self._leadership)
         # What is loaded by now stays; walking it again and again would be for nothing.
         calm_collector()

@@ -34,15 +34,15 @@ class MetricsPart:
 
     def watch(self, system: System, leadership: Leadership | None) -> None:
         """Count all that the system does, which must not have begun yet."""
-        from kuota.control.observer import Stored, watch_along
+        from kuota.control.observer import WorldObjects, attach_observer
         from kuota.metrics.metrics import Metrics
         from kuota.metrics.setup import setup
 
         wanted = setup(self._settings.config, self._settings.gates)
-        metrics = Metrics(system.engine, wanted, Stored(system.world))
+        metrics = Metrics(system.engine, wanted, WorldObjects(system.world))
         lease = leadership.lease if leadership is not None else ""
         metrics.show_process(self._runtime, lease=lease, depths=system.depths)
-        watch_along(metrics, system.driver, system.world, self._clock)
+        attach_observer(metrics, system.driver, system.world, self._clock)
         self._watching.set_result(metrics)
 
     async def run(self, leadership: Leadership | None) -> None:

@@ -37,13 +37,13 @@ class VisibilityPart:
 
     async def run(self, system: System) -> None:
         await system.world.ready()
-        from kuota.control.observer import Stored
+        from kuota.control.observer import WorldObjects
         from kuota.visibility.api import VisibilityApi
         from kuota.visibility.http import VisibilityServer, serving
 
         at = serving(self._settings.config)
         context = certificates.context(self._settings.config)
-        api = VisibilityApi(system.engine, Stored(system.world))
+        api = VisibilityApi(system.engine, WorldObjects(system.world))
         server = VisibilityServer(api, self._client, self._clock)
         async with asyncio.TaskGroup() as group:
             # Something to show at once; whom the API server trusts comes later.

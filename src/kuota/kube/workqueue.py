@@ -219,15 +219,15 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N], stuck: Stuck[N] | 
         except Closed:
             return
         try:
-            again_s = await reconcile(name)
+            requeue_after_s = await reconcile(name)
         except Exception as error:
             queue.retry(name)
             if _unexpected(name, error) and stuck and queue.failures(name) >= REPEATED:
                 stuck(name, error)
         else:
             queue.forget(name)
-            if again_s is not None:
-                queue.add_after(name, again_s)
+            if requeue_after_s is not None:
+                queue.add_after(name, requeue_after_s)
         finally:
             queue.done(name)
         # A reconciliation that never had to wait must not keep the others from theirs.

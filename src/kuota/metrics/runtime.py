@@ -54,16 +54,16 @@ class Runtime:
         self.series = Series(METRICS)
         self._clock = clock or SystemClock()
 
-    def watched(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
+    def instrument(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
         """The same reconciliation, counted and timed."""
 
         async def counted(name: N) -> float | None:
             began = self._clock.monotonic()
             result = "error"
             try:
-                again_s = await reconcile(name)
-                result = "success" if again_s is None else "requeue_after"
-                return again_s
+                requeue_after_s = await reconcile(name)
+                result = "success" if requeue_after_s is None else "requeue_after"
+                return requeue_after_s
             finally:
                 self.series.add(_PASSES, controller, result)
                 if result == "error":

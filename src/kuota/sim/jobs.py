@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Jobs of a plan on their way through admission (`kuota.bridge.jobs.job_arrival`)."""
+"""The Jobs of a plan on their way through admission (`kuota.bridge.jobs.job_webhook`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
 from kuota.api.rules.report import text
 from kuota.bridge.jobs.ancestor import JOB, GroupKind, namespace_of
-from kuota.bridge.jobs.job_arrival import Unqueued, enabled, reviewed, unqueued, with_default_labels
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.jobs.job_webhook import Unqueued, enabled, reviewed, unqueued, with_default_labels
+from kuota.bridge.lifecycle_view import LifecycleConfig
 
 
 class Jobs:
@@ -19,23 +19,23 @@ class Jobs:
     They come in the form in which they are stored: namespaced ones name their namespace.
     """
 
-    def __init__(self, objects: Iterable[Json], rules: Rules) -> None:
-        self._rules = rules
+    def __init__(self, objects: Iterable[Json], config: LifecycleConfig) -> None:
+        self._config = config
         self._stored = {_place(each): each for each in objects}
-        if enabled(rules):
+        if enabled(config):
             # Whether a job is nested depends on the labels of its owners, in whatever order they
             # are given.
             for at, each in self._stored.items():
                 if at[0] == JOB:
-                    self._stored[at] = with_default_labels(each, self._find, rules)
+                    self._stored[at] = with_default_labels(each, self._find, config)
 
     def stored(self, job: Json) -> Json:
         """The new job as it is stored. Raises Invalid and Nesting."""
-        return reviewed(job, None, self._find, self._rules)
+        return reviewed(job, None, self._find, self._config)
 
     def unqueued(self, stored: Json) -> Unqueued | None:
         """Why there is no Workload for a stored job; None if there is one. Raises Nesting."""
-        return unqueued(stored, self._find, self._rules)
+        return unqueued(stored, self._find, self._config)
 
     def _find(self, kind: GroupKind, key: Key) -> Json | None:
         return self._stored.get((kind, key))

@@ -32,9 +32,9 @@ from kuota.api.workload import Workload
 from kuota.bridge import inbound, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.jobs import batch_job
-from kuota.bridge.jobs.ancestor import Nesting
-from kuota.bridge.jobs.job_arrival import Unqueued
-from kuota.bridge.lifecycle_view import rules
+from kuota.bridge.jobs.ancestor import NestingError
+from kuota.bridge.jobs.job_webhook import Unqueued
+from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.engine import model
 from kuota.engine.facts import EngineObject
 from kuota.engine.model import Instant, Struct
@@ -170,9 +170,9 @@ class _Builder:
         self.objects = [_stored(each, gates) for each in objects]
         self.namespaces = {each.name: each for each in self._namespaces()}
         self.jobs = Jobs(
-            [*self.objects, *map(_object, self.namespaces.values())], rules(cfg, gates)
+            [*self.objects, *map(_object, self.namespaces.values())], lifecycle_config(cfg, gates)
         )
-        self.intake = settings.intake(
+        self.accounting = settings.accounting(
             cfg,
             gates,
             self._of("LimitRange", LimitRange),
@@ -288,7 +288,7 @@ class _Builder:
                 return batch_job.workload(stored, self.classes, self.gates)
         except Invalid as error:
             self.misfits += [Misfit(index=index, fault=each) for each in error.errors]
-        except (Nesting, batch_job.ClassMissing) as error:
+        except (NestingError, batch_job.ClassMissing) as error:
             self._strand(obj, str(error.args[0]))
         else:
             self._leave_out(stored, reason)
@@ -312,7 +312,7 @@ class _Builder:
         decoded = None if faults else self._decoded(index, obj, Workload)
         if decoded is None:
             return
-        workload = self._tried(index, lambda: inbound_workload(decoded, self.intake))
+        workload = self._tried(index, lambda: inbound_workload(decoded, self.accounting))
         if workload is not None:
             held = workload.reservation is not None
             yield Arrival(

@@ -50,7 +50,7 @@ class _Play:
 
     def run(self) -> Played:
         for value in self.scene.known:
-            self.world.tell(value)
+            self.world.store(value)
         for number, each in enumerate(self.scene.arrivals):
             self.coming.setdefault(each.at, []).append(each)
             heappush(self.agenda, (each.at, number, each.workload.key))
@@ -76,14 +76,14 @@ class _Play:
         self._end(at)
         arrived = [each.workload for each in self.coming.pop(at, ())]
         for workload in arrived:
-            world.tell(workload)
+            world.store(workload)
             if workload.admitted:
                 self._begin(workload.key, at)
         story = world.settle()
         for workload in arrived:
             if workload.reservation is None:
                 self._arrived(at, workload.key)
-        self._tell(story, at)
+        self._store(story, at)
         self.borrowed[at] = loans(world.engine.state)
         return self._circle(story, at)
 
@@ -106,7 +106,7 @@ class _Play:
                 self.events.append(Event(at=at, what=Happening.FINISHED, workload=key))
                 self.world.finish(key)
 
-    def _tell(self, story: Story, at: Instant) -> None:
+    def _store(self, story: Story, at: Instant) -> None:
         for decision in story.decisions:
             for event in _events(decision, at):
                 self.events.append(event)

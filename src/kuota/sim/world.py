@@ -44,7 +44,7 @@ class World:
         self.now = now
         self._evictions: Counter[Key] = Counter()
 
-    def tell(self, value: EngineObject) -> None:
+    def store(self, value: EngineObject) -> None:
         """An object is created or changed."""
         self.engine.apply(ObjectStored(value=value), self.now)
 
@@ -73,13 +73,13 @@ class World:
         """One cycle, and its decisions made true."""
         outcome = self.engine.cycle(self.now)
         for decision in outcome.decisions:
-            self._make_true(decision)
+            self._carry_out(decision)
         return outcome
 
-    def _make_true(self, decision: Decision) -> None:
+    def _carry_out(self, decision: Decision) -> None:
         match decision:
             case Admit():
-                self.tell(admitted(decision, self.now))
+                self.store(admitted(decision, self.now))
                 if decision.replaced is not None:
                     self.finish(decision.replaced.key)
             case Preempt():
@@ -105,7 +105,7 @@ class World:
             evicted=Eviction(reason=reason, at=self.now),
             requeued=True,
         )
-        self.tell(gone)
+        self.store(gone)
 
 
 def admitted(decision: Admit, now: Instant) -> Workload:

@@ -19,10 +19,10 @@ from kuota import __version__
 from kuota.api.base import Json, Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.jobs.ancestor import GroupKind, Nesting
-from kuota.bridge.jobs.job_arrival import LOOKED_UP, reviewed
-from kuota.bridge.lifecycle_view import Rules, rules
-from kuota.control.observer import Stored
+from kuota.bridge.jobs.ancestor import GroupKind, NestingError
+from kuota.bridge.jobs.job_webhook import LOOKED_UP, reviewed
+from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
+from kuota.control.observer import WorldObjects
 from kuota.control.system import System
 from kuota.failures import retried
 from kuota.kube.resources import JOBS, by_kind
@@ -86,7 +86,7 @@ class VisibilityExtension:
 _RESOURCES = by_kind(LOOKED_UP)
 
 
-def job_hook(store: Store, rules: Rules) -> Hook:
+def job_hook(store: Store, config: LifecycleConfig) -> Hook:
     """Gives new Jobs their defaults, suspends those that need quota, and refuses invalid ones."""
 
     def look_up(kind: GroupKind, key: Key) -> Json | None:
@@ -96,8 +96,8 @@ def job_hook(store: Store, rules: Rules) -> Hook:
         if review.kind.resource != JOBS.name or review.subresource:
             return review.object
         try:
-            job = reviewed(review.object, review.old, look_up, rules)
-        except Nesting as error:
+            job = reviewed(review.object, review.old, look_up, config)
+        except NestingError as error:
             raise Refused(403, "Forbidden", str(error)) from None
         if review.old is None and job["spec"].get("suspend"):
             # The Job controller would write this status first, so it need not.
@@ -150,7 +150,7 @@ class Installation:
             store = Store.open(self._place.store, Durability.NORMAL)
             stack.callback(store.close)
             gates = self._wishes.gates
-            hook = job_hook(store, rules(self._wishes.config, gates))
+            hook = job_hook(store, lifecycle_config(self._wishes.config, gates))
             api = ApiServer(store, hooks=(hook,), logs=self._log, gates=gates)
             await api.start()
             stack.push_async_callback(api.close)
@@ -201,7 +201,7 @@ class Installation:
         events = system.deferred_events()
         runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
         if self._wishes.gates.on(Gate.VisibilityOnDemand):
-            lines = VisibilityApi(system.engine, Stored(system.world))
+            lines = VisibilityApi(system.engine, WorldObjects(system.world))
             api.extensions.append(VisibilityExtension(lines))
         return (runner.run(), system.run(), events.run())
 

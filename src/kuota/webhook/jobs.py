@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews of batch/v1 Jobs, by `kuota.bridge.jobs.job_arrival`, and of Pods, by `api.rules.pod`.
+"""Reviews of batch/v1 Jobs, by `kuota.bridge.jobs.job_webhook`, and of Pods, by `api.rules.pod`.
 
 New Pods are given nothing. A Pod that were gated here would wait for ever, because no controller
 opens the gate yet.
@@ -11,9 +11,9 @@ from functools import partial
 
 from kuota.api.base import Json
 from kuota.api.rules.pod import pod_faults, pod_warnings
-from kuota.bridge.jobs.ancestor import Nesting, owned
-from kuota.bridge.jobs.job_arrival import defaulted, faults_of, left_default_queue
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.jobs.ancestor import NestingError, owned
+from kuota.bridge.jobs.job_webhook import defaulted, faults_of, left_default_queue
+from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from .lookup import Lookup, answered
 from .review import (
@@ -35,9 +35,9 @@ class JobReviews:
     Each answer raises Unreadable, and KubeError when other objects cannot be read.
     """
 
-    def __init__(self, lookup: Lookup, rules: Rules) -> None:
+    def __init__(self, lookup: Lookup, config: LifecycleConfig) -> None:
         self._lookup = lookup
-        self._rules = rules
+        self._config = config
 
     async def job_mutation(self, request: Request) -> Verdict:
         """What a new Job is given."""
@@ -45,8 +45,8 @@ class JobReviews:
             return UNTOUCHED
         job = expected(request.new(), "batch/v1", "Job")
         try:
-            stored = await answered(self._lookup, partial(defaulted, job, rules=self._rules))
-        except Nesting as error:
+            stored = await answered(self._lookup, partial(defaulted, job, config=self._config))
+        except NestingError as error:
             return refused(403, "Forbidden", str(error))
         return changed(job, stored)
 
@@ -55,7 +55,7 @@ class JobReviews:
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
         job, old = _new_and_old(request, "batch/v1", "Job")
-        question = partial(faults_of, job, old, rules=self._rules)
+        question = partial(faults_of, job, old, config=self._config)
         return judged(request, await answered(self._lookup, question))
 
     async def pod_validation(self, request: Request) -> Verdict:
@@ -64,8 +64,8 @@ class JobReviews:
             return UNTOUCHED
         pod, old = _new_and_old(request, "v1", "Pod")
         default = await answered(self._lookup, partial(left_default_queue, pod, old))
-        faults = pod_faults(pod, old, self._rules.gates, default_queue=default)
-        warnings = pod_warnings(pod, old, owned=owned(pod, self._rules.owners))
+        faults = pod_faults(pod, old, self._config.gates, default_queue=default)
+        warnings = pod_warnings(pod, old, owned=owned(pod, self._config.owners))
         return judged(request, faults, warnings)
 
 

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.ancestor import Lookup as Finder
-from kuota.bridge.jobs.job_arrival import LOOKED_UP, WORKLOAD_PRIORITY_CLASS
+from kuota.bridge.jobs.job_webhook import LOOKED_UP, WORKLOAD_PRIORITY_CLASS
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock

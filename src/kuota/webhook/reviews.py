@@ -13,7 +13,7 @@ from functools import partial
 from kuota.api.config.frameworks import BATCH_JOB, POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
-from kuota.bridge.lifecycle_view import rules
+from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.failures import report
 from kuota.kube.errors import KubeError
 
@@ -81,7 +81,7 @@ def _job_judges(lookup: Lookup, config: Configuration | None, gates: Gates) -> d
     """Kinds whose integration is off, or not built, are let pass: their paths are asked anyway."""
     integrations = config.integrations if config is not None else None
     named = integrations.frameworks if integrations is not None else None
-    jobs = JobReviews(lookup, rules(config, gates))
+    jobs = JobReviews(lookup, lifecycle_config(config, gates))
     built: dict[str, tuple[Judge, Judge]] = {
         BATCH_JOB: (jobs.job_mutation, jobs.job_validation),
         POD: (_untouched, jobs.pod_validation),

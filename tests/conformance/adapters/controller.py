@@ -17,14 +17,14 @@ from kuota.api.core import Namespace
 from kuota.api.merge_patch import merged
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.bridge import inbound
-from kuota.bridge.draft import Seen
-from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.lifecycle import steps
+from kuota.bridge.lifecycle import reconcile_workload
 from kuota.bridge.lifecycle_checks import listed_checks, synced_checks
 from kuota.bridge.lifecycle_reserved import not_ready
-from kuota.bridge.lifecycle_view import Rules, WorkloadView
-from kuota.bridge.queue_status import cluster_queue_patch, held_finalizers
+from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
+from kuota.bridge.queue_status import cluster_queue_patch, wanted_finalizers
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.policy import Policy
@@ -39,7 +39,7 @@ from kuota.engine.policy import Policy
 def reconciled(run: Run) -> None:
     """One pass, its effects carried out, and the workload and its events looked at."""
     workload = run.inputs["workload"]
-    result = steps(_view(run, workload), run.now)
+    result = reconcile_workload(_view(run, workload), run.now)
     objects = Objects([workload])
     objects.carry_out(result.effects)
     left = objects.of("Workload", workload["metadata"]["name"])
@@ -49,28 +49,28 @@ def reconciled(run: Run) -> None:
         same(_plain(wanted, applied=applied), _plain(left, applied=applied))
     same(events_of(run.expected.get("wantEvents")), events_of(result.effects))
     after_s = go_seconds((run.expected.get("wantResult") or {}).get("requeueAfter") or "0s")
-    same(after_s, result.again_s or 0.0)
+    same(after_s, result.requeue_after_s or 0.0)
 
 
-def _rules(run: Run) -> Rules:
+def _lifecycle_config(run: Run) -> LifecycleConfig:
     given = run.inputs.get("reconcilerOpts") or {}
     retention = (given.get("workloadRetention") or {}).get("afterFinished")
     return _readiness(
         given.get("waitForPodsReady"),
-        Rules(
+        LifecycleConfig(
             gates=gates_of(run),
             retain_finished_s=go_seconds(retention) if retention else None,
         ),
     )
 
 
-def _readiness(given: Json | None, rules: Rules) -> Rules:
+def _readiness(given: Json | None, config: LifecycleConfig) -> LifecycleConfig:
     if not given:
-        return msgspec.structs.replace(rules, timeout_s=None, recovery_timeout_s=None)
+        return msgspec.structs.replace(config, timeout_s=None, recovery_timeout_s=None)
     recovery = given.get("recoveryTimeout")
     cap = go_seconds(given.get("requeuingBackoffMaxDuration") or "0s")
     return msgspec.structs.replace(
-        rules,
+        config,
         timeout_s=go_seconds(given["timeout"]),
         recovery_timeout_s=go_seconds(recovery) if recovery else None,
         backoff_limit=given.get("requeuingBackoffLimitCount"),
@@ -80,21 +80,21 @@ def _readiness(given: Json | None, rules: Rules) -> Rules:
 
 def _view(run: Run, workload: Json) -> WorkloadView:
     """What the test's caches would say: the queues it was given, and nothing of flavors."""
-    seen, rules = Seen.of(workload), _rules(run)
+    stored, config = StoredWorkload.of(workload), _lifecycle_config(run)
     queue = cluster_queue(run.inputs["cq"]) if run.inputs.get("cq") else None
     local = local_queue(run.inputs["lq"]) if run.inputs.get("lq") else None
     engine = _engine(
         run, [each for each in (queue, local) if each is not None], run.inputs.get("apiObjects")
     )
-    counted = inbound_workload(seen.obj, Intake(gates=rules.gates))
+    counted = inbound_workload(stored.obj, AccountingContext(gates=config.gates))
     return WorkloadView(
-        seen=seen,
-        rules=rules,
+        stored=stored,
+        config=config,
         local_queue=local,
         local_queue_deleting=bool(run.inputs.get("shouldDeleteLQ")),
         cluster_queue=None if run.inputs.get("shouldDeleteCQ") else queue,
         cluster_queue_active=_active(run.inputs.get("cq")),
-        namespace_matches=queue is None or engine.state.admits(queue.name, seen.key.namespace),
+        namespace_matches=queue is None or engine.state.admits(queue.name, stored.key.namespace),
         faults=counted.faults,
     )
 
@@ -156,8 +156,8 @@ def _drop_leftovers(status: Json) -> None:
 @suite("controller/core-TestAdmittedNotReadyWorkload")
 def late(run: Run) -> None:
     obj = msgspec.convert(run.inputs["workload"], Workload)
-    rules = _readiness(run.inputs.get("waitForPodsReady"), Rules(gates=gates_of(run)))
-    cause, left_s = not_ready(obj, rules, run.now)
+    config = _readiness(run.inputs.get("waitForPodsReady"), LifecycleConfig(gates=gates_of(run)))
+    cause, left_s = not_ready(obj, config, run.now)
     same(run.expected["wantUnderlyingCause"], cause)
     same(go_seconds(run.expected["wantRecheckAfter"]), max(0.0, left_s or 0.0))
 
@@ -189,7 +189,7 @@ def kept(run: Run) -> None:
         return
     flavor = run.inputs["flavor"]
     meta = flavor["metadata"]
-    found = held_finalizers(
+    found = wanted_finalizers(
         meta.get("finalizers") or [], deleting=bool(meta.get("deletionTimestamp")), in_use=False
     )
     if found is not None:
@@ -211,7 +211,7 @@ def terminating(run: Run) -> None:
     in_use = bool(engine.state.queues[name].running)
     same(run.expected["wantDeleted"], not in_use)
     check(
-        (held_finalizers(["kueue.x-k8s.io/resource-in-use"], deleting=True, in_use=in_use) == [])
+        (wanted_finalizers(["kueue.x-k8s.io/resource-in-use"], deleting=True, in_use=in_use) == [])
         != in_use,
         "the finalizer must go exactly when nobody uses the queue",
     )

@@ -17,7 +17,7 @@ from kuota.api.merge_patch import merged
 from kuota.api.quantity import canonical, parse
 from kuota.api.workload import Workload
 from kuota.bridge.changes import flavors_of, let_go, revalued, settled, to_hold
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle_checks import followers
 from kuota.bridge.queue_status import cluster_queue_patch, local_queue_patch
@@ -70,7 +70,7 @@ def class_followed(run: Run) -> None:
     given = run.inputs.get("workloads") or []
     objects = Objects(given)
     value = msgspec.convert(run.inputs["wpc"], kueue.WorkloadPriorityClass)
-    objects.carry_out(followers(value, [Seen.of(each) for each in given]))
+    objects.carry_out(followers(value, [StoredWorkload.of(each) for each in given]))
     same(run.expected["wantWorkloads"], objects.all("Workload"))
 
 

@@ -9,8 +9,8 @@ from kuota.api.rules import pod_faults, pod_warnings
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.topology import topology_faults
 from kuota.bridge.jobs.ancestor import Owners, owned
-from kuota.bridge.jobs.job_arrival import faults_of
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.jobs.job_webhook import faults_of
+from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from ..case import Run, check
 from ..jobs import stored
@@ -34,7 +34,7 @@ def update(run: Run) -> None:
 
 def _judge_job(run: Run, job: Json, old: Json | None = None) -> None:
     check(not run.expected.get("wantErr"), "want a lookup that fails, and there is none")
-    faults = faults_of(job, old, stored([]), Rules(gates=_gates(run)))
+    faults = faults_of(job, old, stored([]), LifecycleConfig(gates=_gates(run)))
     agree(run.expected["wantValidationErrs"], faults)
 
 

@@ -14,12 +14,12 @@ from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.gates import Gates
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
-from kuota.bridge.draft import Pass
-from kuota.bridge.jobs.ancestor import Nesting, Owners, ancestor, owners_of
+from kuota.bridge.draft import PassResult
+from kuota.bridge.jobs.ancestor import NestingError, Owners, ancestor, owners_of
 from kuota.bridge.jobs.batch_job import variant_name, workload_name
-from kuota.bridge.jobs.job_arrival import defaulted, waits_for_quota, with_default_labels
-from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.jobs.job_webhook import defaulted, waits_for_quota, with_default_labels
+from kuota.bridge.lifecycle_job import reconcile_job
+from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.engine.activity import MULTIKUEUE
 
 from .webhooks import agree
@@ -37,7 +37,7 @@ def above(run: Run) -> None:
     manage_all = bool(run.inputs["manageJobsWithoutQueueName"])
     try:
         found = ancestor(job, owners, look_up, manage_all=manage_all)
-    except Nesting as error:
+    except NestingError as error:
         check(bool(wanted), f"want no error, got {error}")
         return
     check(not wanted, f"want error {wanted}, got none")
@@ -50,15 +50,15 @@ def suspended(run: Run) -> None:
     shared, job = run.inputs["shared"], run.inputs["obj"]
     tolerant = run.inputs["tolerateDeleting"] and not run.inputs["skipAncestorGateOff"]
     gates = {"SkipAncestorCheckForDeletedWorkloads": bool(tolerant)}
-    rules = Rules(
+    config = LifecycleConfig(
         gates=Gates.of({**run.gates, **gates}, check=False),
         manage_all=bool(run.inputs["manageJobsWithoutQueueName"]),
         namespaces=_selector(shared),
     )
     wanted = run.expected.get("wantErr")
     try:
-        found = waits_for_quota(job, stored([*_recorded(shared), job]), rules)
-    except Nesting as error:
+        found = waits_for_quota(job, stored([*_recorded(shared), job]), config)
+    except NestingError as error:
         check(bool(wanted), f"want no error, got {error}")
         return
     check(not wanted, f"want error {wanted}, got none")
@@ -84,8 +84,8 @@ def default_queue(run: Run) -> None:
     """Every namespace of the test has a default queue."""
     shared, job = run.inputs["shared"], run.inputs["job"]
     queue = local_queue("default", job["metadata"]["namespace"])
-    rules = Rules(gates=gates_of(run), namespaces=_selector(shared))
-    found = with_default_labels(job, stored([*_recorded(shared), queue]), rules)
+    config = LifecycleConfig(gates=gates_of(run), namespaces=_selector(shared))
+    found = with_default_labels(job, stored([*_recorded(shared), queue]), config)
     same(run.expected["wantQueueLabel"], label(found, QUEUE))
 
 
@@ -98,13 +98,13 @@ def webhook_defaults(run: Run) -> None:
         around.append(local_queue("default", "default"))
     if run.named_gates.get("MultiKueue"):
         around += [local_queue("multikueue", "default"), *_multikueue()]
-    rules = Rules(
+    config = LifecycleConfig(
         gates=gates_of(run),
         manage_all=bool(given["manageJobsWithoutQueueName"]),
         namespaces=selector(given.get("managedJobsNamespaceSelector")),
         owners=Owners(managed=frozenset()) if given.get("withoutIntegrationManager") else Owners(),
     )
-    same(run.expected["want"], defaulted(given["job"], stored(around), rules))
+    same(run.expected["want"], defaulted(given["job"], stored(around), config))
 
 
 def _multikueue() -> list[Json]:
@@ -131,7 +131,9 @@ def _multikueue() -> list[Json]:
 def gated(run: Run) -> None:
     job = run.inputs["args"]["job"]
     whole = job | {"metadata": {"annotations": job.get("annotations")}}
-    template = defaulted(whole, stored([]), Rules(gates=gates_of(run)))["spec"]["template"]
+    template = defaulted(whole, stored([]), LifecycleConfig(gates=gates_of(run)))["spec"][
+        "template"
+    ]
     same(run.expected["want"], template["spec"].get("schedulingGates"))
 
 
@@ -170,12 +172,12 @@ def _asking(job: Json, pod_sets: list[Json]) -> Json:
     return job | {"spec": spec}
 
 
-def _pass(run: Run, job: Json, objects: list[Json]) -> Pass:
+def _pass(run: Run, job: Json, objects: list[Json]) -> PassResult:
     meta = job["metadata"]
     named = run.inputs.get("req") or {"namespace": meta["namespace"], "name": meta["name"]}
     key = Key(named["namespace"], named["name"])
     around = [namespace(key.namespace), *objects]
-    return job_pass(view_of(key, job, around, rules_of(run)), run.now)
+    return reconcile_job(view_of(key, job, around, rules_of(run)), run.now)
 
 
 def _plain(workloads: list[Json]) -> list[Json]:

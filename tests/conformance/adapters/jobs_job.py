@@ -16,13 +16,13 @@ from kuota.api.base import Key
 from kuota.api.config.frameworks import BATCH_JOB
 from kuota.api.merge_patch import merged
 from kuota.api.podset import Injection, MergeConflict
-from kuota.bridge.jobs import job_arrival
-from kuota.bridge.jobs.ancestor import JOB, Nesting, owners_of
+from kuota.bridge.jobs import job_webhook
+from kuota.bridge.jobs.ancestor import JOB, NestingError, owners_of
 from kuota.bridge.jobs.batch_job import pod_sets, sanitized
 from kuota.bridge.jobs.job_start import as_before, started, stopping
 from kuota.bridge.jobs.job_state import pods_ready, reclaimable, terminal_indexes
-from kuota.bridge.lifecycle_job import job_pass
-from kuota.bridge.lifecycle_view import Rules
+from kuota.bridge.lifecycle_job import reconcile_job
+from kuota.bridge.lifecycle_view import LifecycleConfig
 
 _MPI_JOB = ("kubeflow.org", "MPIJob")
 
@@ -69,7 +69,7 @@ def reconciled(run: Run) -> None:
     key = Key(named["namespace"], named["name"])
     workloads = [_adopted(each, job) for each in copy.deepcopy(run.inputs.get("workloads") or [])]
     around = [*workloads, *_around(run)]
-    result = job_pass(view_of(key, job, around, rules_of(run)), run.now)
+    result = reconcile_job(view_of(key, job, around, rules_of(run)), run.now)
     objects = Objects([*([job] if job is not None else []), *workloads])
     objects.carry_out(result.effects)
     wanted = run.expected.get("wantErr")
@@ -174,7 +174,7 @@ def defaulted(run: Run) -> None:
     if given.get("defaultLqExist"):
         around.append(local_queue("default", "default"))
     owners = owners_of([BATCH_JOB, *(given.get("enableIntegrations") or ())])
-    rules = Rules(
+    config = LifecycleConfig(
         gates=gates_of(run),
         manage_all=bool(given.get("manageJobsWithoutQueueName")),
         namespaces=EVERYWHERE,
@@ -182,8 +182,8 @@ def defaulted(run: Run) -> None:
     )
     wanted = run.expected.get("wantErr")
     try:
-        found = job_arrival.defaulted(job, stored(around), rules)
-    except Nesting as error:
+        found = job_webhook.defaulted(job, stored(around), config)
+    except NestingError as error:
         check(bool(wanted), f"want no error, got {error}")
         return
     check(not wanted, f"want error {wanted}, got none")
@@ -192,7 +192,10 @@ def defaulted(run: Run) -> None:
 
 @suite("jobframework/jobframework-TestApplyDefaultWorkloadPriorityClass")
 def default_class(run: Run) -> None:
-    look_up, rules = stored(run.inputs.get("wpcObjects") or ()), Rules(gates=gates_of(run))
-    labels = job_arrival.with_default_labels(run.inputs["job"], look_up, rules)["metadata"]
+    look_up, config = (
+        stored(run.inputs.get("wpcObjects") or ()),
+        LifecycleConfig(gates=gates_of(run)),
+    )
+    labels = job_webhook.with_default_labels(run.inputs["job"], look_up, config)["metadata"]
     wanted = run.expected["wantPriorityClassLabel"]
     same(wanted, (labels.get("labels") or {}).get("kueue.x-k8s.io/priority-class"))

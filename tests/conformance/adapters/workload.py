@@ -10,7 +10,7 @@ from conformance.case import Json, Run, same, seconds
 from conformance.registry import suite
 from kuota.api.resources import Transformation
 from kuota.api.workload import Workload
-from kuota.bridge.inbound_workload import Intake
+from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.engine import model
 from kuota.engine.assignment import ScanProgress
@@ -28,14 +28,14 @@ def _read(run: Run, name: str) -> model.Workload:
 def counted(run: Run) -> None:
     """Of what is counted the record keeps only the ClusterQueue; the amounts are unexported."""
     options = run.inputs.get("infoOptions") or {}
-    intake = Intake(
+    accounting = AccountingContext(
         gates=world.gates_of(run),
         transformations=convert(
             options.get("resourceTransformations") or {}, dict[str, Transformation]
         ),
         excluded_prefixes=tuple(options.get("excludedResourcePrefixes") or ()),
     )
-    found = inbound_workload(convert(run.inputs["workload"], Workload), intake)
+    found = inbound_workload(convert(run.inputs["workload"], Workload), accounting)
     queue = found.reservation.cluster_queue if found.reservation else ""
     same(run.expected["wantInfo"], {"clusterQueue": queue})
 

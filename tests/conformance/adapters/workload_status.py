@@ -12,7 +12,7 @@ from conformance.registry import suite
 from conformance.world import cluster_queue, gates_of, go_seconds
 from kuota.api.merge_patch import merged
 from kuota.api.workload import Admission, AdmissionCheckState, ReclaimablePod, Workload
-from kuota.bridge.admission import Phase, admitted_status, required_checks, reserve, sent_back
+from kuota.bridge.admission import Phase, admitted_status, lost_quota, required_checks, reserve
 from kuota.bridge.conditions import Conditions
 from kuota.bridge.jobs.job_state import limited, reclaimable_status, same_pods
 from kuota.bridge.lifecycle_reserved import delayed, retry_at
@@ -117,7 +117,7 @@ def eviction_latency(run: Run) -> None:
 
 @suite("workload/workload-TestFromQuotaReservedOrAdmittedToPending")
 def back_to_pending(run: Run) -> None:
-    same(run.expected["want"], sent_back(Phase(run.inputs["prev"]), Phase(run.inputs["new"])))
+    same(run.expected["want"], lost_quota(Phase(run.inputs["prev"]), Phase(run.inputs["new"])))
 
 
 @suite("workload/workload-TestReclaimablePodsAreEqual")

@@ -52,7 +52,7 @@ class Pair:
         self.left_out = 0
         self._carried_out = carried_out
 
-    def tell(self, fact: Fact) -> None:
+    def apply(self, fact: Fact) -> None:
         for world in (self.quiet, self.eager):
             world.engine.apply(fact, world.now)
 
@@ -123,7 +123,7 @@ def places(engine: Engine) -> dict[Key, tuple[str, PendingState | None]]:
 def lived(life: Life, *, carried_out: bool) -> Pair:
     pair = Pair(life.policy, carried_out=carried_out)
     for value in life.cluster:
-        pair.tell(ObjectStored(value=value))
+        pair.apply(ObjectStored(value=value))
     for step in life.steps:
         if step is Do.WAIT:
             pair.wait(10.0)
@@ -131,7 +131,7 @@ def lived(life: Life, *, carried_out: bool) -> Pair:
             for _ in range(SEVERAL if step is Do.SETTLE else 1):
                 pair.cycle()
         else:
-            pair.tell(step)
+            pair.apply(step)
             pair.cycle()
     return pair
 

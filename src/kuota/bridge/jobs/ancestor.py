@@ -23,15 +23,15 @@ JOB: GroupKind = ("batch", "Job")
 _REPLICA_SET: GroupKind = ("apps", "ReplicaSet")
 
 
-class Nesting(Exception):
+class NestingError(Exception):
     """The owners of a job cannot be followed to the top."""
 
 
-class TooDeep(Nesting):
+class NestingTooDeep(NestingError):
     """There are more owners above a job than anybody looks at."""
 
 
-class OwnerMissing(Nesting):
+class OwnerNotFound(NestingError):
     """An owner of a known kind does not exist, or does not yet."""
 
 
@@ -74,10 +74,10 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
         if above is None:
             return found
         if depth == DEEPEST:
-            raise TooDeep("the job is nested too deep")
+            raise NestingTooDeep("the job is nested too deep")
         kind, at = above
         if _uid(at) in seen:
-            raise Nesting("the owners of the job own each other")
+            raise NestingError("the owners of the job own each other")
         seen.add(_uid(at))
         if kind in owners.managed and (manage_all or queue_name(at)):
             found = at
@@ -100,7 +100,7 @@ def _above(
         name = text(owner.get("name"))
         found = look_up(kind, Key(namespace, name))
         if found is None:
-            raise OwnerMissing(f"{kind[1]} {name}, the owner of the job, does not exist")
+            raise OwnerNotFound(f"{kind[1]} {name}, the owner of the job, does not exist")
         return (kind, found) if _uid(found) == text(owner.get("uid")) else None
     return None
 

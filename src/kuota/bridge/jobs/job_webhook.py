@@ -24,7 +24,7 @@ from kuota.api.rules.metadata import elastic, label
 from kuota.api.rules.report import child, elements, mapping, text
 from kuota.engine.activity import MULTIKUEUE
 
-from ..lifecycle_view import Rules
+from ..lifecycle_view import LifecycleConfig
 from .ancestor import JOB, GroupKind, Lookup, ancestor, namespace_of, owned
 from .batch_job import DEFAULT_QUEUE
 
@@ -40,36 +40,36 @@ class Unqueued(StrEnum):
     NO_QUEUE = "it has no queue name, and manageJobsWithoutQueueName is not set"
 
 
-def unqueued(job: Json, look_up: Lookup, rules: Rules) -> Unqueued | None:
+def unqueued(job: Json, look_up: Lookup, config: LifecycleConfig) -> Unqueued | None:
     """Why the reconciler makes no Workload for a stored job; None if it does. Raises Nesting."""
-    if not enabled(rules):
+    if not enabled(config):
         return Unqueued.INTEGRATION
-    if not in_scope(job, look_up, rules):
+    if not in_scope(job, look_up, config):
         return Unqueued.NAMESPACE
-    if ancestor(job, rules.owners, look_up, manage_all=rules.manage_all) is not None:
+    if ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None:
         return Unqueued.NESTED
-    return None if claimed(job, rules) else Unqueued.NO_QUEUE
+    return None if claimed(job, config) else Unqueued.NO_QUEUE
 
 
-def enabled(rules: Rules) -> bool:
+def enabled(config: LifecycleConfig) -> bool:
     """Whether the batch/job integration is enabled."""
-    return JOB in rules.owners.managed
+    return JOB in config.owners.managed
 
 
-def claimed(job: Json, rules: Rules) -> bool:
+def claimed(job: Json, config: LifecycleConfig) -> bool:
     """Whether a job of a managed namespace queues, provided that no managed job is above it."""
-    return enabled(rules) and (rules.manage_all or bool(queue_name(job)))
+    return enabled(config) and (config.manage_all or bool(queue_name(job)))
 
 
-def in_scope(job: Json, look_up: Lookup, rules: Rules) -> bool:
+def in_scope(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the jobs of the job's namespace are managed."""
     found = look_up(NAMESPACE, Key("", namespace_of(job)))
-    return found is not None and managed_namespace(child(found, "metadata", "labels"), rules)
+    return found is not None and managed_namespace(child(found, "metadata", "labels"), config)
 
 
-def managed_namespace(labels: Mapping[str, str] | None, rules: Rules) -> bool:
+def managed_namespace(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
     """Whether the jobs of a namespace with these labels are managed. None: there is no such one."""
-    return labels is not None and matches(rules.namespaces, labels)
+    return labels is not None and matches(config.namespaces, labels)
 
 
 NATIVE = "kubernetes.io/job-controller"
@@ -86,39 +86,41 @@ LOOKED_UP = (
     ADMISSION_CHECK,
     WORKLOAD_PRIORITY_CLASS,
 )
-"""Every kind that these functions ask for, given `Rules` made from a configuration."""
+"""Every kind that these functions ask for, given `LifecycleConfig` made from a configuration."""
 
 
-def reviewed(job: Json, old: Json | None, look_up: Lookup, rules: Rules) -> Json:
+def reviewed(job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig) -> Json:
     """The job as it is stored when it is created, or changed from `old`.
 
     Raises Invalid when it has faults, and Nesting when its owners cannot be followed.
     """
-    stored = job if old is not None else defaulted(job, look_up, rules)
-    faults = faults_of(stored, old, look_up, rules)
+    stored = job if old is not None else defaulted(job, look_up, config)
+    faults = faults_of(stored, old, look_up, config)
     if faults:
         raise Invalid(faults)
     return stored
 
 
-def defaulted(job: Json, look_up: Lookup, rules: Rules) -> Json:
+def defaulted(job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
     """The new job with what Kueue's mutating webhook sets. Raises Nesting."""
-    if not enabled(rules):
+    if not enabled(config):
         return job
-    job = with_default_labels(job, look_up, rules)
-    if waits_for_quota(job, look_up, rules) and not suspended(job):
+    job = with_default_labels(job, look_up, config)
+    if waits_for_quota(job, look_up, config) and not suspended(job):
         job = _with(job, suspend=True)
-    if _dispatched(job, look_up, rules):
+    if _dispatched(job, look_up, config):
         job = _with(job, managedBy=MULTIKUEUE)
-    return _gated(job) if elastic(job, rules.gates) else job
+    return _gated(job) if elastic(job, config.gates) else job
 
 
-def faults_of(job: Json, old: Json | None, look_up: Lookup, rules: Rules) -> list[FieldError]:
+def faults_of(
+    job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
+) -> list[FieldError]:
     """What Kueue's validating webhook refuses in a job that is created, or changed from `old`."""
-    if not enabled(rules):
+    if not enabled(config):
         return []
     default_queue = left_default_queue(job, old, look_up)
-    return job_faults(job, old, rules.gates, default_queue=default_queue)
+    return job_faults(job, old, config.gates, default_queue=default_queue)
 
 
 def left_default_queue(job: Json, old: Json | None, look_up: Lookup) -> bool:
@@ -128,47 +130,47 @@ def left_default_queue(job: Json, old: Json | None, look_up: Lookup) -> bool:
     return _default_queue(job, look_up)
 
 
-def with_default_labels(job: Json, look_up: Lookup, rules: Rules) -> Json:
+def with_default_labels(job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
     """The job with the names of the default LocalQueue and WorkloadPriorityClass where they apply.
 
     Depends on no other job.
     """
-    if owned(job, rules.owners):
+    if owned(job, config.owners):
         return job
-    if not queue_name(job) and _default_queue(job, look_up) and in_scope(job, look_up, rules):
+    if not queue_name(job) and _default_queue(job, look_up) and in_scope(job, look_up, config):
         job = _labelled(job, QUEUE_NAME, DEFAULT_QUEUE)
-    if not label(job, PRIORITY_CLASS) and _default_class(look_up, rules):
+    if not label(job, PRIORITY_CLASS) and _default_class(look_up, config):
         job = _labelled(job, PRIORITY_CLASS, DEFAULT_CLASS)
     return job
 
 
-def waits_for_quota(job: Json, look_up: Lookup, rules: Rules) -> bool:
+def waits_for_quota(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the new job must not start before it has quota. Raises Nesting.
 
     A job that is being deleted is left alone, because its owners may be gone already.
     """
     leaving = child(job, "metadata").get("deletionTimestamp")
-    if leaving and rules.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads):
+    if leaving and config.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads):
         return False
-    if ancestor(job, rules.owners, look_up, manage_all=rules.manage_all) is not None:
+    if ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None:
         return False
-    return bool(queue_name(job)) or (rules.manage_all and in_scope(job, look_up, rules))
+    return bool(queue_name(job)) or (config.manage_all and in_scope(job, look_up, config))
 
 
 def _default_queue(job: Json, look_up: Lookup) -> bool:
     return look_up(LOCAL_QUEUE, Key(namespace_of(job), DEFAULT_QUEUE)) is not None
 
 
-def _default_class(look_up: Lookup, rules: Rules) -> bool:
-    if not rules.gates.on(Gate.WorkloadPriorityClassDefaulting):
+def _default_class(look_up: Lookup, config: LifecycleConfig) -> bool:
+    if not config.gates.on(Gate.WorkloadPriorityClassDefaulting):
         return False
     return look_up(WORKLOAD_PRIORITY_CLASS, Key("", DEFAULT_CLASS)) is not None
 
 
-def _dispatched(job: Json, look_up: Lookup, rules: Rules) -> bool:
+def _dispatched(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the job's queue hands its jobs to other clusters, and nobody else runs the job."""
     name, native = queue_name(job), child(job, "spec").get("managedBy") in (None, "", NATIVE)
-    if not name or not native or not rules.gates.on(Gate.MultiKueue):
+    if not name or not native or not config.gates.on(Gate.MultiKueue):
         return False
     local = look_up(LOCAL_QUEUE, Key(namespace_of(job), name))
     queue = text(child(local, "spec").get("clusterQueue"))

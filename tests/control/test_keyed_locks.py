@@ -6,17 +6,17 @@ import asyncio
 import pytest
 
 from kuota.api.base import Key
-from kuota.control.turns import Turns
+from kuota.control.keyed_locks import KeyedLocks
 
 A, B = Key("ns", "a"), Key("ns", "b")
 
 
 def test_one_after_the_other_writes_about_the_same_workload() -> None:
     async def story() -> list[str]:
-        turns, told = Turns(), list[str]()
+        locks, told = KeyedLocks(), list[str]()
 
         async def write(name: str, *keys: Key) -> None:
-            async with turns.of(*keys):
+            async with locks.hold(*keys):
                 told.append(f"{name} begins")
                 await asyncio.sleep(0)
                 told.append(f"{name} ends")
@@ -30,11 +30,11 @@ def test_one_after_the_other_writes_about_the_same_workload() -> None:
 
 def test_nobody_waits_for_ever_whatever_the_order_of_names() -> None:
     async def story() -> int:
-        turns, done = Turns(), 0
+        locks, done = KeyedLocks(), 0
 
         async def write(*keys: Key) -> None:
             nonlocal done
-            async with turns.of(*keys):
+            async with locks.hold(*keys):
                 await asyncio.sleep(0)
                 done += 1
 
@@ -46,32 +46,32 @@ def test_nobody_waits_for_ever_whatever_the_order_of_names() -> None:
 
 def test_who_gives_up_waiting_leaves_the_turn_to_others() -> None:
     async def story() -> None:
-        turns = Turns()
-        async with turns.of(A):
-            waiting = asyncio.create_task(_enter(turns, B, A))
+        locks = KeyedLocks()
+        async with locks.hold(A):
+            waiting = asyncio.create_task(_enter(locks, B, A))
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-            async with turns.of(B):
+            async with locks.hold(B):
                 pass
-        async with turns.of(A, B):
+        async with locks.hold(A, B):
             pass
 
     asyncio.run(asyncio.wait_for(story(), 5))
 
 
-async def _enter(turns: Turns, *keys: Key) -> None:
-    async with turns.of(*keys):
+async def _enter(locks: KeyedLocks, *keys: Key) -> None:
+    async with locks.hold(*keys):
         pass
 
 
 def test_a_turn_ends_with_a_failure_too() -> None:
     async def story() -> None:
-        turns = Turns()
+        locks = KeyedLocks()
         with pytest.raises(ValueError, match="no"):
-            async with turns.of(A):
+            async with locks.hold(A):
                 raise ValueError("no")
-        async with turns.of(A):
+        async with locks.hold(A):
             pass
 
     asyncio.run(asyncio.wait_for(story(), 5))

@@ -9,14 +9,14 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.bridge.draft import Seen
+from kuota.bridge.draft import StoredWorkload
 from kuota.kube.informer import trimmed
 from kuota.kube.resources import key_of
 
 T = TypeVar("T")
 
 
-class Held(msgspec.Struct, Generic[T], frozen=True):
+class CachedObject(msgspec.Struct, Generic[T], frozen=True):
     """One object. `value` is None when it cannot be read, and `fault` says why."""
 
     json: Json
@@ -36,23 +36,23 @@ class Held(msgspec.Struct, Generic[T], frozen=True):
         return str(self.json["metadata"].get("resourceVersion") or "")
 
 
-def holding(shape: type[T]) -> Callable[[Json], Held[T]]:
+def decoder_for(shape: type[T]) -> Callable[[Json], CachedObject[T]]:
     """A decoder that never fails: one object that nobody can read must not hide the others."""
 
-    def hold(obj: Json) -> Held[T]:
+    def decode(obj: Json) -> CachedObject[T]:
         trimmed(obj)
-        return _held(obj, lambda: msgspec.convert(obj, shape))
+        return _decoded(obj, lambda: msgspec.convert(obj, shape))
 
-    return hold
+    return decode
 
 
-def hold_workload(obj: Json) -> Held[Seen]:
+def decode_workload(obj: Json) -> CachedObject[StoredWorkload]:
     trimmed(obj)
-    return _held(obj, lambda: Seen.of(obj))
+    return _decoded(obj, lambda: StoredWorkload.of(obj))
 
 
-def _held(obj: Json, decode: Callable[[], T]) -> Held[T]:
+def _decoded(obj: Json, decode: Callable[[], T]) -> CachedObject[T]:
     try:
-        return Held(obj, decode())
+        return CachedObject(obj, decode())
     except (msgspec.ValidationError, ValueError, TypeError) as error:
-        return Held(obj, None, str(error))
+        return CachedObject(obj, None, str(error))
