@@ -38,6 +38,11 @@ TOKEN = "admin-token"
 MEMBER_TOKEN = "member-token"
 """That of somebody in the team vision."""
 
+_USERS = (
+    (TOKEN, User("admin", (ADMINS, "system:authenticated"))),
+    (MEMBER_TOKEN, User("ann", ("vision", "system:authenticated"))),
+)
+
 
 class Cluster:
     """An API server on a free port. Its methods play controller and runner."""
@@ -85,13 +90,12 @@ class Cluster:
         api = ApiServer(store, logs=self._log)
         await api.start()
         self.client = local_client(api)
-        admin = User("admin", (ADMINS, "system:authenticated"))
-        member = User("ann", ("vision", "system:authenticated"))
-        server = HttpServer(api, Tokens([(TOKEN, admin), (MEMBER_TOKEN, member)]))
-        await server.listen_unix(self.socket)
-        self._ready.set_result(await server.listen())
+        self._api = api
+        self._server = HttpServer(api, Tokens(_USERS))
+        await self._server.listen_unix(self.socket)
+        self._ready.set_result(await self._server.listen())
         await self._stop.wait()
-        await server.close()
+        await self._server.close()
         await api.close()
         store.close()
 
@@ -103,6 +107,17 @@ class Cluster:
             if not chunk:
                 return
             yield chunk
+            queue.task_done()
+
+    def revoke_tokens(self) -> None:
+        """Close all connections, and know nobody from now on."""
+
+        async def restart() -> None:
+            await self._server.close()
+            self._server = HttpServer(self._api, Tokens(()))
+            await self._server.listen(port=self.port)
+
+        self.do(restart())
 
     def do(self, work: Any) -> Any:
         """Run a coroutine on the server's loop."""
@@ -151,6 +166,10 @@ class Cluster:
             self.logs.setdefault(pod, asyncio.Queue()).put_nowait(text)
 
         self.do(put())
+
+    def read(self, pod: str) -> None:
+        """Wait until somebody has read everything that the pod wrote."""
+        self.do(self.logs[pod].join())
 
     def start_pod(self, job: Json, name: str, phase: str = "Running") -> None:
         """A pod of the Job, running or in another phase."""

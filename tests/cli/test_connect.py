@@ -31,7 +31,7 @@ def test_without_a_server_the_status_is_three(cluster: Cluster) -> None:
 def test_a_token_that_is_not_known_is_refused(cluster: Cluster) -> None:
     text = cluster.kubeconfig.read_text().replace("admin-token", "wrong")
     cluster.kubeconfig.write_text(text)
-    assert "does not know these credentials" in cluster.kuota("list", "cq", code=1)
+    assert "does not accept these credentials" in cluster.kuota("list", "cq", code=1)
 
 
 def test_the_running_installation_is_found(cluster: Cluster) -> None:

@@ -120,7 +120,7 @@ def test_the_last_words_of_a_deleted_job_are_shown(cluster: Cluster) -> None:
         cluster.write("train-1", b"saved\n")
         cluster.write("train-1", b"")
         said, told = process.communicate()
-        assert ("saved\n", "Error: Job train was deleted\n") == (said, told)
+        assert ("saved\n", "Error: job.batch/train was deleted before it ended\n") == (said, told)
 
 
 def test_who_follows_a_pod_that_waits_is_told_why(cluster: Cluster) -> None:

@@ -88,7 +88,7 @@ def test_it_says_why_it_waits_then_shows_the_log_and_ends_as_the_command_does(
         assert "epoch 1\n" == process.stdout.readline()
         cluster.end_pod("x-1", 7)
         cluster.end_job("x", "Failed", "BackoffLimitExceeded")
-        assert "job.batch/x failed with exit status 7\n" in process.stderr.read()
+        assert "job.batch/x: FAILED: exit status 7\n" in process.stderr.read()
         assert 7 == process.wait(HANG_S)
 
 
@@ -199,3 +199,9 @@ def test_dollars_in_variables_are_plain() -> None:
     made = job_of(Asked(arguments=("a",), variables={"A": "$(B)"}), "default")
     container = made["spec"]["template"]["spec"]["containers"][0]
     assert [{"name": "A", "value": "$$(B)"}] == container["env"]
+
+
+def test_dollars_in_arguments_reach_the_command_unchanged() -> None:
+    made = job_of(Asked(arguments=("sh", "-c", "kill $$; echo $(HOME)")), "default")
+    container = made["spec"]["template"]["spec"]["containers"][0]
+    assert ["sh", "-c", "kill $$$$; echo $$(HOME)"] == container["command"]

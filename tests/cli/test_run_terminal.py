@@ -63,7 +63,7 @@ def test_the_user_is_asked_and_goes_back_as_often_as_they_like(cluster: Cluster)
             terminal.expect("meanwhile")
         finish(cluster)
         terminal.expect("epoch 2")
-        terminal.expect("job.batch/x succeeded")
+        terminal.expect("job.batch/x: SUCCEEDED")
         assert 0 == terminal.ended()
     assert 1 == terminal.shown.count("epoch 1")
 

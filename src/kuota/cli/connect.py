@@ -203,7 +203,7 @@ def refusal(error: ApiError) -> str:
     if len(causes) > 1:
         lines += [f"  {each.get('field', '')}: {each.get('message', '')}" for each in causes]
     if isinstance(error, Unauthorized):
-        lines.append("The server does not know these credentials; look at --kubeconfig.")
+        lines.append("The server does not accept these credentials; check --kubeconfig.")
     elif isinstance(error, Forbidden):
         lines.append("Ask an admin, or act in a namespace of your own with -n.")
     elif isinstance(error, Conflict) and causes:

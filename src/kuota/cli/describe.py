@@ -24,12 +24,11 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
+from kuota.view.conditions import condition, holds
 from kuota.view.live import (
     age,
     asks,
-    condition,
     gets,
-    holds,
     owner,
     pod_why,
     preemptor_uid,
@@ -43,7 +42,7 @@ from kuota.view.words import several
 
 from . import room
 from .connect import FAILED, Choice, conduct, server_options
-from .job_follow import JOB_NAME, workload_of
+from .job_objects import JOB_NAME, workload_of
 from .kinds import absent, named
 from .listing import positions
 from .output import one_line, show_table

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows one Job to its end: says why it waits, and writes the logs of its pods as they come.
+"""Follows one Job to its end: reports why it waits, and copies the logs of its pods.
 
-Preemption is no end: the pods go, and those of the next start are followed too.
+A preempted Job has not ended: its pods are deleted, and the pods of its next run are followed too.
+Neither has a Job whose queue is stopped, which continues when the queue does.
 """
 
 from __future__ import annotations
@@ -14,25 +15,31 @@ from typing import TYPE_CHECKING
 from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.failures import alongside
-from kuota.kube.errors import ApiError, NotFound, Unreachable
+from kuota.kube.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.requests import LogOptions
-from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
-from kuota.view.live import gets, holds, pod_why, state, way_out, why
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, key_of
+from kuota.view.conditions import condition
+from kuota.view.endings import Ending, Result, deactivation, job_ending
+from kuota.view.live import gets, pod_why, state, way_out, why
 from kuota.view.plan import State
 
+from .connect import Failed
+from .job_objects import JOB_NAME, owners, pods_of
 from .log_lines import Copying, Writer, begun
 from .progress import Progress
 
 if TYPE_CHECKING:
     from .session import Session
 
-JOB_NAME = "batch.kubernetes.io/job-name"
 PATIENCE_S = 30.0
-"""How long a server may be out of reach before we give up on it."""
+"""How long a server may be unreachable before we give up."""
+QUEUE_ABSENT_S = 5.0
+"""How long a queue may be missing before we give up; a queue may be deleted and created again."""
 _TICK_S = 1.0
 _UNTAKEN_S = 3.0
 _LAST_WORDS_S = 10.0
+_DELETED = Ending(result=Result.DELETED)
 
 
 class JobFollow:
@@ -48,9 +55,11 @@ class JobFollow:
         self._progress = progress
         self._prefixed = int((job.get("spec") or {}).get("parallelism") or 1) > 1
         self._changed = asyncio.Event()
+        self._finished: Json | None = None
+        self._deactivated: Ending | None = None
         self._logs: dict[str, asyncio.Task[None]] = {}
         self._state: State | None = None
-        self._begun_at = self._reached_at = time.monotonic()
+        self._begun_at = self._reached_at = self._queue_seen_at = time.monotonic()
         where, client = self._key.namespace, session.client
         self._jobs: Informer[Json] = Informer(
             client, JOBS, where, field_selector=f"metadata.name={self._key.name}"
@@ -60,33 +69,54 @@ class JobFollow:
         )
         self._workloads: Informer[Json] = Informer(client, WORKLOADS, where)
 
-    async def run(self) -> Json | None:
-        """The Job when it has finished, None if it was deleted. Raises Unreachable."""
+    async def run(self) -> Ending:
+        """Return how the Job ended.
+
+        Raises Unreachable when the server does not answer for PATIENCE_S, Unauthorized or Forbidden
+        when it no longer accepts the credentials, and Failed when the Job's queue was deleted.
+        """
         informers = (self._jobs, self._pods, self._workloads)
-        for each in informers:
-            each.observe(lambda old, new: self._changed.set())
+        self._jobs.observe(self._job_changed)
+        self._workloads.observe(self._workload_changed)
+        self._pods.observe(lambda old, new: self._changed.set())
         try:
             async with alongside(*(each.run() for each in informers)):
-                job = await self._end()
-                await self._last_words(job)
-            return job
+                ending = await self._end()
+                await self._last_words(ending)
+            return await self._with_cause(ending)
         finally:
             self._progress.clear()
             for task in self._logs.values():
                 task.cancel()
             await asyncio.gather(*self._logs.values(), return_exceptions=True)
 
-    async def _end(self) -> Json | None:
+    def _job_changed(self, old: Json | None, new: Json | None) -> None:
+        """Remember how the Job finished: a short TTL may delete it before we look again."""
+        if new is not None and self._is_job(new) and job_ending(new, ()) is not None:
+            self._finished = new
+        self._changed.set()
+
+    def _workload_changed(self, old: Json | None, new: Json | None) -> None:
+        """Remember a deactivation: a retention policy may delete the Workload before we look."""
+        if new is not None and self._uid in owners(new):
+            self._deactivated = deactivation(new)
+        self._changed.set()
+
+    async def _end(self) -> Ending:
+        """Wait for the end, report progress meanwhile, and return the end as far as it is known."""
         while True:
             self._changed.clear()
             self._follow_pods(self._pods.values())
             job = self._jobs.get(self._key)
+            if self._finished is not None:
+                return job_ending(self._finished, ()) or _DELETED
+            if self._deactivated is not None:
+                return self._deactivated
             if self._jobs.synced.is_set():
-                if job is None or self._other(job):
-                    return None
-                if finished(job):
-                    return job
+                if job is None or not self._is_job(job):
+                    return _DELETED
                 self._tell(job)
+                await self._check_queue()
             self._check_reach()
             try:
                 async with asyncio.timeout(_TICK_S):
@@ -94,22 +124,46 @@ class JobFollow:
             except TimeoutError:
                 self._progress.refresh()
 
-    def _other(self, job: Json) -> bool:
-        """Whether this is another Job of the same name."""
-        return bool(self._uid) and job["metadata"].get("uid") != self._uid
+    def _is_job(self, job: Json) -> bool:
+        """Whether this is the Job that is followed, and not a later one of the same name."""
+        return not self._uid or job["metadata"].get("uid") == self._uid
 
     def _check_reach(self) -> None:
         error = self._jobs.error
         now = time.monotonic()
+        if isinstance(error, Unauthorized | Forbidden):
+            raise error
         if not isinstance(error, Unreachable):
             self._reached_at = now
             return
         self._progress.show("the server does not answer; trying again")
         if now - self._reached_at > PATIENCE_S:
-            raise Unreachable(f"{error}; the Job goes on without us")
+            raise Unreachable(f"{error}; the Job continues without this command")
+
+    async def _check_queue(self) -> None:
+        """Raise Failed when the Job waits for a LocalQueue that was deleted."""
+        workload = self._workload()
+        waits = condition(workload, "QuotaReserved") if workload is not None else None
+        if workload is None or (waits or {}).get("reason") != "Misconfigured":
+            self._queue_seen_at = time.monotonic()
+            return
+        queue = str((workload.get("spec") or {}).get("queueName") or "")
+        try:
+            await self._session.client.get(LOCAL_QUEUES, Key(self._key.namespace, queue))
+        except NotFound:
+            if time.monotonic() - self._queue_seen_at < QUEUE_ABSENT_S:
+                return
+            raise Failed(
+                f"job.batch/{self._key.name} waits for LocalQueue {queue}, which was deleted. "
+                f"It starts when the queue exists again; to remove it, run "
+                f"`kuota delete {self._session.here}job {self._key.name}`"
+            ) from None
+        except (ApiError, Unreachable):
+            pass
+        self._queue_seen_at = time.monotonic()
 
     def _follow_pods(self, pods: Iterable[Json]) -> None:
-        """Begin to write the log of every pod that has begun. One that ends is not begun again."""
+        """Start to copy the log of every pod that has started, once each."""
         for pod in pods:
             uid = str(pod["metadata"].get("uid"))
             untold = uid not in self._logs and begun(pod, self._options.container)
@@ -125,40 +179,40 @@ class JobFollow:
             if not isinstance(error, NotFound):
                 self._progress.say(f"the log of pod {key.name} broke off: {error}")
 
-    async def _last_words(self, job: Json | None) -> None:
-        """Write what is left of the logs, also of pods that came and went between two looks.
+    async def _last_words(self, ending: Ending) -> None:
+        """Copy the rest of the logs, also of pods that were created after the last look.
 
-        The processes of a deleted Job are still ending, and may have to say what they saved.
+        The processes of a deleted or deactivated Job are still terminating, and may report what
+        they saved.
         """
         patience_s = _LAST_WORDS_S
-        if job is None:
+        if self._finished is None:
             graces = [_grace_s(each) for each in self._pods.values() if self._is_mine(each)]
             patience_s += max(graces, default=0.0)
         else:
-            selector = f"{JOB_NAME}={self._key.name}"
-            where = self._key.namespace
-            listed = await self._session.client.list(PODS, where, label_selector=selector)
-            self._follow_pods(listed.items)
+            self._follow_pods(await pods_of(self._session, self._finished))
         if self._logs:
             await asyncio.wait(self._logs.values(), timeout=patience_s)
+
+    async def _with_cause(self, ending: Ending) -> Ending:
+        """The ending of a finished Job with what its pods say about it."""
+        if self._finished is None:
+            return ending
+        pods = await pods_of(self._session, self._finished)
+        return job_ending(self._finished, pods) or ending
 
     def _is_mine(self, pod: Json) -> bool:
         return not self._uid or self._uid in owners(pod)
 
+    def _workload(self) -> Json | None:
+        mine = (each for each in self._workloads.values() if self._uid in owners(each))
+        return next(mine, None)
+
     def _tell(self, job: Json) -> None:
-        """Say where the Job stands, if that is not what was said before."""
-        workload = next(
-            (each for each in self._workloads.values() if self._uid in owners(each)), None
-        )
+        """Report the Job's state if it differs from the one reported last."""
+        workload = self._workload()
         if workload is None:
-            untaken = time.monotonic() - self._begun_at > _UNTAKEN_S
-            queued = QUEUE_NAME in (job["metadata"].get("labels") or {})
-            if not (job.get("spec") or {}).get("suspend"):
-                # Of a Job that was queued it is told first by whom it was admitted.
-                if not queued or untaken:
-                    self._tell_start("")
-            elif untaken:
-                self._progress.show("waiting for a controller to take the Job up")
+            self._tell_unqueued(job)
             return
         now = state(workload)
         if now is State.ADMITTED:
@@ -169,15 +223,26 @@ class JobFollow:
                     f"admitted by ClusterQueue {queue}{f': {given}' if given else ''}"
                 )
             self._tell_start("starting")
-        elif now in (State.PREEMPTED, State.DEACTIVATED, State.RESERVED, State.WAITING):
-            word = "waiting" if now in (State.RESERVED, State.WAITING) else str(now)
+        elif now in (State.PREEMPTED, State.RESERVED, State.WAITING):
+            word = "preempted" if now is State.PREEMPTED else "waiting"
             reason = why(workload, self._workloads.values())
             out = way_out(workload)
             self._progress.show(f"{word}: {reason}; {out}" if out else f"{word}: {reason}")
         self._state = now
 
+    def _tell_unqueued(self, job: Json) -> None:
+        """Report on a Job that has no Workload, at least not yet."""
+        untaken = time.monotonic() - self._begun_at > _UNTAKEN_S
+        queued = QUEUE_NAME in (job["metadata"].get("labels") or {})
+        if not (job.get("spec") or {}).get("suspend"):
+            # A queued Job is about to get a Workload, which says which queue admitted it.
+            if not queued or untaken:
+                self._tell_start("")
+        elif untaken:
+            self._progress.show("waiting for a controller to create the Job's Workload")
+
     def _tell_start(self, word: str) -> None:
-        """Say why pods do not start, or the word; nothing once one has begun."""
+        """Report why pods do not start, or the word; nothing once one has started."""
         if self._logs:
             return
         mine = [pod_why(each) for each in self._pods.values() if self._is_mine(each)]
@@ -190,57 +255,3 @@ def _grace_s(pod: Json) -> float:
     if given is None:
         given = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
     return float(given or 0)
-
-
-def owners(obj: Json) -> list[str]:
-    """The uids of what the object belongs to."""
-    return [str(each.get("uid")) for each in obj["metadata"].get("ownerReferences") or ()]
-
-
-async def workload_of(session: Session, resource: Resource, obj: Json) -> Json | None:
-    """The workload that the object is or has, if any."""
-    if resource == WORKLOADS:
-        return obj
-    if resource != JOBS and QUEUE_NAME not in (obj["metadata"].get("labels") or {}):
-        return None
-    try:
-        listed = await session.client.list(WORKLOADS, obj["metadata"].get("namespace"))
-    except ApiError:
-        return None
-    mine = [each for each in listed.items if obj["metadata"]["uid"] in owners(each)]
-    return mine[-1] if mine else None
-
-
-async def pods_of(session: Session, job: Json) -> list[Json]:
-    """The pods of the Job so far, the oldest first. Those of another Job of its name are not."""
-    key, uid = key_of(job), job["metadata"]["uid"]
-    listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
-    mine = [each for each in listed.items if uid in owners(each)]
-    return sorted(mine, key=lambda each: str(each["metadata"].get("creationTimestamp")))
-
-
-def finished(job: Json) -> bool:
-    return holds(job, "Complete") or holds(job, "Failed")
-
-
-async def outcome(session: Session, job: Json) -> tuple[int, str]:
-    """The exit status of a finished Job, and what its pods say of it.
-
-    0 for one that succeeded, else the latest exit code that was not 0, else 1.
-    """
-    if holds(job, "Complete"):
-        return 0, ""
-    failures = [each for pod in await pods_of(session, job) for each in _failures(pod)]
-    if not failures:
-        return 1, ""
-    last = failures[-1]
-    return int(last["exitCode"]), str(last.get("message") or "")
-
-
-def _failures(pod: Json) -> list[Json]:
-    """How the containers of the pod ended that did not end well."""
-    status = pod.get("status") or {}
-    fields = ("initContainerStatuses", "containerStatuses")
-    statuses = [each for field in fields for each in status.get(field) or ()]
-    ended = [(each.get("state") or {}).get("terminated") or {} for each in statuses]
-    return [each for each in ended if each.get("exitCode")]

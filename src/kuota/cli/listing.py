@@ -23,13 +23,14 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
-from kuota.view.live import age, condition, execution, gets, holds, owner, state, why
+from kuota.view.conditions import condition, holds
+from kuota.view.live import age, execution, gets, owner, state, why
 from kuota.view.plan import State
 
 from . import output as printed
 from .connect import Choice, conduct, server_options
 from .groups import KindGroup
-from .job_follow import owners
+from .job_objects import owners
 from .kinds import resource_of
 from .output import name_text, show_table, tidied
 

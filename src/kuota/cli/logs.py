@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota logs`: what the processes of a pod, or of all pods of a Job, have written."""
+"""`kuota logs`: prints the output of a pod, or of all pods of a Job."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from kuota.api.base import Json
 from kuota.kube.errors import ApiError, BadRequest, NotFound
 from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
-from kuota.view.live import condition, holds, owner, pod_why, state, why
+from kuota.view.conditions import condition, holds
+from kuota.view.endings import Result
+from kuota.view.live import owner, pod_why, state, why
 from kuota.view.plan import State
 
 from .connect import FAILED, Choice, Failed, conduct, server_options
-from .job_follow import JobFollow, pods_of, workload_of
+from .job_follow import JobFollow
+from .job_objects import pods_of, workload_of
 from .kinds import absent, resource_of
 from .log_lines import Copying, Writer, begun, until_begun
+from .output import name_text
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -37,6 +41,15 @@ if TYPE_CHECKING:
 @server_options
 def command(what: str, choice: Choice, **options: Any) -> None:
     """Print the log of a pod, or the logs of all pods of a Job.
+
+    With -f, follow the pod or Job to its end, through preemptions and restarts of its pods.
+
+    \b
+    Exit status:
+      0   the log was printed, whatever became of the Job
+      1   there is no such log, or the Job or its queue was deleted
+      2   wrong usage
+      3   the server cannot be reached
 
     \b
     Examples:
@@ -123,9 +136,11 @@ async def _job(session: Session, kind: str, name: str) -> Json:
 
 async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
     if options.follow:
-        ended = await JobFollow(session, job, options, Progress()).run()
-        if ended is None:
-            raise Failed(f"Job {job['metadata']['name']} was deleted")
+        ending = await JobFollow(session, job, options, Progress()).run()
+        if ending.result is Result.DELETED:
+            raise Failed(f"{name_text(JOBS, job)} was deleted before it ended")
+        if ending.result is not Result.SUCCEEDED:
+            click.echo(f"{name_text(JOBS, job)}: {ending}", err=True)
         return 0
     return await _of_pods(session, job, options)
 

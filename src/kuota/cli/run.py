@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota run`: submit a command as a Job, wait for its turn, and see it through.
-
-Exit status: that of the command itself once it ran (0 if all its pods succeeded); 1 when it was
-refused or deleted, 2 for wrong use, 3 when no server could be reached, 130 after Ctrl-C.
-"""
+"""`kuota run`: submits a command as a Job, waits for quota, and follows the Job to its end."""
 
 from __future__ import annotations
 
@@ -29,11 +25,11 @@ from kuota.kube.resources import (
     Resource,
     key_of,
 )
-from kuota.view.live import condition
+from kuota.view.endings import Ending, Result
 
 from . import output
 from .connect import INTERRUPTED, Choice, Failed, conduct, server_options
-from .job_follow import JobFollow, outcome
+from .job_follow import JobFollow
 from .kinds import elsewhere
 from .output import name_text
 from .progress import Progress, answer
@@ -107,10 +103,19 @@ _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
 def command(
     detach: bool, dry_run: bool, quiet: bool, on_interrupt: str, choice: Choice, **given: Any
 ) -> None:
-    """Run a command when there is room for it, and show what it writes.
+    """Run a command as soon as there is quota for it, and show its output.
 
-    It becomes a Job that waits in a queue until its whole quota is free. While it waits you are
-    told why; when it runs you see its log; the exit status is its own.
+    The command becomes a Job, which waits in a queue until its whole quota is available. Meanwhile,
+    standard error says why it waits. A preempted Job waits again and restarts.
+
+    \b
+    Exit status:
+      the command's own   once it ran; 0 if all pods of the Job succeeded
+      1                   the Job was refused, deactivated or deleted, or its queue was deleted
+      2                   wrong usage
+      3                   the server cannot be reached
+      124                 the Job exceeded its time limit (TIMEOUT)
+      130                 interrupted by Ctrl-C
 
     \b
     Examples:
@@ -273,7 +278,7 @@ class Running:
             while True:
                 interrupt = await _interrupt(task)
                 if interrupt is None:
-                    return await self._ended(job, await task)
+                    return self._ended(job, await task)
                 decision = self._decision(job, interrupt)
                 if decision == "cancel":
                     await self._cancel(job)
@@ -284,21 +289,16 @@ class Running:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _ended(self, job: Json, ended: Json | None) -> int:
+    def _ended(self, job: Json, ending: Ending) -> int:
+        """Report how the Job ended, and return the exit status for it."""
         name = name_text(JOBS, job)
-        if ended is None:
+        if ending.result is Result.DELETED:
             raise Failed(f"{name} was deleted before it ended")
-        status, words = await outcome(self._session, ended)
-        failed = condition(ended, "Failed")
-        if status and failed is not None:
-            spent = failed.get("reason") == "BackoffLimitExceeded"
-            why = words or ("" if spent else failed.get("message") or failed.get("reason"))
-            self._progress.say(
-                f"{name} failed with exit status {status}{f': {why}' if why else ''}"
-            )
-        elif not status:
-            self._progress.say(f"{name} succeeded")
-        return status
+        self._progress.say(f"{name}: {ending}")
+        if ending.workload:
+            resume = f"kuota resume {self._session.here}workload {ending.workload}"
+            self._progress.say(f"To queue it again, run: {resume}")
+        return ending.exit_status
 
     def _decision(self, job: Json, interrupt: signal.Signals) -> str:
         """What the user wants of the Job: "leave", "cancel" or "back"."""
@@ -323,7 +323,7 @@ class Running:
         self._progress.say(f"{name_text(JOBS, job)} cancelled")
 
 
-async def _interrupt(task: asyncio.Task[Json | None]) -> signal.Signals | None:
+async def _interrupt(task: asyncio.Task[Ending]) -> signal.Signals | None:
     """Wait for the task, or for Ctrl-C or TERM: the signal that came, None at the end."""
     loop = asyncio.get_running_loop()
     came: asyncio.Future[signal.Signals] = loop.create_future()

@@ -80,14 +80,13 @@ def _pod(asked: Asked, priority_kind: str) -> Json:
 
 
 def _container(asked: Asked) -> Json:
-    container: Json = {"name": "main", "image": asked.image, "command": list(asked.arguments)}
+    command = [_literal(each) for each in asked.arguments]
+    container: Json = {"name": "main", "image": asked.image, "command": command}
     if asked.workdir:
         container["workingDir"] = asked.workdir
     if asked.variables:
         container["env"] = [
-            # "$" begins a reference to another variable there; these are plain values.
-            {"name": name, "value": value.replace("$", "$$")}
-            for name, value in asked.variables.items()
+            {"name": name, "value": _literal(value)} for name, value in asked.variables.items()
         ]
     if asked.amounts:
         resources: Json = {"requests": dict(asked.amounts)}
@@ -95,6 +94,11 @@ def _container(asked: Asked) -> Json:
         devices = {name: amount for name, amount in asked.amounts.items() if "/" in name}
         container["resources"] = resources | ({"limits": devices} if devices else {})
     return container
+
+
+def _literal(text: str) -> str:
+    """The text as it has to be written in a pod, where "$" starts a reference to a variable."""
+    return text.replace("$", "$$")
 
 
 def _stem(command: str) -> str:

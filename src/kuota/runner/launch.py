@@ -85,8 +85,8 @@ def command_line(container: Json) -> list[str]:
         image = container.get("image") or ""
         raise LaunchError(
             "StartError",
-            f"container {container['name']!r} has no command: its image {image!r} is recorded and"
-            " not pulled, so its entrypoint is unknown; set `command`",
+            f"no command in container {container['name']!r}: images are not pulled, so the "
+            f"entrypoint of {image!r} is unknown; set `command`",
             permanent=True,
         )
     return command + list(container.get("args") or ())

@@ -210,7 +210,7 @@ def _refusal(stage: int, number: int) -> str:
     }
     why = os.strerror(number)
     if stage == EXECUTE and number == errno.ENOENT:
-        why = "no such program, neither as a path nor on the PATH of the user that it runs as"
+        return "command not found: it is neither a path nor on the PATH of the pod's user"
     elif number == errno.EACCES:
         why = f"{why} for the user that it runs as"
     return f"{what.get(stage, what[EXECUTE])}: {why}"

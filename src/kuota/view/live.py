@@ -15,6 +15,7 @@ from kuota.api.quantity import QuantityError, text, units
 from kuota.api.workload import PREEMPTOR_UID
 from kuota.bridge.messages import PREEMPTION_CAUSES
 
+from .conditions import condition, holds, message
 from .plan import Row, State
 
 _WAYS_OUT = {
@@ -62,21 +63,6 @@ class LiveWorkload(Row):
     age: str
 
 
-def condition(obj: Json, kind: str) -> Json | None:
-    """The condition of that type, None if it was never set."""
-    for each in (obj.get("status") or {}).get("conditions") or ():
-        if each.get("type") == kind:
-            found: Json = each
-            return found
-    return None
-
-
-def holds(obj: Json, kind: str) -> bool:
-    """Whether the condition of that type is True."""
-    found = condition(obj, kind)
-    return found is not None and found.get("status") == "True"
-
-
 def state(workload: Json) -> State:
     """Where the workload stands, from its conditions."""
     if holds(workload, "Finished"):
@@ -101,18 +87,18 @@ def why(workload: Json, known: Iterable[Json] = ()) -> str:
     """
     match state(workload):
         case State.FINISHED:
-            return _message(workload, "Finished")
+            return message(workload, "Finished")
         case State.DEACTIVATED:
-            return _message(workload, "Evicted") or "it was stopped"
+            return message(workload, "Evicted") or "it was stopped"
         case State.ADMITTED:
             waiting = condition(workload, "PodsReady")
             return "" if waiting is None else _unless_true(waiting)
         case State.RESERVED:
             return _checks(workload)
         case State.PREEMPTED:
-            return _preemption(workload, known) or _message(workload, "Evicted")
+            return _preemption(workload, known) or message(workload, "Evicted")
         case _:
-            return _message(workload, "QuotaReserved") or "its turn has not come yet"
+            return message(workload, "QuotaReserved") or "its turn has not come yet"
 
 
 def preemptor_uid(workload: Json) -> str:
@@ -153,11 +139,6 @@ def asks(workload: Json) -> str:
         for name, quantity in (pods.get("resources") or {}).items():
             total[name] = total.get(name, 0) + _units(quantity, name)
     return " and ".join(f"{text(amount, name)} {name}" for name, amount in sorted(total.items()))
-
-
-def _message(obj: Json, kind: str) -> str:
-    found = condition(obj, kind)
-    return "" if found is None else str(found.get("message") or found.get("reason") or "")
 
 
 def _unless_true(found: Json) -> str:

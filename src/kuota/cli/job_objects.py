@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the objects that belong together: a Job, its Workload and its pods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kuota.api.base import Json
+from kuota.api.rules.job_common import QUEUE_NAME
+from kuota.kube.errors import ApiError
+from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
+
+if TYPE_CHECKING:
+    from .session import Session
+
+JOB_NAME = "batch.kubernetes.io/job-name"
+
+
+def owners(obj: Json) -> list[str]:
+    """The uids of the object's owners."""
+    return [str(each.get("uid")) for each in obj["metadata"].get("ownerReferences") or ()]
+
+
+async def workload_of(session: Session, resource: Resource, obj: Json) -> Json | None:
+    """The Workload that the object is or owns; None if there is none or it cannot be read."""
+    if resource == WORKLOADS:
+        return obj
+    if resource != JOBS and QUEUE_NAME not in (obj["metadata"].get("labels") or {}):
+        return None
+    try:
+        listed = await session.client.list(WORKLOADS, obj["metadata"].get("namespace"))
+    except ApiError:
+        return None
+    mine = [each for each in listed.items if obj["metadata"]["uid"] in owners(each)]
+    return mine[-1] if mine else None
+
+
+async def pods_of(session: Session, job: Json) -> list[Json]:
+    """The pods of the Job, oldest first, without those of an earlier Job of the same name."""
+    key, uid = key_of(job), job["metadata"]["uid"]
+    listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
+    mine = [each for each in listed.items if uid in owners(each)]
+    return sorted(mine, key=lambda each: str(each["metadata"].get("creationTimestamp")))

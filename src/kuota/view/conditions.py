@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads conditions of objects that are plain JSON."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json
+
+
+def condition(obj: Json, kind: str) -> Json | None:
+    """The condition of that type; None if it was never set."""
+    for each in (obj.get("status") or {}).get("conditions") or ():
+        if each.get("type") == kind:
+            found: Json = each
+            return found
+    return None
+
+
+def holds(obj: Json, kind: str) -> bool:
+    """Whether the condition of that type is True."""
+    found = condition(obj, kind)
+    return found is not None and found.get("status") == "True"
+
+
+def message(obj: Json, kind: str) -> str:
+    """The message of the condition of that type, or its reason; "" if it was never set."""
+    found = condition(obj, kind)
+    return "" if found is None else str(found.get("message") or found.get("reason") or "")
