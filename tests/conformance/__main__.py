@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m conformance DIR [GROUP…]`: judge Kuota by recorded cases, one line a case."""
+"""`python -m conformance DIR [GROUP…]`: judge Kuota by recorded cases, one line a case.
+
+A case fails when Kuota disagrees with what it expects, and also when its adapter leaves an input
+unread or an expectation uncompared without having declared why.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .case import Case, Difference, Run, load
-from .registry import Adapter, load_adapters
+from .negative import negative
+from .recorder import matches
+from .registry import Adapter, Exercise, load_adapters
 from .skips import Skips
 
+NEGATIVE = "a negative: a rejection, or nothing happens"
 
-def judge(case: Case, suites: dict[str, Adapter], skips: Skips) -> tuple[str, str]:
+
+def judge(case: Case, suites: Mapping[str, Adapter], skips: Skips) -> tuple[str, str]:
     """The verdict on one case, PASS, FAIL or SKIP, and the words that go with it."""
     reason = skips.reason(case.suite, case.id, case.record.get("inputs") or ())
     if reason is None and case.opaque:
@@ -32,23 +40,44 @@ def judge(case: Case, suites: dict[str, Adapter], skips: Skips) -> tuple[str, st
 
 
 def _difference(adapter: Adapter, run: Run) -> str:
-    gates = f" [{' '.join(f'{k}={v}' for k, v in run.gates.items())}]" if run.gates else ""
+    gates = [f"{name}={on}" for name, on in sorted(dict.items(run.gates))]
+    under = f" [{' '.join(gates)}]" if gates else ""
     try:
-        adapter(run)
+        adapter.compare(run)
     except Difference as difference:
-        return f"{difference}{gates}"
+        return f"{difference}{under}"
     except Exception as error:  # an adapter or product bug fails its case, not the whole run
-        return f"{type(error).__name__}: {error}{gates}"
-    return ""
+        return f"{type(error).__name__}: {error}{under}"
+    left = _unread(adapter, run)
+    return f"unread: {', '.join(left)}{under}" if left else ""
 
 
-def report(cases: Iterable[Case], suites: dict[str, Adapter], skips: Skips) -> Counter[str]:
+def _unread(adapter: Adapter, run: Run) -> list[str]:
+    """What the adapter has neither read nor declared to be without meaning for Kuota."""
+    declared = [tuple(pattern.split(".")) for pattern in adapter.ignores]
+    return [
+        ".".join(path)
+        for path in run.unread()
+        if not any(matches(path, pattern) for pattern in declared)
+    ]
+
+
+def report(cases: Iterable[Case], suites: Mapping[str, Adapter], skips: Skips) -> Counter[str]:
+    """Print one line a case. Count verdicts, and what the cases that pass exercise."""
     tally: Counter[str] = Counter()
     for case in cases:
-        result, words = judge(case, suites, skips)
-        tally[result] += 1
-        print(f"{result} {case.id}{': ' if words else ''}{words}")
+        verdict, words = judge(case, suites, skips)
+        tally[verdict] += 1
+        if verdict == "PASS":
+            tally[_exercised(case, suites[case.suite])] += 1
+        print(f"{verdict} {case.id}{': ' if words else ''}{words}")
     return tally
+
+
+def _exercised(case: Case, adapter: Adapter) -> str:
+    if adapter.exercises is Exercise.UNREACHED:
+        return adapter.exercises
+    return NEGATIVE if negative(case) else adapter.exercises
 
 
 def main(argv: list[str]) -> int:
@@ -59,6 +88,10 @@ def main(argv: list[str]) -> int:
     if not tally:
         print(f"no cases under {' '.join(argv)}", file=sys.stderr)
         return 2
+    for exercised in (*Exercise, NEGATIVE):
+        if tally[exercised]:
+            cases = "case exercises" if tally[exercised] == 1 else "cases exercise"
+            print(f"{tally[exercised]} passed {cases} {exercised}")
     print(f"{tally['PASS']} passed, {tally['FAIL']} failed, {tally['SKIP']} skipped")
     return 1 if tally["FAIL"] else 0
 

@@ -13,6 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from .recorder import Path as JsonPath
+from .recorder import recorded, unread, whole
+
 Json = dict[str, Any]
 
 
@@ -24,6 +27,7 @@ class Difference(AssertionError):
 class Run:
     """One set of gates under which the inputs of a case must give `expected`.
 
+    Inputs, expectations, config and gates are records: they note what the adapter reads.
     `named_gates` are those that the table of the test names, even at their default.
     """
 
@@ -36,6 +40,11 @@ class Run:
     now: float
     observed: Json = field(default_factory=dict)
     named_gates: dict[str, bool] = field(default_factory=dict)
+
+    def unread(self) -> Iterator[JsonPath]:
+        """The paths of what the adapter has not read so far."""
+        for name in ("inputs", "expected", "config", "gates"):
+            yield from ((name, *rest) for rest in unread(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,10 @@ class Case:
         return Run(
             id=self.id,
             suite=self.suite,
-            inputs=record.get("inputs") or {},
-            expected=expected,
-            config=record.get("config") or {},
-            gates=dict(gates or {}),
+            inputs=recorded(record.get("inputs") or {}),
+            expected=recorded(expected),
+            config=recorded(record.get("config") or {}),
+            gates=recorded(gates or {}),
             now=seconds(record.get("now")),
             observed=record.get("observed") or {},
             named_gates=record.get("tableFeatureGates") or {},
@@ -94,6 +103,7 @@ def same(expected: Any, actual: Any, at: str = "") -> None:
 
     Empty equals absent: null, "", 0, false, [] and {} are one and the same, as in Go's encoding.
     """
+    expected, actual = whole(expected), whole(actual)
     if not expected and not actual:
         return
     if isinstance(expected, dict) and isinstance(actual, dict):
@@ -108,6 +118,11 @@ def same(expected: Any, actual: Any, at: str = "") -> None:
             same(want, got, f"{at}[{index}]")
     elif expected != actual:
         raise Difference(f"{at or '.'}: want {brief(expected)}, got {brief(actual)}")
+
+
+def refused(wanted: Any, error: object) -> None:
+    """Check that an error occurred exactly when one is wanted. Its text is that of Go, not ours."""
+    check(bool(whole(wanted)) == bool(error), f"want error {brief(wanted)}, got {error or None}")
 
 
 def check(claim: bool, message: str) -> None:

@@ -22,7 +22,18 @@ from kuota.engine.facts import AdmissionFailed, ObjectDeleted, ObjectStored
 from kuota.engine.pending import PendingState
 
 from . import world
-from .case import Json, Run
+from .case import Json, Run, check
+from .recorder import convert, whole
+
+_READ = {"LimitRange", "RuntimeClass"}
+
+
+def _accounting(run: Run) -> AccountingContext:
+    """How the pods of the case are counted, given its other API objects and transformations."""
+    objects = whole(run.inputs.get("objects")) or []
+    strange = sorted({each["kind"] for each in objects} - _READ)
+    check(not strange, f"objects of kind {strange} are not fed to Kuota")
+    return world.accounting_of(objects, world.gates_of(run))
 
 
 class Cluster:
@@ -32,7 +43,7 @@ class Cluster:
         self.now = run.now
         self._fails = bool(run.inputs.get("admissionError"))
         self.engine = Engine(world.policy_of(run))
-        self._intake = AccountingContext(gates=world.gates_of(run))
+        self._accounting = _accounting(run)
         self._objects: dict[Key, Json] = {}
         self._outbound = Outbound(world.gates_of(run), self._workload)
         self.events: list[Json] = []
@@ -70,9 +81,10 @@ class Cluster:
                 self.engine.apply(ObjectStored(value=known), self.now)
 
     def store(self, obj: Json) -> None:
-        decoded = msgspec.convert(obj, api.Workload)
+        obj = whole(obj)
+        decoded = convert(obj, api.Workload)
         self._objects[decoded.key] = obj
-        self.engine.apply(ObjectStored(value=inbound_workload(decoded, self._intake)), self.now)
+        self.engine.apply(ObjectStored(value=inbound_workload(decoded, self._accounting)), self.now)
 
     def delete(self, namespace: str, name: str) -> None:
         key = Key(namespace, name)
@@ -120,7 +132,7 @@ class Cluster:
 
     def _workload(self, key: Key) -> api.Workload | None:
         obj = self._objects.get(key)
-        return msgspec.convert(obj, api.Workload) if obj is not None else None
+        return convert(obj, api.Workload) if obj is not None else None
 
     def workloads(self) -> list[Json]:
         return list(self._objects.values())

@@ -51,11 +51,18 @@ class Objects:
 
 
 def events_of(listed: Iterable[Any] | None) -> list[Json]:
-    """Reason and type of every event, recorded or wanted, in order."""
+    """Object, reason and type of every event, recorded or wanted, in order."""
     found = []
     for each in listed or ():
         if isinstance(each, Event):
-            found.append({"reason": each.reason, "type": "Warning" if each.warning else "Normal"})
+            found.append(
+                {
+                    "namespace": each.key.namespace,
+                    "name": each.key.name,
+                    "reason": each.reason,
+                    "type": "Warning" if each.warning else "Normal",
+                }
+            )
         elif isinstance(each, dict):
-            found.append({"reason": each["reason"], "type": each["type"]})
+            found.append({name: each[name] for name in ("namespace", "name", "reason", "type")})
     return found

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.core import PriorityClass
 from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
@@ -19,6 +17,7 @@ from kuota.bridge.lifecycle_job_workload import prebuilt_name
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 
 from .case import Json, Run
+from .recorder import convert, whole
 from .world import gates_of, go_seconds
 
 EVERYWHERE = LabelSelector()
@@ -27,7 +26,7 @@ FLAVORS = {"default": ResourceFlavor()}
 
 def stored(objects: Iterable[Json]) -> Lookup:
     """Finds recorded objects, as a client of an API server would."""
-    found = {_place(each): each for each in objects}
+    found = {_place(each): each for each in map(whole, objects)}
     return lambda kind, key: found.get((kind, key))
 
 
@@ -69,8 +68,8 @@ def rules_of(run: Run) -> LifecycleConfig:
 
 
 def selector(recorded: Any) -> LabelSelector:
-    """A recorded selector. One that is absent, or not written down as text, selects everything."""
-    if not isinstance(recorded, str):
+    """A recorded selector. One that is absent selects everything."""
+    if recorded is None:
         return EVERYWHERE
     listed = [
         LabelSelectorRequirement(key=each.key, operator=each.operator, values=each.values)
@@ -84,9 +83,9 @@ def classes_of(objects: Iterable[Json]) -> Classes:
     for each in objects:
         name = each["metadata"]["name"]
         if each["kind"] == "PriorityClass":
-            pods[name] = msgspec.convert(each, PriorityClass)
+            pods[name] = convert(each, PriorityClass)
         elif each["kind"] == "WorkloadPriorityClass":
-            workloads[name] = msgspec.convert(each, WorkloadPriorityClass)
+            workloads[name] = convert(each, WorkloadPriorityClass)
     return Classes(pods=pods, workloads=workloads)
 
 
@@ -94,11 +93,9 @@ def view_of(
     key: Key, job: Json | None, objects: Iterable[Json], config: LifecycleConfig
 ) -> JobView:
     """What the reconciler looks at when the API server holds these objects and the job."""
-    held = [*objects, *([job] if job is not None else [])]
-    look_up, workloads = (
-        stored(held),
-        [StoredWorkload.of(each) for each in held if each["kind"] == "Workload"],
-    )
+    held = [whole(each) for each in (*objects, *([job] if job is not None else []))]
+    look_up = stored(held)
+    workloads = [StoredWorkload.of(each) for each in held if each["kind"] == "Workload"]
     space = look_up(("", "Namespace"), Key("", key.namespace))
     prebuilt = prebuilt_name(job, config.gates) if job is not None else ""
     above, error = None, None

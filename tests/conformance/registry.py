@@ -1,28 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which adapter feeds which suite. An adapter raises Difference when a run disagrees."""
+"""Which adapter feeds which suite, what it exercises, and what it leaves unread, with reasons."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from . import adapters
 from .case import Run
 
-Adapter = Callable[[Run], None]
+
+class Exercise(StrEnum):
+    """What a case that passes shows."""
+
+    PATH = "a product path"
+    FUNCTION = "a pure function"
+    UNREACHED = "code that no product path reaches yet"
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """Feeds the cases of a suite to Kuota.
+
+    `compare` raises Difference when a run disagrees. `ignores` maps patterns of paths, such as
+    `inputs.shared.*` or `expected.want.**.message`, to the reason why Kuota has nothing to do with
+    them. Every other input must be read, and every other expectation compared.
+    """
+
+    compare: Callable[[Run], None]
+    exercises: Exercise = Exercise.FUNCTION
+    ignores: Mapping[str, str] = field(default_factory=dict)
+
+
+# What holds for every suite.
+EVERYWHERE = {
+    "config.note": "a remark for the reader of the case",
+    "inputs.note": "a remark for the reader of the case",
+    "expected.**.message": "messages are Kuota's own; the reason beside them is compared",
+    "expected.wantMessage": "messages are Kuota's own; the reason beside them is compared",
+    "expected.**.error": "the text of a Go error; that there is an error is compared",
+    "expected.**.detail": "the text of a fault; Kueue's tests ignore it too",
+    "expected.**.badValue": "part of the text of a fault; Kueue's tests ignore it too",
+    "gates.WorkloadRequestUseMergePatch": (
+        "chooses how Kueue's client writes a status; Kuota sends merge patches either way"
+    ),
+    "expected.**.origin": "how the Go library found a fault; Kueue's tests ignore it too",
+}
+
 SUITES: dict[str, Adapter] = {}
+Compare = Callable[[Run], None]
 
 
-def suite(*names: str) -> Callable[[Adapter], Adapter]:
+def suite(
+    *names: str,
+    exercises: Exercise = Exercise.FUNCTION,
+    ignores: dict[str, str] | None = None,
+) -> Callable[[Compare], Compare]:
     """Register an adapter for suites named `<group>/<file stem>`."""
 
-    def register(adapter: Adapter) -> Adapter:
+    def register(compare: Compare) -> Compare:
         for name in names:
             if name in SUITES:
                 raise ValueError(f"suite {name} has two adapters")
-            SUITES[name] = adapter
-        return adapter
+            SUITES[name] = Adapter(compare, exercises, EVERYWHERE | (ignores or {}))
+        return compare
 
     return register
 

@@ -11,7 +11,8 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.case import Difference, Run, check, load, same
-from conformance.registry import SUITES, suite
+from conformance.recorder import whole
+from conformance.registry import SUITES, Adapter, Exercise, load_adapters, suite
 
 TOY = "toy/TestAdd"
 CASE = {"id": "toy/TestAdd/001-two", "inputs": {"terms": [1, 1]}, "expected": {"sum": 2}}
@@ -22,12 +23,12 @@ def add(run: Run) -> None:
     total = 1 if run.gates.get("Product") else 0
     for term in run.inputs["terms"]:
         total = total * term if run.gates.get("Product") else total + term
-    same(run.expected, {"sum": total})
+    same(run.expected["sum"], total, ".sum")
 
 
 @pytest.fixture(autouse=True)
 def toy_suite(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SUITES, TOY, add)
+    monkeypatch.setitem(SUITES, TOY, Adapter(add, ignores={"inputs.remark": "nothing to add"}))
 
 
 def written(root: Path, *records: dict[str, Any], at: str = TOY) -> str:
@@ -44,6 +45,7 @@ def test_a_case_that_agrees_passes_with_its_id_and_nothing_else(
     assert main([written(tmp_path, CASE)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "PASS toy/TestAdd/001-two",
+        "1 passed case exercises a pure function",
         "1 passed, 0 failed, 0 skipped",
     ]
 
@@ -55,6 +57,7 @@ def test_a_case_that_disagrees_fails_with_the_first_difference_and_status_1(
     assert capsys.readouterr().out.splitlines() == [
         "PASS toy/TestAdd/001-two",
         "FAIL b: .sum: want 3, got 2",
+        "1 passed case exercises a pure function",
         "1 passed, 1 failed, 0 skipped",
     ]
 
@@ -79,6 +82,93 @@ def test_a_suite_that_nobody_feeds_fails_rather_than_vanishes(
     ]
 
 
+def outcome(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], record: dict[str, Any], at: str = TOY
+) -> str:
+    """The line that the run prints about one case."""
+    main([written(tmp_path, record, at=at)])
+    return capsys.readouterr().out.splitlines()[0]
+
+
+def test_an_input_that_is_not_read_fails_its_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASE | {"inputs": {"terms": [1, 1], "round": "up"}}
+    assert outcome(tmp_path, capsys, case) == f"FAIL {CASE['id']}: unread: inputs.round"
+
+
+def test_an_empty_input_that_is_not_read_fails_its_case_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASE | {"inputs": {"terms": [1, 1], "round": None}}
+    assert outcome(tmp_path, capsys, case) == f"FAIL {CASE['id']}: unread: inputs.round"
+
+
+def test_an_expectation_that_is_not_compared_fails_its_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASE | {"expected": {"sum": 2, "product": 1}}
+    assert outcome(tmp_path, capsys, case) == f"FAIL {CASE['id']}: unread: expected.product"
+
+
+def test_gates_and_settings_that_are_not_read_fail_their_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASE | {"featureGates": {"Other": True}, "config": {"cycles": 2}}
+    found = outcome(tmp_path, capsys, case)
+    assert found == f"FAIL {CASE['id']}: unread: config.cycles, gates.Other [Other=True]"
+
+
+def test_what_an_adapter_declares_to_be_without_meaning_may_stay_unread(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = CASE | {"inputs": {"terms": [1, 1], "remark": {"by": "somebody"}}}
+    assert outcome(tmp_path, capsys, case) == f"PASS {CASE['id']}"
+
+
+def test_an_adapter_that_returns_early_fails_its_case(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SUITES, TOY, Adapter(lambda run: None))
+    assert (
+        outcome(tmp_path, capsys, CASE) == f"FAIL {CASE['id']}: unread: inputs.terms, expected.sum"
+    )
+
+
+def test_every_declaration_has_a_reason() -> None:
+    adapters = load_adapters()
+    for name, adapter in adapters.items():
+        for pattern, reason in adapter.ignores.items():
+            assert pattern.split(".")[0] in ("inputs", "expected", "config", "gates"), name
+            assert len(reason.split()) > 2, (name, pattern)
+
+
+@pytest.mark.parametrize(
+    ("expected", "exercises", "line"),
+    [
+        ({"sum": 2}, Exercise.PATH, "1 passed case exercises a product path"),
+        ({"sum": 2}, Exercise.FUNCTION, "1 passed case exercises a pure function"),
+        ({"sum": 0}, Exercise.PATH, "1 passed case exercises a negative: "),
+        ({"sum": 2, "wantErr": "x"}, Exercise.PATH, "1 passed case exercises a negative: "),
+        ({"sum": 2}, Exercise.UNREACHED, "1 passed case exercises code that no product path"),
+    ],
+)
+def test_the_run_counts_what_its_cases_exercise(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    expected: dict[str, Any],
+    exercises: Exercise,
+    line: str,
+) -> None:
+    def reads_all(run: Run) -> None:
+        whole(run.inputs), whole(run.expected)
+
+    monkeypatch.setitem(SUITES, TOY, Adapter(reads_all, exercises))
+    main([written(tmp_path, CASE | {"expected": expected})])
+    assert capsys.readouterr().out.splitlines()[1].startswith(line)
+
+
 def test_an_exception_fails_its_case_and_the_run_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,6 +176,7 @@ def test_an_exception_fails_its_case_and_the_run_goes_on(
     assert capsys.readouterr().out.splitlines() == [
         "FAIL a: KeyError: 'terms'",
         "PASS toy/TestAdd/001-two",
+        "1 passed case exercises a pure function",
         "1 passed, 1 failed, 0 skipped",
     ]
 
@@ -95,7 +186,7 @@ def test_a_case_must_hold_under_each_of_its_gate_sets(
 ) -> None:
     product = {"Product": True}
     right = CASE | {"variants": [{"featureGates": product, "expected": {"sum": 1}}]}
-    wrong = CASE | {"id": "also", "alsoHoldsWith": [{"Other": True}, product]}
+    wrong = CASE | {"id": "also", "alsoHoldsWith": [{"Product": False}, product]}
     assert main([written(tmp_path, right, wrong)]) == 1
     assert capsys.readouterr().out.splitlines()[:2] == [
         "PASS toy/TestAdd/001-two",

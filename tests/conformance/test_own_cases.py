@@ -92,6 +92,9 @@ def test_our_own_cases_pass(capsys: pytest.CaptureFixture[str]) -> None:
         f"PASS {SPARED}",
         f"PASS {SHRUNK}",
         f"PASS {RECLAIMED}",
+        "2 passed cases exercise a product path",
+        "1 passed case exercises a pure function",
+        "1 passed case exercises a negative: a rejection, or nothing happens",
         "4 passed, 0 failed, 0 skipped",
     ]
 

@@ -6,11 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from kuota.api import kueue
 from kuota.api.config.duration import Duration
-from kuota.api.core import Namespace
+from kuota.api.core import LimitRange, Namespace, RuntimeClass
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge import inbound
@@ -22,10 +20,11 @@ from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Tree, charge
 
 from .case import Json, Run
+from .recorder import convert, whole
 
 
 def gates_of(run: Run) -> Gates:
-    return Gates.of(run.gates, check=False)
+    return Gates.of(whole(run.gates), check=False)
 
 
 def policy_of(run: Run) -> Policy:
@@ -38,8 +37,18 @@ def policy_of(run: Run) -> Policy:
         fair_sharing=strategies if fair.get("enabled") else None,
         admission_fair_sharing=_history(history) if history else None,
         ignore_undeclared=run.config.get("quotaCheckStrategy") == "IgnoreUndeclared",
-        by_eviction=run.config.get("podsReadyRequeuingTimestamp") != "Creation",
+        by_eviction=_requeuing_timestamp(run) != "Creation",
     )
+
+
+def _requeuing_timestamp(run: Run) -> str:
+    """Which time a workload whose pods were not ready is ordered by; empty for the default.
+
+    Some records have it among their settings, some among their inputs.
+    """
+    given = run.inputs.get("workloadOrdering") or {}
+    named = given.get("podsReadyRequeuingTimestamp")
+    return str(named or run.config.get("podsReadyRequeuingTimestamp") or "")
 
 
 def _history(config: Json) -> AdmissionFairSharing:
@@ -58,36 +67,49 @@ def go_seconds(text: str) -> float:
 
 
 def cluster_queue(obj: Json) -> model.ClusterQueue:
-    return inbound.cluster_queue(msgspec.convert(obj, kueue.ClusterQueue))
+    return inbound.cluster_queue(convert(obj, kueue.ClusterQueue))
 
 
 def cohort(obj: Json) -> model.Cohort:
-    return inbound.cohort(msgspec.convert(obj, kueue.Cohort))
+    return inbound.cohort(convert(obj, kueue.Cohort))
 
 
 def local_queue(obj: Json) -> model.LocalQueue:
-    return inbound.local_queue(msgspec.convert(obj, kueue.LocalQueue))
+    return inbound.local_queue(convert(obj, kueue.LocalQueue))
 
 
 def flavor(obj: Json) -> model.ResourceFlavor:
-    return inbound.flavor(msgspec.convert(obj, kueue.ResourceFlavor))
+    return inbound.flavor(convert(obj, kueue.ResourceFlavor))
 
 
 def topology(obj: Json) -> model.Topology:
-    return inbound.topology(msgspec.convert(obj, kueue.Topology))
+    return inbound.topology(convert(obj, kueue.Topology))
 
 
 def admission_check(obj: Json) -> model.AdmissionCheck:
-    return inbound.admission_check(msgspec.convert(obj, kueue.AdmissionCheck))
+    return inbound.admission_check(convert(obj, kueue.AdmissionCheck))
 
 
 def namespace(obj: Json) -> model.Namespace:
-    return inbound.namespace(msgspec.convert(obj, Namespace))
+    return inbound.namespace(convert(obj, Namespace))
 
 
 def workload(obj: Json, gates: Gates | None = None) -> model.Workload:
-    accounting = AccountingContext(gates=gates) if gates is not None else AccountingContext()
-    return inbound_workload(msgspec.convert(obj, Workload), accounting)
+    intake = AccountingContext(gates=gates) if gates is not None else AccountingContext()
+    return inbound_workload(convert(obj, Workload), intake)
+
+
+def accounting_of(objects: Iterable[Json], gates: Gates) -> AccountingContext:
+    """How pods are counted among these objects: LimitRanges and RuntimeClasses change requests."""
+    ranges: dict[str, list[LimitRange]] = {}
+    classes: dict[str, RuntimeClass] = {}
+    for obj in objects:
+        if obj["kind"] == "LimitRange":
+            found = convert(obj, LimitRange)
+            ranges.setdefault(found.metadata.namespace, []).append(found)
+        elif obj["kind"] == "RuntimeClass":
+            classes[obj["metadata"]["name"]] = convert(obj, RuntimeClass)
+    return AccountingContext(gates=gates, limit_ranges=ranges, runtime_classes=classes)
 
 
 def each(run: Run, name: str) -> Iterable[Any]:

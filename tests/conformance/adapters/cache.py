@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ import msgspec
 from conformance import world
 from conformance.case import Json, Run, check, same
 from conformance.cluster import Cluster
-from conformance.registry import suite
+from conformance.recorder import whole
+from conformance.registry import Exercise, suite
 from kuota.bridge.queue_status import active_condition, admitted, flavors_json, reserved
 from kuota.engine.activity import flavor_names
 from kuota.engine.facts import ObjectStored
@@ -26,28 +28,30 @@ def _state(run: Run) -> State:
 
 @suite("cache/TestClusterQueueReadiness")
 def readiness(run: Run) -> None:
-    state = _state(run)
-    name = run.inputs["clusterQueueName"]
+    state, expected = _state(run), run.expected
+    name, terminate = run.inputs["clusterQueueName"], run.inputs["terminate"]
     queue = state.queues.get(name)
-    if queue is not None and run.inputs["terminate"]:
+    if queue is not None and terminate:
         state.put_queue(msgspec.structs.replace(queue.spec, deleting=True))
-    expected = run.expected
-    if queue is None:
-        check(expected["wantReason"] == "NotFound", "the queue is not known")
-        return
-    status, reason, _ = active_condition(state.obstacles[name])
-    check(expected["wantReason"] == reason, f"reason: got {reason}")
-    check(expected["wantStatus"] == str(status), f"status: got {status}")
-    check(
-        expected["wantActive"] == state.is_schedulable(name),
-        f"active: got {state.is_schedulable(name)}",
-    )
-    check(expected["wantTerminating"] == queue.spec.deleting, "terminating")
+    status, reason = False, "NotFound"
+    if queue is not None:
+        status, reason, _ = active_condition(state.obstacles[name])
+    same(expected["wantReason"], reason, ".reason")
+    same(expected["wantStatus"], str(status), ".status")
+    same(expected["wantActive"], state.is_schedulable(name), ".active")
+    same(expected["wantTerminating"], queue is not None and queue.spec.deleting, ".terminating")
 
 
-@suite("cache/TestClusterQueueReadinessWithTAS")
+@suite(
+    "cache/TestClusterQueueReadinessWithTAS",
+    exercises=Exercise.PATH,
+    ignores={
+        "expected.wantStatus": "the test does not compare it, and the records leave it empty",
+    },
+)
 def readiness_with_topology(run: Run) -> None:
-    cluster = Cluster(_with(run, topologies=[] if run.inputs["skipTopology"] else None))
+    topologies = whole(run.inputs["topologies"])
+    cluster = Cluster(_with(run, topologies=[] if run.inputs["skipTopology"] else topologies))
     state = cluster.engine.state
     for name in ("cq", "updatedCq"):
         if run.inputs.get(name):
@@ -57,10 +61,8 @@ def readiness_with_topology(run: Run) -> None:
 
 
 def _with(run: Run, **inputs: Any) -> Run:
-    """The run with some inputs replaced; None leaves them as they are."""
-    invalidate_shares = {name: value for name, value in inputs.items() if value is not None}
-    fields = {name: getattr(run, name) for name in run.__dataclass_fields__}
-    return Run(**(fields | {"inputs": run.inputs | invalidate_shares}))
+    """The run with some inputs replaced."""
+    return replace(run, inputs=run.inputs | inputs)
 
 
 @suite("cache/TestClusterQueueUpdateWithAdmissionCheck")
@@ -137,10 +139,11 @@ def users_of_a_flavor(run: Run) -> None:
 
 @suite("cache/TestClusterQueuesUsingAdmissionChecks")
 def users_of_a_check(run: Run) -> None:
+    wanted = run.inputs["check"]
     using = [
         name
         for name, queue in _state(run).queues.items()
-        if any(rule.name == run.inputs["check"] for rule in queue.spec.checks)
+        if any(rule.name == wanted for rule in queue.spec.checks)
     ]
     same(sorted(run.expected["wantInUseClusterQueueNames"] or ()), sorted(using), "using")
 
@@ -156,12 +159,18 @@ def offerers_of_a_resource(run: Run) -> None:
     same(sorted(run.expected["wantCQNames"] or ()), sorted(offering), "offering")
 
 
-@suite("cache/TestSnapshot")
+@suite(
+    "cache/TestSnapshot",
+    exercises=Exercise.PATH,
+    ignores={
+        "expected.wantTASUsage": "topology placement follows in its own issue",
+        "expected.snapshot.clusterQueues.*.allocatableResourceGeneration": (
+            "counts how often Kueue recomputes a queue, which is not part of its state"
+        ),
+    },
+)
 def snapshots(run: Run) -> None:
-    """The quota tree after everything was told.
-
-    The generation counts recomputations, which is how Kueue goes about it, not what it knows.
-    """
+    """The quota tree after every object was applied."""
     cluster = Cluster(run)
     for obj in run.inputs.get("relabeledFlavors") or ():
         cluster.engine.apply(ObjectStored(value=world.flavor(obj)), run.now)

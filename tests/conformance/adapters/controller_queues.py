@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from conformance.case import Json, Run, check, same, seconds
+from conformance.case import Json, Run, refused, same, seconds
 from conformance.effects import Objects
-from conformance.registry import suite
+from conformance.recorder import convert, whole
+from conformance.registry import Exercise, suite
 from conformance.world import cluster_queue, gates_of, go_seconds, local_queue, policy_of
 from kuota.api import kueue
 from kuota.api.base import Key
@@ -32,19 +33,42 @@ FIVE_MINUTES_S = 300.0
 
 @suite("controller/core-TestCohortReconcilerFilters")
 def cohort_changed(run: Run) -> None:
-    same(run.expected["want"], not settled(run.inputs["old"], run.inputs["new"]))
+    old, new = whole(run.inputs["old"]), whole(run.inputs["new"])
+    same(run.expected["want"], not settled(old, new))
 
 
 @suite("controller/core-TestWorkloadPriorityClassPredicates")
 def class_changed(run: Run) -> None:
-    same(run.expected["want"], revalued(run.inputs.get("oldWPC"), run.inputs.get("newWPC")))
+    same(run.expected["want"], revalued(*_change(run, "oldWPC", "newWPC")))
 
 
-@suite("controller/core-TestResourceFlavorPredicates")
+def _change(run: Run, old: str, new: str) -> tuple[Json | None, Json | None]:
+    """An object before and after an event.
+
+    A generic event asks for a look at an object that did not change. Kuota has no such events: an
+    object is looked at as if it had just been listed.
+    """
+    before, after = whole(run.inputs.get(old)), whole(run.inputs.get(new))
+    kept = {
+        "create": (None, after),
+        "delete": (before, None),
+        "update": (before, after),
+        "generic": (None, after),
+    }
+    return kept[run.inputs["eventType"]]
+
+
+_NOTIFIED = (
+    "which objects Kueue hands to its watchers; an informer of Kuota hands over every change"
+)
+
+
+@suite(
+    "controller/core-TestResourceFlavorPredicates",
+    ignores={"expected.wantOld": _NOTIFIED, "expected.wantNew": _NOTIFIED},
+)
 def flavor_changed(run: Run) -> None:
-    """Of whom the informer tells every change there is nothing to compare."""
-    old, new = run.inputs.get("oldRF"), run.inputs.get("newRF")
-    same(run.expected["wantBool"], to_hold(old, new))
+    same(run.expected["wantBool"], to_hold(*_change(run, "oldRF", "newRF")))
 
 
 @suite("controller/core-TestNotifyClusterQueueUpdate")
@@ -62,43 +86,44 @@ def flavors_let_go(run: Run) -> None:
 
 
 def _api(obj: Json | None) -> kueue.ClusterQueue | None:
-    return msgspec.convert(obj, kueue.ClusterQueue) if obj is not None else None
+    return convert(obj, kueue.ClusterQueue) if obj is not None else None
 
 
-@suite("controller/core-TestWorkloadPriorityClassReconcile")
+@suite("controller/core-TestWorkloadPriorityClassReconcile", exercises=Exercise.PATH)
 def class_followed(run: Run) -> None:
-    given = run.inputs.get("workloads") or []
+    given = whole(run.inputs.get("workloads")) or []
+    refused(run.expected["wantError"], None)
     objects = Objects(given)
-    value = msgspec.convert(run.inputs["wpc"], kueue.WorkloadPriorityClass)
+    value = convert(run.inputs["wpc"], kueue.WorkloadPriorityClass)
     objects.carry_out(followers(value, [StoredWorkload.of(each) for each in given]))
     same(run.expected["wantWorkloads"], objects.all("Workload"))
 
 
-@suite("controller/core-TestUpdateCqStatusIfChanged")
+@suite("controller/core-TestUpdateCqStatusIfChanged", exercises=Exercise.PATH)
 def cluster_queue_status(run: Run) -> None:
     """The test names the queue and its workloads; whether it is active it says itself."""
-    shared, stored = run.inputs["shared"], run.inputs["cqStatus"]
+    shared, stored = whole(run.inputs["shared"]), whole(run.inputs["cqStatus"])
+    cached, managed = run.inputs["insertCqIntoCache"], run.inputs["insertCqIntoManager"]
     name = shared["cqName"]
     queue: Json = {"metadata": {"name": name, "generation": 1}, "spec": {"namespaceSelector": {}}}
-    obj = msgspec.convert(queue | {"status": stored}, kueue.ClusterQueue)
+    obj = convert(queue | {"status": stored}, kueue.ClusterQueue)
     local = LocalQueue(key=Key("", shared["lqName"]), cluster_queue=name)
     known: list[EngineObject] = [local]
-    if run.inputs["insertCqIntoCache"] and run.inputs["insertCqIntoManager"]:
+    if cached and managed:
         known.append(cluster_queue(queue))
     known += [_waiting(each) for each in shared["defaultWls"]["items"]]
-    added = run.inputs.get("newWl")
+    added = whole(run.inputs.get("newWl"))
     known += [_waiting(added)] if added else []
     engine = _engine(Policy(gates=gates_of(run)), known, run.now)
     told = run.inputs["newConditionStatus"] == "True"
     active = told, run.inputs["newReason"], run.inputs["newMessage"]
     patch = cluster_queue_patch(engine, obj, stored, run.now, active)
     same(_untimed(run.expected["wantCqStatus"]), _untimed(merged(stored, patch)))
-    wanted = run.expected.get("wantError")
-    check(bool(wanted) == (name not in engine.state.queues), f"want error {wanted}")
+    refused(run.expected["wantError"], name not in engine.state.queues)
 
 
 def _waiting(obj: Json) -> EngineObject:
-    return inbound_workload(msgspec.convert(obj, Workload))
+    return inbound_workload(convert(obj, Workload))
 
 
 def _engine(policy: Policy, known: list[EngineObject], now: float) -> Engine:
@@ -121,23 +146,31 @@ def _untimed(status: Json) -> Json:
     return shown
 
 
-@suite("controller/core-TestLocalQueueReconcile")
+@suite(
+    "controller/core-TestLocalQueueReconcile",
+    exercises=Exercise.PATH,
+    ignores={
+        "expected.wantConsumedResources.statusAccounted": (
+            "whether Kueue's cache has read the status; a ledger of Kuota starts by reading it"
+        ),
+    },
+)
 def local_queue_status(run: Run) -> None:
-    """One look: usage decays where it is time, and the status says what there is to say."""
-    stored = run.inputs["localQueue"].get("status") or {}
-    obj = msgspec.convert(run.inputs["localQueue"], kueue.LocalQueue)
+    """One pass: usage decays when it is due, and the status is brought up to date."""
+    given = whole(run.inputs["localQueue"])
+    stored = given.get("status") or {}
+    obj = convert(given, kueue.LocalQueue)
     engine = Engine(_policy(run))
-    if engine.history.ledger is not None:
-        _recall(run, engine.history.ledger, obj.key)
+    _recall(run, engine.history.ledger, obj.key)
     for each in _known(run):
         engine.apply(ObjectStored(value=each), run.now)
     engine.sample(run.now)
     status = merged(stored, local_queue_patch(engine, obj, stored, run.now))
-    wanted = run.expected["wantLocalQueue"].get("status") or {}
-    same(_unsampled(wanted), _unsampled(status))
-    check(not run.expected.get("wantError"), "nothing that is told here fails")
-    if engine.history.ledger is not None:
-        _compare(run, engine.history.ledger, obj.key)
+    wanted = whole(run.expected["wantLocalQueue"])
+    wanted["status"] = _unsampled(wanted.get("status") or {})
+    same(wanted, given | {"status": _unsampled(status)})
+    refused(run.expected.get("wantError"), None)
+    _compare(run, engine.history.ledger, obj.key)
 
 
 def _policy(run: Run) -> Policy:
@@ -155,9 +188,12 @@ def _policy(run: Run) -> Policy:
     return msgspec.structs.replace(policy_of(run), admission_fair_sharing=settings)
 
 
-def _recall(run: Run, ledger: Ledger, key: Key) -> None:
+def _recall(run: Run, ledger: Ledger | None, key: Key) -> None:
     """What the ledger knew: restored once, or, where not, only what was settled since."""
-    entry = run.inputs.get("initialConsumedResources") or {}
+    entry = whole(run.inputs.get("initialConsumedResources")) or {}
+    pending = whole(run.inputs.get("pendingEntryPenalty"))
+    if ledger is None:
+        return
     since = (
         seconds(entry["lastUpdate"]) if "0001-" not in entry.get("lastUpdate", "0001-") else None
     )
@@ -167,7 +203,6 @@ def _recall(run: Run, ledger: Ledger, key: Key) -> None:
     elif since is not None:
         ledger.push(key, Key("", "settled"), _asking(run, used))
         ledger.settle(key, Key("", "settled"), {}, since)
-    pending = run.inputs.get("pendingEntryPenalty")
     if pending:
         penalty = {name: parse(text) for name, text in pending.items()}
         ledger.push(key, Key("", "pending"), _asking(run, penalty))
@@ -186,15 +221,15 @@ def _asking(run: Run, penalty: dict[str, int]) -> dict[str, int]:
 def _known(run: Run) -> list[EngineObject]:
     """The queues of the test, which says by a condition whether one is active, and workloads."""
     found: list[EngineObject] = []
-    obj = run.inputs.get("clusterQueue")
-    if obj and not run.inputs.get("deleteClusterQueue"):
+    obj, deleted = whole(run.inputs.get("clusterQueue")), run.inputs.get("deleteClusterQueue")
+    if obj and not deleted:
         said = (obj.get("status") or {}).get("conditions") or ()
         active = any(each["type"] == "Active" and each["status"] == "True" for each in said)
         spec = cluster_queue(obj)
         found.append(spec if active else msgspec.structs.replace(spec, stop_policy="Hold"))
     found.append(local_queue(run.inputs["localQueue"]))
     for each in run.inputs.get("runningWls") or ():
-        found.append(inbound_workload(msgspec.convert(each, Workload)))
+        found.append(inbound_workload(convert(each, Workload)))
     return found
 
 
@@ -207,14 +242,17 @@ def _unsampled(status: Json) -> Json:
     return shown | {"fairSharing": fair | {"admissionFairSharingStatus": history}}
 
 
-def _compare(run: Run, ledger: Ledger, key: Key) -> None:
+def _compare(run: Run, ledger: Ledger | None, key: Key) -> None:
+    """Compare what the ledger holds. Null or zero says that the test does not look at it."""
     wanted: Any = run.expected.get("wantConsumedResources")
+    again = run.expected.get("wantRequeueAfter")
     if wanted:
+        assert ledger is not None
         used = {name: canonical(nano) for name, nano in ledger.consumed(key).items()}
         same(wanted["resources"], used, ".consumed")
         same(seconds(wanted["lastUpdate"]), ledger.updated(key), ".lastUpdate")
-    again = run.expected.get("wantRequeueAfter")
     if again:
+        assert ledger is not None
         same(go_seconds(again), ledger.due_in_s(key, run.now), ".requeueAfter")
 
 
@@ -225,7 +263,7 @@ def _compare(run: Run, ledger: Ledger, key: Key) -> None:
 def penalty(run: Run) -> None:
     """A workload that owes its entry changes; who still waits for the debt to be settled?"""
     old, new = (
-        inbound_workload(msgspec.convert(run.inputs[name], Workload)) for name in ("oldWl", "newWl")
+        inbound_workload(convert(run.inputs[name], Workload)) for name in ("oldWl", "newWl")
     )
     settings = AdmissionFairSharing(half_life_s=FIVE_MINUTES_S, sampling_s=FIVE_MINUTES_S)
     policy = msgspec.structs.replace(policy_of(run), admission_fair_sharing=settings)

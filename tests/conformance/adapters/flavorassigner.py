@@ -14,6 +14,8 @@ import msgspec
 
 from conformance import world
 from conformance.case import Json, Run, check, same
+from conformance.obstacles import kueue_texts
+from conformance.recorder import whole
 from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.api.gates import Gate
@@ -47,23 +49,34 @@ _POSSIBILITIES = {str(each): each for each in Possibility}
 _UNLIMITED = Quota(10**15)
 
 
-@suite(f"{_GROUP}/TestAssignFlavors", f"{_GROUP}/TestDeletedFlavors")
+@suite(
+    f"{_GROUP}/TestAssignFlavors",
+    f"{_GROUP}/TestDeletedFlavors",
+    ignores={
+        "expected.wantAssignment.lastState": "the test does not compare it, and it is empty",
+        "expected.wantAssignment.quotaCheckStrategy": "unexported, and empty in the records",
+        "expected.wantAssignment.podSets.*.flavors.*.borrow": (
+            "the height of one resource; the test ignores it, `borrowing` is the greatest of them"
+        ),
+    },
+)
 def assign_flavors(run: Run) -> None:
     found = _assigned(run)
     want = run.expected["wantAssignment"]
     observed = world.gates_of(run).on(Gate.UnadmittedWorkloadsObservability)
     same(run.expected["wantRepMode"], str(found.mode), ".mode")
     same(want.get("borrowing"), found.height, ".borrowing")
+    reason = want.get("noFitReason")
     if observed:
-        same(want.get("noFitReason"), found.no_fit or "", ".noFitReason")
+        same(reason, found.no_fit or "", ".noFitReason")
     same(
         (want.get("usage") or {}).get("quota", {}).get("assigned"), _amounts(found.usage), ".usage"
     )
     wanted = want.get("podSets") or []
     same([each["name"] for each in wanted], [each.name for each in found.pod_sets], ".podSets")
-    for expected, actual in zip(wanted, found.pod_sets, strict=True):
+    for index, (expected, actual) in enumerate(zip(wanted, found.pod_sets, strict=True)):
         _same_pod_set(expected, actual)
-        _same_attempts(expected.get("flavorAssignmentAttempts") or [], actual, observed)
+        _same_attempts(run, index, actual, observed)
 
 
 @suite(f"{_GROUP}/TestAssignFlavorsWithAllowedFlavors")
@@ -92,22 +105,40 @@ def no_fit_reasons(run: Run) -> None:
     """Only flavors that were tried are compared: a search may end before it met all."""
     found = _assigned(run)
     same(run.expected.get("wantNoFitReason"), found.no_fit or "", ".noFitReason")
-    wanted = run.expected.get("wantFlavorAttempts") or {}
+    wanted = whole(run.expected.get("wantFlavorAttempts")) or {}
     for attempt in (attempt for each in found.pod_sets for attempt in each.attempts):
         if attempt.flavor in wanted:
             same(wanted[attempt.flavor], attempt.no_fit or "", f".attempts.{attempt.flavor}")
 
 
-@suite(f"{_GROUP}/TestAssignFlavors_LeaderWorkerSetTASFlavor")
+@suite(
+    f"{_GROUP}/TestAssignFlavors_LeaderWorkerSetTASFlavor",
+    ignores={
+        "inputs.nodes": "topology placement follows in its own issue; flavors do not need it",
+        "expected.wantPodSetFlavors.*.*.borrow": "the test does not compare unexported fields",
+    },
+)
 def leader_and_workers(run: Run) -> None:
     found = {each.name: each for each in _assigned(run).pod_sets}
     for name, flavors in (run.expected.get("wantPodSetFlavors") or {}).items():
         same(_wanted_flavors(flavors), _flavors(found[name]), f".{name}.flavors")
     errors = [name for name, each in found.items() if each.error]
-    same(sorted(run.expected.get("wantPodSetErrors") or {}), sorted(errors), ".errors")
+    same(sorted(whole(run.expected.get("wantPodSetErrors")) or {}), sorted(errors), ".errors")
 
 
-@suite(f"{_GROUP}/TestAssignment_TotalRequestsFor")
+@suite(
+    f"{_GROUP}/TestAssignment_TotalRequestsFor",
+    ignores={
+        **{
+            f"inputs.podSetAssignments.*.flavors.*.{name}": "not part of what is summed up"
+            for name in ("mode", "borrow", "triedFlavorIdx")
+        },
+        "inputs.podSetAssignments.*.status": "empty, and not part of what is summed up",
+        "inputs.podSetAssignments.*.requests": (
+            "what the pod set asks for; here it follows from the workload and the counts"
+        ),
+    },
+)
 def total_requests(run: Run) -> None:
     """The usage of a workload that gets the given flavors, in a queue that offers just those.
 
@@ -117,10 +148,11 @@ def total_requests(run: Run) -> None:
     snapshot = _unlimited(given)
     queue = snapshot.queues["cq"]
     workload = world.workload(run.inputs["workload"])
+    counts = {each["name"]: each["count"] for each in given}
     old = run.inputs.get("replaceWorkloadSlice")
     if old is None:
-        counts = [each["count"] for each in given]
-        found = assign(workload, queue, snapshot, _oracle({}), counts=counts)
+        listed = [counts[each.name] for each in workload.pod_sets]
+        found = assign(workload, queue, snapshot, _oracle({}), counts=listed)
     else:
         slice_ = _slice(old, given)
         workload = msgspec.structs.replace(workload, replaces=slice_.key)
@@ -145,7 +177,12 @@ def is_preferred(run: Run) -> None:
     same(run.expected["wantPreferred"], better, ".preferred")
 
 
-@suite(f"{_GROUP}/TestSearch")
+@suite(
+    f"{_GROUP}/TestSearch",
+    ignores={
+        "inputs.podSets.*.template": "the search is over counts; what a pod asks for is stubbed"
+    },
+)
 def search_counts(run: Run) -> None:
     pod_sets = tuple(
         PodSet(
@@ -181,7 +218,7 @@ def _assigned(run: Run) -> Assignment:
         _use(snapshot.queues[sibling], usage)
     workload = world.workload(run.inputs["workload"], world.gates_of(run))
     old = run.inputs.get("preemptWorkloadSlice")
-    oracle = _oracle(run.inputs.get("simulationResult") or {})
+    oracle = _oracle(whole(run.inputs.get("simulationResult")) or {})
     replaced = _slice(old, ()) if old is not None else None
     return assign(workload, queue, snapshot, oracle, replaced=replaced)
 
@@ -265,28 +302,39 @@ def _same_pod_set(expected: Json, actual: PodSetAssignment) -> None:
     requests = {name: units(amount, name) for name, amount in expected["requests"].items()}
     same(requests, actual.requests, f"{at}.requests")
     same(_wanted_flavors(expected.get("flavors") or {}), _flavors(actual), f"{at}.flavors")
-    reasons = (expected.get("status") or {}).get("reasons") or []
-    same(len(reasons), len(actual.reasons), f"{at}.reasons")
+    status = expected.get("status") or {}
+    same(status.get("noFitReason"), "", f"{at}.noFitReason")
+    same(sorted(status.get("reasons") or ()), kueue_texts(actual.reasons), f"{at}.reasons")
 
 
-def _same_attempts(wanted: list[Json], actual: PodSetAssignment, observed: bool) -> None:
-    made = [_attempt(each, observed) for each in actual.attempts]
-    expected = [
-        {
-            "flavor": each["flavor"],
-            "mode": each["mode"],
-            "borrow": each["borrow"],
-            "preemption": each.get("preemptionPossibility") or "",
-            "noFit": each.get("noFitReason") or "" if observed else "",
-        }
-        for each in wanted
-    ]
-    if actual.mode is Mode.FIT:
-        for each in made if expected else ():
-            check(each in expected, f".{actual.name}: attempt {each} is not among the wanted")
-    else:
-        for each in expected:
-            check(each in made, f".{actual.name}: attempt {each} was not made, only {made}")
+def _same_attempts(run: Run, index: int, actual: PodSetAssignment, observed: bool) -> None:
+    """Compare attempts with those that Kueue really made, in order, where they were recorded.
+
+    Its tests list attempts that may be made when one fits, or else must be among those made.
+    """
+    at, made = f".{actual.name}.attempts", [_attempt(each, observed) for each in actual.attempts]
+    listed = run.expected["wantAssignment"]["podSets"][index].get("flavorAssignmentAttempts")
+    wanted = [_wanted_attempt(each, observed) for each in listed or ()]
+    if run.observed:
+        really = run.observed["assignment"]["podSets"][index].get("flavorAssignmentAttempts")
+        same([_wanted_attempt(each, observed) for each in really or ()], made, at)
+    for each in made if actual.mode is Mode.FIT and wanted else ():
+        check(each in wanted, f"{at}: {each} is not among the wanted")
+    for each in wanted if actual.mode is not Mode.FIT else ():
+        check(each in made, f"{at}: {each} is not among those made")
+
+
+def _wanted_attempt(given: Json, observed: bool) -> Json:
+    """An attempt, without the reason that only counts while it is `observed`."""
+    no_fit = given["noFitReason"]
+    return {
+        "flavor": given["flavor"],
+        "mode": given["mode"],
+        "borrow": given["borrow"],
+        "preemption": given.get("preemptionPossibility") or "",
+        "noFit": no_fit if observed else "",
+        "reasons": sorted(given.get("reasons") or ()),
+    }
 
 
 def _attempt(attempt: Attempt, observed: bool) -> Json:
@@ -296,6 +344,7 @@ def _attempt(attempt: Attempt, observed: bool) -> Json:
         "borrow": attempt.height,
         "preemption": attempt.preemption,
         "noFit": str(attempt.no_fit or "") if observed else "",
+        "reasons": kueue_texts(attempt.reasons),
     }
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from conformance import world
-from conformance.case import Json, Run, same
-from conformance.registry import suite
+from conformance.case import Json, Run, refused, same
+from conformance.registry import Exercise, suite
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.match import matches
 from kuota.api.quantity import parse
@@ -24,8 +24,9 @@ WAITING = (PendingState.HEAP, PendingState.IN_FLIGHT)
 
 
 def _workload(run: Run, obj: Json) -> Workload:
-    """A workload, given as an object or together with the class id that Kueue gave it."""
-    return world.workload(obj.get("workload", obj), world.gates_of(run))
+    """A workload, given as an object or together with the hash that Kueue gave it."""
+    inner = obj["workload"] if "metadata" not in obj else obj
+    return world.workload(inner, world.gates_of(run))
 
 
 def _plain(name: str, scheduling_hash: str = "", **fields: Any) -> Workload:
@@ -62,7 +63,7 @@ def _assigned(queues: Queues, workloads: list[Workload]) -> dict[str, str]:
 def add_workload(run: Run) -> None:
     queues, workload = _queues(run), _workload(run, run.inputs["workload"])
     queued = queues.put_workload(workload, run.now)
-    same(run.expected.get("wantErr") is None, queued, ".queued")
+    refused(run.expected["wantErr"], not queued)
     same(run.expected.get("wantAssigned"), _assigned(queues, [workload]), ".wantAssigned")
 
 
@@ -72,9 +73,11 @@ def update_workload(run: Run) -> None:
     workloads = [_workload(run, obj) for obj in world.each(run, "workloads")]
     for each in workloads:
         queues.put_workload(each, run.now)
+    same(run.inputs["assigned"], _assigned(queues, workloads), ".assigned")
     updated = queues.put_workload(_workload(run, run.inputs["updatedWorkload"]), run.now)
     want = run.expected
     same(want.get("wantUpdated"), updated, ".wantUpdated")
+    refused(want["wantErr"], not updated)
     same(want.get("wantAssigned"), _assigned(queues, workloads), ".wantAssigned")
     members = {
         str(spec.key): spec.key for spec in map(world.local_queue, run.inputs["localQueues"])
@@ -104,7 +107,7 @@ def status(run: Run) -> None:
     for obj in world.each(run, "workloads"):
         queues.put_workload(_workload(run, obj), run.now)
     pending = queues.pending_local(world.local_queue(run.inputs["queue"]).key)
-    same(run.expected.get("wantErr") is None, pending is not None, ".known")
+    refused(run.expected["wantErr"], pending is None)
     same(run.expected.get("wantStatus"), pending, ".wantStatus")
 
 
@@ -112,14 +115,18 @@ def status(run: Run) -> None:
 def requeue_workload(run: Run) -> None:
     """In the client but not in the queue: it was popped, and comes back."""
     queues, workload = _queues(run), _workload(run, run.inputs["workload"])
-    if run.inputs.get("inClient"):
+    in_client, in_queue = run.inputs["inClient"], run.inputs["inQueue"]
+    if in_client:
         queues.put_workload(workload, run.now)
-        if not run.inputs.get("inQueue"):
+        if not in_queue:
             queues.heads(run.now, lambda name: True)
     same(run.expected["wantRequeued"], queues.requeue(workload.key, RequeueReason.GENERIC, run.now))
 
 
-@suite("queue/TestBackoffWaitingTimeExpired")
+_HASH = "the value of Kueue's own hash function; which workloads share one is compared elsewhere"
+
+
+@suite("queue/TestBackoffWaitingTimeExpired", ignores={"inputs.workloadInfo.schedulingHash": _HASH})
 def backoff(run: Run) -> None:
     workload = _workload(run, run.inputs["workloadInfo"])
     same(run.expected["want"], backoff_over(workload, run.now))
@@ -132,7 +139,12 @@ def _progress(given: Json | None) -> ScanProgress | None:
         {name: None if index == -1 else index for name, index in each.items()}
         for each in given.get("lastTriedFlavorIdx") or ()
     )
-    return ScanProgress(tried=tried)
+    return ScanProgress(
+        tried=tried,
+        generation=given["clusterQueueGeneration"],
+        cycle=given["schedulingCycle"],
+        scheduling_hash=given["schedulingHash"],
+    )
 
 
 @suite("queue/TestBestEffortFIFORequeueIfNotPresent", "queue/TestStrictFIFORequeueIfNotPresent")
@@ -157,7 +169,7 @@ def strict_fifo(run: Run) -> None:
     same(run.expected["expected"], head.key.name if head else None)
 
 
-@suite("queue/TestClusterQueueImpl")
+@suite("queue/TestClusterQueueImpl", ignores={"inputs.*.*.schedulingHash": _HASH})
 def cluster_queue(run: Run) -> None:
     queue = _queue(run)
     for obj in world.each(run, "workloadsToAdd"):
@@ -171,9 +183,9 @@ def cluster_queue(run: Run) -> None:
     for obj in world.each(run, "workloadsToDelete"):
         queue.drop(_workload(run, obj).key)
     moved = 0
-    if run.inputs.get("queueInadmissibleWorkloads"):
-        selector = _selector(run.inputs["namespaceSelector"])
-        labels = {ns.name: ns.labels for ns in map(world.namespace, run.inputs["namespaces"])}
+    selector = _selector(run.inputs["namespaceSelector"])
+    labels = {ns.name: ns.labels for ns in map(world.namespace, run.inputs["namespaces"])}
+    if run.inputs["queueInadmissibleWorkloads"]:
         moved = queue.flush(run.now, lambda ns: matches(selector, labels.get(ns, {})))
     want = run.expected
     same(want.get("wantActiveWorkloads"), _keys(queue, *WAITING), ".wantActiveWorkloads")
@@ -189,7 +201,7 @@ def _selector(text: str) -> LabelSelector:
     return LabelSelector(match_expressions=[rule])
 
 
-@suite("queue/Test_PushOrUpdate")
+@suite("queue/Test_PushOrUpdate", ignores={"expected.**.schedulingHash": _HASH})
 def push_or_update(run: Run) -> None:
     queue, workload = _queue(run), _workload(run, run.inputs["workload"])
     queue.put(workload, run.now)
@@ -200,7 +212,9 @@ def push_or_update(run: Run) -> None:
         _workload(run, popped).key if popped else None, head.key if head else None, ".wantWorkload"
     )
     parked = run.expected.get("wantInAdmissibleWorkloads") or {}
-    same(sorted(parked), _keys(queue, PendingState.INADMISSIBLE), ".wantInAdmissibleWorkloads")
+    listed = sorted(str(_workload(run, each).key) for each in parked.values())
+    same(listed, sorted(parked), ".wantInAdmissibleWorkloads")
+    same(listed, _keys(queue, PendingState.INADMISSIBLE), ".wantInAdmissibleWorkloads")
 
 
 @suite("queue/TestPushOrUpdateGenerationChanged")
@@ -245,7 +259,12 @@ def no_fit_reason(run: Run) -> None:
     same(run.expected["wantReason"], found, ".wantReason")
 
 
-@suite("queue/TestQueueInadmissibleWorkloads")
+@suite(
+    "queue/TestQueueInadmissibleWorkloads",
+    ignores={
+        "expected.wantMoveWorkloadsLogCount": "how many lines Kueue logs; the moves are compared"
+    },
+)
 def queue_inadmissible(run: Run) -> None:
     """Everything is parked; then the trees of the named queues are flushed, each tree once."""
     queues = _queues(run)
@@ -270,16 +289,17 @@ def _by_queue(queues: Queues, names: set[str], *places: PendingState) -> dict[st
     return {name: keys for name, keys in found.items() if keys}
 
 
-@suite("queue/TestQueueSecondPassIfNeeded")
+@suite("queue/TestQueueSecondPassIfNeeded", exercises=Exercise.UNREACHED)
 def second_pass(run: Run) -> None:
     queues = _queues(run)
     for obj in world.each(run, "workloads"):
         queues.queue_second_pass(_workload(run, obj), run.now)
     updated = run.inputs.get("updateWorkload")
+    queued = None
     if updated:
         queues.put_workload(_workload(run, updated), run.now)
         queued = queues.queue_second_pass(_workload(run, updated), run.now)
-        same(run.expected.get("wantUpdateQueued"), queued, ".wantUpdateQueued")
+    same(run.expected["wantUpdateQueued"], queued, ".wantUpdateQueued")
     later = run.now + world.go_seconds(run.inputs["passTime"])
     found = sorted(str(head.key) for head in queues.heads(later, lambda name: True))
     same(run.expected.get("wantReady"), found, ".wantReady")

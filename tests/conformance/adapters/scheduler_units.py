@@ -7,8 +7,10 @@ from conformance import world
 from conformance.adapters.scheduler import same_sets, same_workloads
 from conformance.case import Json, Run, check, same
 from conformance.cluster import Cluster
+from conformance.recorder import whole
 from conformance.registry import suite
 from kuota.api.base import Key
+from kuota.api.gates import Gate
 from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.assignment import Assignment, Mode, ScanProgress
 from kuota.engine.decisions import Admit, Wait, Why
@@ -40,22 +42,20 @@ def amounts(given: dict[str, int] | None) -> Amounts:
     return {FlavorResource.parse(column): amount for column, amount in (given or {}).items()}
 
 
-def _ordering_policy(run: Run) -> Policy:
-    stamp = (run.inputs.get("workloadOrdering") or {}).get("podsReadyRequeuingTimestamp")
-    return Policy(gates=world.gates_of(run), by_eviction=stamp != "Creation")
-
-
 @suite("scheduler/TestEntryOrdering")
 def ordering(run: Run) -> None:
-    policy = _ordering_policy(run)
+    policy = world.policy_of(run)
     entries = [_entry(run, given, policy) for given in run.inputs["entries"]]
     in_rank_order = sorted(entries, key=lambda entry: classical_rank(entry, policy))
     same(run.expected["wantOrder"], [entry.workload.key.name for entry in in_rank_order], "order")
 
 
-@suite("scheduler/TestEntryComparerLess")
+@suite(
+    "scheduler/TestEntryComparerLess",
+    ignores={"inputs.drsValues.*.borrowing": "follows from the borrowed resources beside it"},
+)
 def comparing(run: Run) -> None:
-    policy = _ordering_policy(run)
+    policy = world.policy_of(run)
     one, other = (
         fair_rank(entry, _share(run, entry.workload.key), policy)
         for entry in (_entry(run, given, policy) for given in run.inputs["entries"])
@@ -80,6 +80,9 @@ def _share(run: Run, key: Key) -> Share:
 def bookmarks(run: Run) -> None:
     args = run.inputs["args"]
     last = args["last"]
+    policy = Policy(gates=world.gates_of(run))
+    preserves = policy.gates.on(Gate.FlavorFungibilityPreserveScanProgress)
+    same(run.inputs["preserveProgress"], preserves, ".preserveProgress")
     progress = ScanProgress(
         cycle=last["schedulingCycle"],
         generation=last["clusterQueueGeneration"],
@@ -91,7 +94,7 @@ def bookmarks(run: Run) -> None:
         Head(workload=workload, cluster_queue=""),
         args["currentCQGeneration"],
         args["currentSchedulingCycle"],
-        Policy(gates=world.gates_of(run)),
+        policy,
     )
     check(got == run.expected["want"], f"outdated: want {run.expected['want']}, got {got}")
 
@@ -127,7 +130,7 @@ def penalties(run: Run) -> None:
 def requeueing(run: Run) -> None:
     """A head comes back with an outcome; what was assumed or nominated failed to be written."""
     cluster = Cluster(run)
-    engine, given = cluster.engine, run.inputs["entry"]
+    engine, given = cluster.engine, whole(run.inputs["entry"])
     (pending,) = engine.queues.heads(run.now, lambda name: True)
     nothing = Assignment(pod_sets=(), usage={}, mode=Mode.FIT)
     if given["status"] in ("assumed", "nominated"):

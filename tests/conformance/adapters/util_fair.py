@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from conformance import world
-from conformance.case import Run, same
+from conformance.case import Run, refused, same
 from conformance.registry import suite
 from kuota.api.base import Key
 from kuota.api.quantity import as_float, parse
@@ -31,6 +31,7 @@ def weight(run: Run) -> None:
         spec = world.local_queue(run.inputs["localQueue"])
         key = spec.key
         ledger.weigh(key, spec.weight)
+    refused(run.expected["wantErr"], None)
     ledger.restore(key, {"cpu": parse("1")}, run.now)
     wanted = float(run.expected["wantWeight"])
     same(1 / wanted if wanted else float("inf"), ledger.usage(key))

@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 
 from conformance.case import Json, Run, same
+from conformance.recorder import convert
 from conformance.registry import suite
 from kuota.api import topology_codec as codec
 from kuota.api.workload import Admission, PodSetAssignment, TopologyAssignment
 
 
 def _stored(value: Json) -> TopologyAssignment:
-    return msgspec.convert(value, TopologyAssignment)
+    return convert(value, TopologyAssignment)
 
 
 def _domains(values: list[Json] | None) -> list[codec.Domain]:
@@ -74,13 +75,13 @@ def chunk_count(run: Run) -> None:
 @suite("util/tas-TestHasNodeInPodSetAssignment")
 def node_in_pod_set(run: Run) -> None:
     found = run.inputs.get("psa")
-    assignment = msgspec.convert(found, PodSetAssignment) if found else None
+    assignment = convert(found, PodSetAssignment) if found else None
     same(run.expected.get("want"), codec.on_node(assignment, run.inputs["nodeName"]))
 
 
 @suite("util/tas-TestHasTASAssignmentOnNode")
 def workload_on_node(run: Run) -> None:
-    admission = msgspec.convert(run.inputs.get("admission") or {}, Admission)
+    admission = convert(run.inputs.get("admission") or {}, Admission)
     assignments = admission.pod_set_assignments or ()
     node = run.inputs["nodeName"]
     same(run.expected.get("want"), any(codec.on_node(each, node) for each in assignments))

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import msgspec
-
 from conformance import world
 from conformance.case import Json, Run, check, same
-from conformance.registry import suite
+from conformance.recorder import convert
+from conformance.registry import Exercise, suite
 from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.engine.engine import Engine
@@ -18,24 +17,34 @@ from kuota.visibility.api import PREFIX, Answer, VisibilityApi
 from kuota.visibility.http import serving
 
 
-@suite("visibility/storage-TestPendingWorkloadsInCQ", "visibility/storage-TestPendingWorkloadsInLQ")
-def streams(run: Run) -> None:
+@suite(
+    "visibility/storage-TestPendingWorkloadsInCQ",
+    "visibility/storage-TestPendingWorkloadsInLQ",
+    exercises=Exercise.PATH,
+    ignores={"inputs.req.queryParams.kind": "the Go type of the options"},
+)
+def lines(run: Run) -> None:
     """Both versions answer alike."""
     api = VisibilityApi(_engine(run), _Objects(run.inputs.get("workloads") or []))
     wanted = run.expected.get("wantResp") or {}
     for version in ("v1beta1", "v1beta2"):
         answer = _asked(api, run.inputs["req"], version)
-        fault = wanted.get("wantErr")
+        fault, items = wanted.get("wantErr"), wanted.get("wantPendingWorkloads")
         if fault:
             same(fault.get("apiReason"), answer.body.get("reason"))
-            continue
-        check(answer.status == 200, f"refused: {answer.body}")
-        same(wanted.get("wantPendingWorkloads"), answer.body["items"])
+        check((answer.status == 200) == (not fault), f"answered {answer.status}: {answer.body}")
+        same(items, answer.body.get("items"))
 
 
-@suite("visibility/visibility-TestCreateVisibilityServerOptions")
+@suite(
+    "visibility/visibility-TestCreateVisibilityServerOptions",
+    ignores={
+        f"expected.want.{name}": "a path of the Go server, which the test leaves empty"
+        for name in ("certFile", "certDirValue", "keyFile")
+    },
+)
 def options(run: Run) -> None:
-    found = serving(msgspec.convert(run.inputs["cfg"], Configuration))
+    found = serving(convert(run.inputs["cfg"], Configuration))
     wanted = run.expected["want"]
     same(wanted["bindAddress"], found.host)
     same(wanted["bindPort"], found.port)

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from msgspec import convert
-
 from conformance import world
 from conformance.case import Json, Run, same, seconds
+from conformance.recorder import convert, whole
 from conformance.registry import suite
 from kuota.api.resources import Transformation
 from kuota.api.workload import Workload
@@ -40,7 +39,13 @@ def counted(run: Run) -> None:
     same(run.expected["wantInfo"], {"clusterQueue": queue})
 
 
-@suite("workload/workload-TestUpdateWithRebuild")
+@suite(
+    "workload/workload-TestUpdateWithRebuild",
+    ignores={
+        "inputs.initial": "the workload before; Kuota counts the new one alone",
+        "inputs.initialOptions": "DRA follows in its own issue; what it added must not survive",
+    },
+)
 def counted_anew(run: Run) -> None:
     same(run.expected["wantRequests"], _totals(_read(run, "updated")))
 
@@ -91,10 +96,14 @@ def asks_for_topology(run: Run) -> None:
 
 @suite("workload/workload-TestAssignmentClusterQueueState")
 def flavors_left(run: Run) -> None:
-    tried = (run.inputs.get("state") or {}).get("lastTriedFlavorIdx") or ()
+    state = whole(run.inputs.get("state")) or {}
+    tried = state.get("lastTriedFlavorIdx") or ()
     progress = ScanProgress(
+        generation=state.get("clusterQueueGeneration") or 0,
+        cycle=state.get("schedulingCycle") or 0,
+        scheduling_hash=state.get("schedulingHash") or "",
         tried=tuple(
             {name: None if index == -1 else index for name, index in each.items()} for each in tried
-        )
+        ),
     )
     same(run.expected["wantPendingFlavors"], progress.pending)

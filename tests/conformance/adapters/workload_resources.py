@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from msgspec import convert, to_builtins
+from msgspec import to_builtins
 
 from conformance.case import Run, same
+from conformance.recorder import convert
 from conformance.registry import suite
 from kuota.api.adjust import adjusted, limit_range_faults, summarize
 from kuota.api.core import LimitRange, RuntimeClass

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from msgspec import convert
-
 from conformance import world
 from conformance.case import Json, Run, same
+from conformance.recorder import convert, whole
 from conformance.registry import suite
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.workload_status import pod_set_counts
@@ -20,18 +19,18 @@ from kuota.engine.tree import Tree
 
 @suite("workload/workload-TestExtractPodSetCounts")
 def counts(run: Run) -> None:
-    obj = {"spec": {"podSets": run.inputs["args"].get("podSets")}}
+    obj = {"spec": {"podSets": whole(run.inputs["args"].get("podSets"))}}
     same(run.expected["want"], pod_set_counts(obj))
 
 
 @suite("workload/workload-TestExtractPodSetCountsFromWorkload")
 def workload_counts(run: Run) -> None:
-    same(run.expected["want"], pod_set_counts(run.inputs["args"]["workload"]))
+    same(run.expected["want"], pod_set_counts(whole(run.inputs["args"]["workload"])))
 
 
 @suite("workload/workloadslicing-TestEnabled")
 def enabled(run: Run) -> None:
-    record = run.inputs["args"].get("object")
+    record = whole(run.inputs["args"].get("object"))
     same(run.expected["want"], elastic(record or {}, world.gates_of(run)))
 
 
@@ -43,14 +42,15 @@ def replaced_key(run: Run) -> None:
 
 @suite("workload/workloadslicing-TestReplacedWorkloadSlice")
 def replaced(run: Run) -> None:
-    record, snapshot = (run.inputs["args"].get(name) or {} for name in ("wl", "snap"))
+    record, snapshot = (whole(run.inputs["args"].get(name)) or {} for name in ("wl", "snap"))
+    gates = world.gates_of(run)
     queues = snapshot.get("clusterQueues") or {}
     found = None
     if record and record.get("clusterQueue") in queues:
-        wanted = world.workload(record["workload"], world.gates_of(run))
+        wanted = world.workload(record["workload"], gates)
         queue = _queue(record["clusterQueue"], queues[record["clusterQueue"]])
         found = replaced_slice(wanted, queue)
-    same(_names(run.expected["want"]), found and [found.key.namespace, found.key.name])
+    same(_names(whole(run.expected["want"])), found and [found.key.namespace, found.key.name])
 
 
 def _queue(name: str, record: Json) -> Queue:

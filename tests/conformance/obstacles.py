@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the engine found in the way of a flavor, written as Kueue writes it, to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kuota.api.quantity import text
+from kuota.engine.reasons import Cause, Reason
+
+
+def kueue_texts(reasons: Iterable[Reason]) -> list[str]:
+    """The texts of reasons, sorted: their order is not compared."""
+    return sorted(map(_text, reasons))
+
+
+def _text(reason: Reason) -> str:
+    flavor, resource = reason.flavor, reason.resource
+    where = f"{resource} in flavor {flavor}"
+    match reason.cause:
+        case Cause.INSUFFICIENT:
+            missing = text(reason.missing, resource)
+            return f"insufficient unused quota for {where}, {missing} more needed"
+        case Cause.EXCEEDS_MAX:
+            assumed, requested, limit = (
+                text(each, resource) for each in (reason.assumed, reason.requested, reason.limit)
+            )
+            return (
+                f"insufficient quota for {where}, previously considered "
+                f"podsets requests ({assumed}) + current podset request ({requested}) "
+                f"> maximum capacity ({limit})"
+            )
+        case Cause.TAINT:
+            return f"untolerated taint {_go_taint(reason.detail)} in flavor {flavor}"
+        case Cause.AFFINITY:
+            return f"flavor {flavor} doesn't match node affinity"
+        case Cause.UNDECLARED:
+            return f"resource {resource} unavailable in ClusterQueue"
+        case Cause.FLAVOR_NOT_FOUND:
+            return f"flavor {flavor} not found"
+        case Cause.RESTRICTED:
+            annotation = "WorkloadAllowedResourceFlavorAnnotation"
+            return f"skipping flavor {flavor} due to {annotation} annotation"
+        case Cause.SLICE_FLAVOR:
+            return (
+                f"could not assign {flavor} flavor since the original workload is assigned: "
+                f"{reason.detail}"
+            )
+    return f"{reason.cause} in {flavor}"
+
+
+def _go_taint(taint: str) -> str:
+    """`key=value:effect` as Go prints the struct."""
+    pair, _, effect = taint.partition(":")
+    key, _, value = pair.partition("=")
+    return f"{{{key} {value} {effect} <nil>}}"
