@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where one HTTP server answers, and how it ends when told to, whatever its callers keep open."""
+"""Sockets that HTTP servers listen on, and a server that closes promptly.
+
+A server closes although its clients keep connections open.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,30 +23,73 @@ from kuota.failures import report
 PATIENCE_S = 0.2
 """How long requests under way get to finish when the server closes."""
 
+_UNUSABLE = {
+    errno.EADDRINUSE: "another process listens there",
+    errno.EADDRNOTAVAIL: "this machine has no such address",
+    errno.EACCES: "this user may not listen on ports below 1024",
+}
+
+
+class CannotListen(Exception):
+    """An address on which this process cannot listen. The message names it and the reason."""
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        where = f"{shown}:{port}" if host else f"port {port} of all addresses"
+        why = _UNUSABLE.get(error.errno or 0, error.strerror or str(error))
+        super().__init__(f"cannot listen on {where}: {why}")
+        self.host = host
+        self.port = port
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket. No host means all addresses, IPv4 and IPv6. Raises CannotListen."""
+    try:
+        return _everywhere(port) if not host else _named(host, port)
+    except OSError as error:
+        raise CannotListen(host, port, error) from error
+
+
+def _everywhere(port: int) -> socket.socket:
+    if socket.has_dualstack_ipv6():
+        try:
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError:
+            # Either IPv6 is disabled on this machine, or the port is taken, which the next
+            # attempt reports as well.
+            pass
+    return socket.create_server(("", port))
+
+
+def _named(host: str, port: int) -> socket.socket:
+    """Listen on the first address of the host that can be used."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for family, *_, address in found[:-1]:
+        with suppress(OSError):
+            return socket.create_server(address[:2], family=family)
+    family, *_, address = found[-1]
+    return socket.create_server(address[:2], family=family)
+
+
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class Listeners:
-    """Sends what comes in at any of its addresses to `answer`. `options` are aiohttp's."""
+    """Passes requests from any of its sockets to `answer`. `options` are aiohttp's."""
 
     def __init__(self, answer: Answer, **options: Any) -> None:
         self._server = web.Server(partial(_answered, answer), access_log=None, **options)
         self._listeners: list[asyncio.AbstractServer] = []
 
-    async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Answer there from now on; returns the port. No host means every address. Raises
-        OSError.
-        """
+    async def open(self, at: socket.socket, tls: ssl.SSLContext | None = None) -> int:
+        """Serve a listening socket until closed; returns its port."""
         loop = asyncio.get_running_loop()
-        return self._added(await loop.create_server(self._server, host or None, port, ssl=tls))
-
-    async def open_socket(self, bound: socket.socket) -> int:
-        """Answer at a socket that is bound already; returns the port."""
-        loop = asyncio.get_running_loop()
-        return self._added(await loop.create_server(self._server, sock=bound))
+        listener = await loop.create_server(self._server, sock=at, ssl=tls)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
 
     async def open_unix(self, path: os.PathLike[str]) -> None:
-        """Answer at a Unix socket."""
+        """Serve a Unix socket until closed."""
         loop = asyncio.get_running_loop()
         self._listeners.append(await loop.create_unix_server(self._server, path))
 
@@ -56,10 +104,6 @@ class Listeners:
             if isinstance(transport, asyncio.WriteTransport):
                 transport.abort()
         await asyncio.sleep(0)
-
-    def _added(self, listener: asyncio.Server) -> int:
-        self._listeners.append(listener)
-        return int(listener.sockets[0].getsockname()[1])
 
 
 async def _answered(answer: Answer, request: web.BaseRequest) -> web.StreamResponse:

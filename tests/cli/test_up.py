@@ -38,7 +38,8 @@ def taken() -> Iterator[socket.socket]:
 def test_a_port_that_is_taken_is_named(tmp_path: Path, taken: socket.socket) -> None:
     port = taken.getsockname()[1]
     said = refused("--state", tmp_path / "state", "--port", str(port))
-    assert f"cannot listen at --port {port}: Address already in use" in said
+    expected = f"Error: cannot listen on 127.0.0.1:{port}: another process listens there. "
+    assert f"{expected}Free the port, or choose another one with --port\n" in said
 
 
 def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:

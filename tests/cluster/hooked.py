@@ -33,6 +33,7 @@ from kuota.kube.resources import (
     RESOURCE_FLAVORS,
     Resource,
 )
+from kuota.listening import bound
 from kuota.pki.serving import serving_context
 from kuota.webhook.certificates import Managed, Settings
 from kuota.webhook.injection import MUTATING, VALIDATING
@@ -86,7 +87,7 @@ class Hooked:
             tasks = [asyncio.create_task(each.run()) for each in (managed, following)]
             try:
                 await managed.ready.wait()
-                await webhooks.listen(HOST, self.port, context)
+                await webhooks.serve(bound(HOST, self.port), context)
                 await eventually(lambda: _asked(client))
                 yield client
             finally:

@@ -26,6 +26,7 @@ from kuota.engine.facts import ObjectStored
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, Forbidden
 from kuota.kube.resources import NAMESPACES, SERVICES, Resource
+from kuota.listening import bound
 from kuota.metrics.http import MetricsServer
 from kuota.metrics.metrics import Metrics
 from kuota.visibility.api import PREFIX, VisibilityApi
@@ -57,7 +58,7 @@ async def served(client: Client) -> AsyncIterator[None]:
     server = VisibilityServer(VisibilityApi(engine, Shelf()), client)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(f"{SERVICE.name}.{SERVICE.namespace}.svc").configure_cert(tls)
-    port = await server.listen("127.0.0.1", 0, tls)
+    port = await server.serve(bound("127.0.0.1", 0), tls)
     try:
         await ensured(client, NAMESPACES, {"metadata": {"name": SERVICE.namespace}})
         await ensured(client, SERVICES, service(SERVICE))
@@ -156,7 +157,7 @@ def test_the_api_server_says_who_may_read_metrics(kube: KubeServer) -> None:
         authority.configure_trust(trusting)
         async with kube.client() as admin:
             server = MetricsServer(Metrics(Engine()), admin)
-            port = await server.listen("127.0.0.1", 0, tls)
+            port = await server.serve(bound("127.0.0.1", 0), tls)
             url = f"https://127.0.0.1:{port}/metrics"
             connector = aiohttp.TCPConnector(ssl=trusting)
             async with aiohttp.ClientSession(connector=connector) as session:

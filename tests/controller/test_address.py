@@ -11,7 +11,8 @@ from aiohttp import ClientSession
 
 from kuota.api.config.shapes import Health
 from kuota.controller.flags import Address, address
-from kuota.controller.probes import Check, Probes, listener
+from kuota.controller.probes import Check, Probes
+from kuota.listening import CannotListen, bound
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_anything_else_is_refused(text: str) -> None:
 
 def test_no_host_means_all_of_them_over_ipv4_too() -> None:
     async def main() -> None:
-        with closing(listener(Address("", 0))) as found:
+        with closing(bound("", 0)) as found:
             port = found.getsockname()[1]
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.close()
@@ -47,10 +48,23 @@ def test_no_host_means_all_of_them_over_ipv4_too() -> None:
 
 
 def test_a_taken_port_is_an_error() -> None:
-    with closing(listener(Address("127.0.0.1", 0))) as found:
-        taken = Address("127.0.0.1", found.getsockname()[1])
-        with pytest.raises(OSError, match="in use"):
-            listener(taken)
+    with closing(bound("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+        said = f"cannot listen on 127.0.0.1:{port}: another process listens there"
+        with pytest.raises(CannotListen, match=said):
+            bound("127.0.0.1", port)
+
+
+def test_an_address_of_another_machine_is_an_error() -> None:
+    with pytest.raises(CannotListen, match=r"192\.0\.2\.1:80: this machine has no such address"):
+        bound("192.0.2.1", 80)
+
+
+def test_a_host_may_be_a_name() -> None:
+    with closing(bound("localhost", 0)) as found:
+        assert found.getsockname()[0] in ("127.0.0.1", "::1")
+    with pytest.raises(CannotListen, match=r"cannot listen on no-such-host\.invalid:80: "):
+        bound("no-such-host.invalid", 80)
 
 
 def test_probes_tell_what_is_missing_and_nothing_more() -> None:
@@ -63,7 +77,7 @@ def test_probes_tell_what_is_missing_and_nothing_more() -> None:
 
     async def main() -> None:
         probes = Probes(Health(readiness_endpoint_name="/ready"), ready)
-        port = await probes.listen(Address("127.0.0.1", 0))
+        port = await probes.serve(bound("127.0.0.1", 0))
         async with ClientSession(f"http://127.0.0.1:{port}") as session:
             assert (200, "ok") == await asked(session, "/healthz")
             assert (200, "ok") == await asked(session, "/healthz/ping")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from contextlib import closing
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from kuota.api.base import Json
 from kuota.engine.engine import Engine
 from kuota.kube.errors import Unreachable
 from kuota.kube.resources import Resource
+from kuota.listening import bound
 from kuota.loopback import InsecureAddress
 from kuota.metrics.http import MetricsServer
 from kuota.metrics.metrics import Metrics
@@ -54,7 +56,7 @@ class Scraper:
         self._authority.issue_cert("127.0.0.1").configure_cert(tls)
         trusting = ssl.create_default_context()
         self._authority.configure_trust(trusting)
-        port = await self.server.listen("127.0.0.1", 0, tls)
+        port = await self.server.serve(bound("127.0.0.1", 0), tls)
         self._session = aiohttp.ClientSession(
             f"https://127.0.0.1:{port}", connector=aiohttp.TCPConnector(ssl=trusting)
         )
@@ -109,10 +111,10 @@ def test_plain_http_is_for_loopback_only_and_asks_nobody() -> None:
     async def story() -> None:
         api = Answers()
         server = MetricsServer(Metrics(Engine()), api)  # type: ignore[arg-type]
-        for host in ("", "0.0.0.0", "10.0.0.1"):
-            with pytest.raises(InsecureAddress):
-                await server.listen(host, 0, None)
-        port = await server.listen("127.0.0.1", 0, None)
+        for host in ("", "0.0.0.0"):
+            with closing(bound(host, 0)) as at, pytest.raises(InsecureAddress):
+                await server.serve(at, None)
+        port = await server.serve(bound("127.0.0.1", 0), None)
         url = f"http://127.0.0.1:{port}/metrics"
         async with aiohttp.ClientSession() as session, session.get(url) as answer:
             assert 200 == answer.status

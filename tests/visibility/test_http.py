@@ -17,6 +17,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import Resource
+from kuota.listening import bound
 from kuota.visibility.api import PREFIX, VisibilityApi
 from kuota.visibility.http import VisibilityServer
 
@@ -72,7 +73,7 @@ class Stage:
     async def __aenter__(self) -> Stage:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._serving.issue_cert("127.0.0.1").configure_cert(tls)
-        self._port = await self._server.listen("127.0.0.1", 0, tls)
+        self._port = await self._server.serve(bound("127.0.0.1", 0), tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 
 from kuota.api.base import Json
+from kuota.listening import bound
 from kuota.pki.certificate import chain
 from kuota.pki.serving import Chain, serving_context, show
 from kuota.webhook.certificates import Directory
@@ -53,7 +54,7 @@ class Served:
 async def served() -> AsyncIterator[Served]:
     given, webhooks, context = made(), Webhooks(Objects()), serving_context()
     show(context, given.pair)
-    port = await webhooks.listen(HOST, 0, context)
+    port = await webhooks.serve(bound(HOST, 0), context)
     connector = aiohttp.TCPConnector(ssl=trusting(given))
     try:
         async with aiohttp.ClientSession(connector=connector) as session:
@@ -175,7 +176,7 @@ def test_a_directory_is_followed(tmp_path: Path) -> None:
         put(first)
         directory.look()
         assert directory.ready.is_set()
-        port = await webhooks.listen(HOST, 0, context)
+        port = await webhooks.serve(bound(HOST, 0), context)
         assert await speaks(port, first)
         # A key that is not that of the certificate is not taken, and nothing is lost.
         (tmp_path / "tls.key").write_bytes(second.pair.key)

@@ -219,6 +219,7 @@ def _serve(place: Place, wishes: Wishes) -> None:
     import traceback
 
     from kuota import loop
+    from kuota.listening import CannotListen
     from kuota.runner.nodes import NodesError
     from kuota.server.store_schema import StoreError
     from kuota.server.tokens import TokenError
@@ -239,7 +240,7 @@ def _serve(place: Place, wishes: Wishes) -> None:
 
     try:
         loop.run(serve())
-    except (OSError, StoreError, TokenError, NodesError) as error:
+    except (OSError, CannotListen, StoreError, TokenError, NodesError) as error:
         raise click.ClickException(_failure(error, place, wishes)) from error
     except BaseExceptionGroup as failures:
         traceback.print_exception(failures)
@@ -258,24 +259,17 @@ def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
 
 
 def _failure(error: Exception, place: Place, wishes: Wishes) -> str:
-    """Why it cannot start, and what would help."""
-    import errno
+    """Why Kuota cannot start, and what would help."""
+    from kuota.listening import CannotListen
 
+    if isinstance(error, CannotListen):
+        door = wishes.door
+        external = door is not None and (door.host, door.port) == (error.host, error.port)
+        option = "--address" if external else "--port"
+        return f"{error}. Free the port, or choose another one with {option}"
     if not isinstance(error, OSError):
         return str(error)
-    why = os.strerror(error.errno) if error.errno else str(error)
-    if "bind" in str(error) or error.errno == errno.EADDRINUSE:
-        return f"cannot listen at {_asked(wishes)}: {why}. Name another, or end what listens there"
-    return _homeless(place, why)
-
-
-def _asked(wishes: Wishes) -> str:
-    door = wishes.door
-    said = (
-        f"--port {wishes.port}" if wishes.port else "",
-        f"--address {door.host}:{door.port}" if door is not None else "",
-    )
-    return " or ".join(filter(None, said)) or "127.0.0.1"
+    return _homeless(place, os.strerror(error.errno) if error.errno else str(error))
 
 
 def _homeless(place: Place, why: str) -> str:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that one process of the controller runs, from its start to its stop.
 
-Order of starting: probes, webhooks, then what has to be loaded first. Order of stopping: nothing
-new is begun, what was begun is finished, then no write may leave any more, then the lease is given
-back, and last of all the servers go: others may still be asked to use them.
+Order of starting: open all ports, serve probes and webhooks, load the rest. Order of stopping:
+begin nothing new, finish what was begun, block further writes, give the lease back, and close the
+servers last, because clients may still be directed to them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from kuota import __version__
 from kuota.api.config.shapes import ClientConnection, LeaderElection
-from kuota.api.gates import Gate
 from kuota.control.system import WRITING, Part
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
@@ -27,9 +27,10 @@ from kuota.kube.retry import Rate
 from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime
 
-from .flags import Settings, address
+from .flags import Settings
 from .leadership import Leadership, leadership
 from .metrics import MetricsPart, load_metrics
+from .ports import Ports, opened
 from .probes import Check, Probes
 from .visibility import VisibilityPart
 from .webhooks import WebhookPart
@@ -125,11 +126,13 @@ class Controller:
             _log.info("%s has no effect here", each)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._clients.close)
-            await self._probe(stack)
+            ports = opened(self._settings)
+            stack.callback(ports.close)
+            await self._probe(ports.probes, stack)
             async with asyncio.TaskGroup() as group:
                 if self._settings.parts & WRITING:
                     self._leadership = self._elected()
-                serving = [group.create_task(each) for each in self._serving()]
+                serving = [group.create_task(each) for each in self._serving(ports)]
                 writing = [group.create_task(each) for each in self._writing()]
                 await stop.wait()
                 await self._finish()
@@ -139,15 +142,14 @@ class Controller:
                 await _cancelled(serving)
         _log.info("stopped")
 
-    def _serving(self) -> list[Coroutine[Any, Any, None]]:
+    def _serving(self, ports: Ports) -> list[Coroutine[Any, Any, None]]:
         """What every replica does from the first moment to the last."""
-        parts = self._settings.parts
         found: list[Coroutine[Any, Any, None]] = []
-        if Part.WEBHOOKS in parts:
-            found.append(self._webhooks().run())
-        found.append(self._metrics.run(self._leadership))
-        if Part.VISIBILITY in parts and self._settings.gates.on(Gate.VisibilityOnDemand):
-            found.append(self._visibility())
+        if ports.webhooks is not None:
+            found.append(self._webhooks(ports.webhooks).run())
+        found.append(self._metrics.run(self._leadership, ports.metrics))
+        if ports.visibility is not None:
+            found.append(self._visibility(ports.visibility))
         return found
 
     def _writing(self) -> list[Coroutine[Any, Any, None]]:
@@ -158,13 +160,13 @@ class Controller:
         found.append(self._control())
         return found
 
-    async def _visibility(self) -> None:
+    async def _visibility(self, at: socket.socket) -> None:
         part = VisibilityPart(self._settings, self._clients.every_replica, self._clock)
-        await part.run(await self._made)
+        await part.run(await self._made, at)
 
-    def _webhooks(self) -> WebhookPart:
+    def _webhooks(self, at: socket.socket) -> WebhookPart:
         system = None if self._only_webhooks else lambda: self._system
-        made = WebhookPart(self._settings, self._clients.every_replica, self._clock, system)
+        made = WebhookPart(self._settings, at, self._clients.every_replica, self._clock, system)
         self.ready["webhooks"] = made.ready
         return made
 
@@ -201,14 +203,12 @@ class Controller:
         if not self._only_webhooks:
             await system.run(self._leadership.leading if self._leadership is not None else None)
 
-    async def _probe(self, stack: AsyncExitStack) -> None:
-        health = self._settings.config.health
-        at = address(health.health_probe_bind_address)
+    async def _probe(self, at: socket.socket | None, stack: AsyncExitStack) -> None:
         if at is None:
             return
-        probes = Probes(health, self.ready)
+        probes = Probes(self._settings.config.health, self.ready)
         stack.push_async_callback(probes.close)
-        port = await probes.listen(at)
+        port = await probes.serve(at)
         _log.info("probes answer on port %d", port)
 
     def _running(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import TYPE_CHECKING
 
 from kuota.kube.client import Client
@@ -12,7 +13,7 @@ from kuota.kube.clock import Clock
 from kuota.metrics.runtime import Runtime
 
 from . import certificates
-from .flags import Address, Settings, address
+from .flags import Settings
 from .leadership import Leadership
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetricsPart:
-    """Counts what a system does, and serves it at the configured address until cancelled."""
+    """Counts what a system does, and serves the counts."""
 
     def __init__(self, settings: Settings, client: Client, clock: Clock, runtime: Runtime) -> None:
         self._settings = settings
@@ -45,15 +46,15 @@ class MetricsPart:
         attach_observer(metrics, system.driver, system.world, self._clock)
         self._watching.set_result(metrics)
 
-    async def run(self, leadership: Leadership | None) -> None:
+    async def run(self, leadership: Leadership | None, at: socket.socket | None) -> None:
+        """Serve at the socket, if there is one, until cancelled."""
         metrics = await self._watching
-        at = address(self._settings.config.metrics.bind_address)
         async with asyncio.TaskGroup() as group:
             group.create_task(_tell_role(metrics, leadership))
             if at is not None:
                 group.create_task(self._serve(at, metrics))
 
-    async def _serve(self, at: Address, metrics: Metrics) -> None:
+    async def _serve(self, at: socket.socket, metrics: Metrics) -> None:
         from kuota.metrics.http import MetricsServer
 
         config = self._settings.config
@@ -65,7 +66,7 @@ class MetricsPart:
                 own = certificates.managed(config)
                 await certificates.shown(context, certificates.METRICS, own, group, self._clock)
             try:
-                port = await server.listen(at.host, at.port, context)
+                port = await server.serve(at, context)
                 _log.info("metrics answer on port %d", port)
                 await asyncio.Event().wait()
             finally:

@@ -15,8 +15,6 @@ from aiohttp import web
 from kuota.api.config.shapes import Health
 from kuota.listening import Listeners
 
-from .flags import Address
-
 Check = Callable[[], str]
 """Why not; "" when all is well."""
 
@@ -40,9 +38,9 @@ class Probes:
             _path(health.readiness_endpoint_name or READY): ready,
         }
 
-    async def listen(self, at: Address) -> int:
-        """Answer there from now on; returns the port. Raises OSError."""
-        return await self._listeners.open_socket(listener(at))
+    async def serve(self, at: socket.socket) -> int:
+        """Answer at a listening socket until closed; returns its port."""
+        return await self._listeners.open(at)
 
     async def close(self) -> None:
         await self._listeners.close()
@@ -56,22 +54,6 @@ class Probes:
             if name in checks:
                 return _summary(root, {name: checks[name]}, verbose=False)
         return web.Response(status=404, text="404 page not found\n")
-
-
-def listener(at: Address) -> socket.socket:
-    """A socket that listens there, over IPv4 and IPv6 where no host is named. Raises OSError."""
-    if at.host:
-        family = socket.AF_INET6 if ":" in at.host else socket.AF_INET
-        return socket.create_server((at.host, at.port), family=family)
-    if socket.has_dualstack_ipv6():
-        try:
-            ends = ("", at.port)
-            return socket.create_server(ends, family=socket.AF_INET6, dualstack_ipv6=True)
-        except OSError:
-            # The kernel knows IPv6, but this machine was told not to use it; or the port is
-            # taken, which the next attempt says as well.
-            pass
-    return socket.create_server(("", at.port))
 
 
 def _path(name: str) -> str:

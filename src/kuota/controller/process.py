@@ -17,6 +17,7 @@ from . import logs
 from .controller import Controller
 from .flags import Settings
 from .leadership import Lost
+from .ports import PortUnavailable
 
 STOPPED = 0
 FAILED = 1
@@ -50,7 +51,7 @@ async def _status(settings: Settings) -> int:
         await Controller(settings, on_lost=lambda: _end_soon(FAILED)).run(stop)
     except BaseExceptionGroup as failures:
         return _explained(failures)
-    except (OSError, ConfigError) as error:
+    except (OSError, ConfigError, PortUnavailable) as error:
         _log.error("cannot start: %s", error)
         return FAILED
     return STOPPED

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from typing import TYPE_CHECKING
 
@@ -35,23 +36,24 @@ class VisibilityPart:
         self._client = client
         self._clock = clock
 
-    async def run(self, system: System) -> None:
+    async def run(self, system: System, at: socket.socket) -> None:
+        """Serve at the socket."""
         await system.world.ready()
         from kuota.control.observer import WorldObjects
         from kuota.visibility.api import VisibilityApi
         from kuota.visibility.http import VisibilityServer, serving
 
-        at = serving(self._settings.config)
+        own = serving(self._settings.config).own
         context = certificates.context(self._settings.config)
         api = VisibilityApi(system.engine, WorldObjects(system.world))
         server = VisibilityServer(api, self._client, self._clock)
         async with asyncio.TaskGroup() as group:
             # Something to show at once; whom the API server trusts comes later.
-            await certificates.shown(context, certificates.VISIBILITY, at.own, group, self._clock)
-            if at.own:
+            await certificates.shown(context, certificates.VISIBILITY, own, group, self._clock)
+            if own:
                 group.create_task(self._manage(context))
             try:
-                port = await server.listen(at.host, at.port, context)
+                port = await server.serve(at, context)
                 _log.info("visibility answers on port %d", port)
                 await server.run()
             finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -32,16 +33,21 @@ _log = logging.getLogger(__name__)
 
 
 class WebhookPart:
-    """Answers until cancelled. `system` gives the controllers of this process, once it has any."""
+    """Answers at a socket until cancelled.
+
+    `system` gives the controllers of this process, once it has any.
+    """
 
     def __init__(
         self,
         settings: Settings,
+        at: socket.socket,
         client: Client,
         clock: Clock,
         system: Callable[[], System | None] | None = None,
     ) -> None:
         self._settings = settings
+        self._socket = at
         self._client = client
         self._clock = clock
         self._system = system
@@ -69,7 +75,7 @@ class WebhookPart:
             await certificate.ready.wait()
             server = Webhooks(lookup, config, gates)
             try:
-                port = await server.listen(config.webhook.host, config.webhook.port or 0, context)
+                port = await server.serve(self._socket, context)
                 self._fault = ""
                 _log.info("webhooks answer on port %d", port)
                 await asyncio.Event().wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import socket
 import ssl
 
 from aiohttp import web
@@ -43,16 +44,18 @@ class MetricsServer:
         self._turn = asyncio.Lock()
         self._listeners = Listeners(self._answer)
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
-        """Answer there from now on; returns the port. Raises OSError, and InsecureAddress where
-        neither TLS nor loopback keeps others out. Without TLS nobody is asked who they are.
+    async def serve(self, at: socket.socket, tls: ssl.SSLContext | None) -> int:
+        """Answer at a listening socket until closed; returns its port.
+
+        Without TLS callers are not authenticated, so that anything but a loopback address raises
+        InsecureAddress.
         """
+        host = at.getsockname()[0]
         if tls is None and not is_loopback(host):
             raise InsecureAddress(
-                f"metrics on {host or 'all addresses'} need TLS: "
-                "give a certificate, or listen on 127.0.0.1"
+                f"metrics on {host} need TLS: give a certificate, or listen on 127.0.0.1"
             )
-        return await self._listeners.open(host, port, tls)
+        return await self._listeners.open(at, tls)
 
     async def close(self) -> None:
         """End all connections; requests under way get a moment to finish."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from kuota.listening import Listeners
+from kuota.listening import Listeners, bound
 from kuota.loopback import InsecureAddress, is_loopback
 
 from .api import LARGEST_BODY, ApiServer
@@ -50,12 +50,14 @@ class HttpServer:
     async def listen(
         self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
     ) -> int:
-        """Listen on TCP; returns the port. Raises InsecureAddress for another host without TLS."""
+        """Listen on TCP; returns the port. Raises CannotListen, and InsecureAddress for another
+        host without TLS.
+        """
         if tls is None and not is_loopback(host):
             raise InsecureAddress(
                 f"{host} can be reached by others: give a certificate, or listen on 127.0.0.1"
             )
-        return await self._listeners.open(host, port, tls)
+        return await self._listeners.open(bound(host, port), tls)
 
     async def listen_unix(self, path: str | os.PathLike[str]) -> None:
         """Listen on a Unix socket, in the place of one that nobody listens on any more."""

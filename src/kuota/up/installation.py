@@ -26,6 +26,7 @@ from kuota.control.observer import WorldObjects
 from kuota.control.system import System
 from kuota.failures import retried
 from kuota.kube.resources import JOBS, by_kind
+from kuota.listening import CannotListen
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
 from kuota.runner.job_status import suspended_status
@@ -142,7 +143,7 @@ class Installation:
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve; `ready` hears the port once everything answers.
 
-        Raises StoreError, TokenError, NodesError or OSError when it cannot start.
+        Raises StoreError, TokenError, NodesError, CannotListen or OSError when it cannot start.
         """
         self._place.prepare()
         async with AsyncExitStack() as stack:
@@ -188,7 +189,7 @@ class Installation:
         wanted = self._wishes.port or kubeconfig.port_of(self._place.kubeconfig)
         try:
             return await http.listen(port=wanted, tls=context)
-        except OSError:
+        except CannotListen:
             if self._wishes.port:
                 raise
             return await http.listen(tls=context)

@@ -8,6 +8,7 @@ is decided by the API server. Without either the caller is nobody, and may do wh
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 
 import msgspec
@@ -52,8 +53,8 @@ class VisibilityServer:
         self._contexts: list[ssl.SSLContext] = []
         self._listeners = Listeners(self._answer)
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext) -> int:
-        """Answer there from now on; returns the port. Raises OSError.
+    async def serve(self, at: socket.socket, tls: ssl.SSLContext) -> int:
+        """Answer at a listening socket until closed; returns its port.
 
         The context is changed: it asks callers for a certificate, without insisting on one.
         """
@@ -62,7 +63,7 @@ class VisibilityServer:
         await self._read_proxy()
         if self._proxy is not None:
             _trust(tls, self._proxy)
-        return await self._listeners.open(host, port, tls)
+        return await self._listeners.open(at, tls)
 
     async def run(self) -> None:
         """Follow the API server's certificates until cancelled."""

@@ -7,6 +7,7 @@ A question that cannot be read gets a Status with 400; any other gets a review.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 
 import msgspec
@@ -41,9 +42,9 @@ class Webhooks:
             self._respond, request_factory=_request, handler_cancellation=True
         )
 
-    async def listen(self, host: str, port: int, tls: ssl.SSLContext) -> int:
-        """Listen until closed; returns the port. No host means every address."""
-        return await self._listeners.open(host, port, tls)
+    async def serve(self, at: socket.socket, tls: ssl.SSLContext) -> int:
+        """Answer at a listening socket until closed; returns its port."""
+        return await self._listeners.open(at, tls)
 
     async def close(self) -> None:
         """Take no more questions; those under way get a moment to be answered."""

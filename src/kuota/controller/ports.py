@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sockets of one controller process, all of them opened before anything else starts.
+
+A port that cannot be used is therefore known before the process reports that it is ready.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+import msgspec
+
+from kuota.api.gates import Gate
+from kuota.control.system import Part
+from kuota.listening import CannotListen, bound
+from kuota.visibility.http import serving
+
+from .flags import Address, Settings, address
+
+
+class PortUnavailable(Exception):
+    """A port of the controller cannot be used. The message also says what to do."""
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """Listening sockets; None for what this process does not serve."""
+
+    probes: socket.socket | None = None
+    webhooks: socket.socket | None = None
+    metrics: socket.socket | None = None
+    visibility: socket.socket | None = None
+
+    def close(self) -> None:
+        """Close the sockets that no server has closed."""
+        for each in (self.probes, self.webhooks, self.metrics, self.visibility):
+            if each is not None:
+                each.close()
+
+
+_SETTINGS = {
+    "probes": "health.healthProbeBindAddress",
+    "webhooks": "webhook.port",
+    "metrics": "metrics.bindAddress",
+    "visibility": "visibilityServer.bindPort",
+}
+
+
+def opened(settings: Settings) -> Ports:
+    """Open every port that the settings ask for. Raises PortUnavailable; then none is open."""
+    found: dict[str, socket.socket] = {}
+    with ExitStack() as stack:
+        for name, at in _wanted(settings).items():
+            try:
+                found[name] = stack.enter_context(bound(at.host, at.port))
+            except CannotListen as error:
+                raise PortUnavailable(
+                    f"cannot serve {name}: {error}. Free the port, or choose another one with "
+                    f"{_SETTINGS[name]} in the configuration file"
+                ) from error
+        stack.pop_all()
+    return Ports(**found)
+
+
+def _wanted(settings: Settings) -> dict[str, Address]:
+    config, parts = settings.config, settings.parts
+    visible = serving(config)
+    found = {
+        "probes": address(config.health.health_probe_bind_address),
+        "webhooks": Address(config.webhook.host, config.webhook.port or 0),
+        "metrics": address(config.metrics.bind_address),
+        "visibility": Address(visible.host, visible.port),
+    }
+    if Part.WEBHOOKS not in parts:
+        del found["webhooks"]
+    if Part.VISIBILITY not in parts or not settings.gates.on(Gate.VisibilityOnDemand):
+        del found["visibility"]
+    return {name: at for name, at in found.items() if at is not None}
