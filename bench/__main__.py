@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m bench [NAME…]`: what engine, store and `kuota up` cost, and how that grows.
 
-Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `store`, `live`; all of
-them by default, and `kept`, which takes minutes, when it is named. Each figure of a shape comes
-from a process of its own. Compare ratios; machines are noisy.
+Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `store`, `live`, `wire`;
+all of them by default, and `kept`, which takes minutes, when it is named. Each figure of a shape
+comes from a process of its own. Compare ratios; machines are noisy.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .growth import bench_growth
 from .live import bench_kept, bench_live
 from .shapes import SHAPES, Shape, more_queues, more_workloads
 from .store import bench_store
+from .wire import bench_wire
 
 HEADER = (
     f"{'shape':<28}{'workloads':>10}{'queues':>8}{'per CPU s':>11}"
@@ -62,6 +63,7 @@ OTHERS = {
     "growth": bench_growth,
     "store": bench_store,
     "live": bench_live,
+    "wire": bench_wire,
 }
 ON_REQUEST = {"kept": bench_kept}
 

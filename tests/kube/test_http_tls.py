@@ -18,7 +18,8 @@ from kube.web_server import InstantClock, serving
 from kuota.kube.auth import FRESH_S
 from kuota.kube.config import Connection, Pem, Secret, User
 from kuota.kube.errors import Unreachable
-from kuota.kube.http_client import http_client, proxy_for
+from kuota.kube.http_client import http_client
+from kuota.kube.http_route import proxy_for
 from kuota.kube.resources import PODS
 
 CERTS = folder()

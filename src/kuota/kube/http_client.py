@@ -1,37 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves requests to an API server over HTTP/1.1, TLS or a Unix socket, by aiohttp."""
+"""Moves requests to an API server over HTTP/1.1, on connections that are kept open in between."""
 
 from __future__ import annotations
 
-import socket
-import urllib.request
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterable
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
 
-import aiohttp
-from yarl import URL
-
-from .auth import Credentials
+from .auth import Credentials, Headers
 from .client import Client
 from .clock import Clock, SystemClock
 from .config import Connection
-from .errors import Unreachable, response_error
+from .errors import ConfigError, Unreachable, response_error
+from .http_connection import HttpConnection
+from .http_route import CONNECT_S, Route
 from .requests import HttpRequest, HttpResponse
 
-CONNECT_S = 10.0
+IDLE_S = 15.0
+"""How long an unused connection is kept. Servers keep theirs longer, so that a request does not
+arrive at a connection that its server is closing."""
 _UNAUTHORIZED = 401
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
-_NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-_KEEPALIVE = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    # A peer that vanished without a word is noticed within a minute, not within a watch.
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
+_LINE_BREAK = re.compile(r"[\0\r\n]")
 
 
 def http_client(connection: Connection, *, clock: Clock | None = None) -> Client:
@@ -39,188 +31,180 @@ def http_client(connection: Connection, *, clock: Clock | None = None) -> Client
     return Client(HttpTransport(connection, clock), clock=clock)
 
 
+class _Answer(NamedTuple):
+    """The head of a response. Its body is still to be read from the connection."""
+
+    line: HttpConnection
+    status: int
+    headers: dict[str, str]
+
+
 class HttpTransport:
-    """A `Transport` that keeps connections open between requests."""
+    """A `Transport` that keeps connections open between requests.
+
+    How many requests run at a time is limited by its users: watches must never wait.
+    """
 
     def __init__(
         self, connection: Connection, clock: Clock | None = None, agent: str = "kuota"
     ) -> None:
-        self._connection = connection
+        self._server = connection.server
         self._credentials = Credentials(connection, clock or SystemClock())
-        self._agent = agent
-        unix = connection.server.startswith("unix://")
-        self._base = "http://localhost" if unix else connection.server
-        self._proxy = None if unix else proxy_for(connection)
-        self._pool: _Pool | None = None
-        self._generation = 0
-        self._closed = False
+        self._route = Route(connection)
+        self._pool = _Pool(self._route, self._credentials)
+        # Compression would cost the API server more than it saves inside a cluster.
+        constant = {"Host": self._route.host, "User-Agent": agent, "Accept-Encoding": "identity"}
+        self._constant = _lines([*constant.items(), *self._route.headers])
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        timeout = aiohttp.ClientTimeout(total=request.timeout_s, sock_connect=CONNECT_S)
-        async with self._answer(request, timeout) as response:
-            body = await response.read()
-            return HttpResponse(response.status, _lower(response), body)
+        answer = await self._answer(request, per_read=False)
+        try:
+            body = await answer.line.body()
+        except OSError as error:
+            raise self._unreachable(request, error) from error
+        finally:
+            self._pool.give_back(answer.line)
+        return HttpResponse(answer.status, answer.headers, body)
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        # No total: a watch may go on for as long as it is alive.
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=CONNECT_S, sock_read=request.timeout_s
-        )
-        async with self._answer(request, timeout) as response:
-            if response.status >= 300:
-                body = await response.read()
-                raise response_error(response.status, _lower(response), body)
-            with _hung_up(response):
-                # Not by line: aiohttp's readline gives up past 512 KiB, and objects may be larger.
-                async for chunk in response.content.iter_any():
-                    yield chunk
+        # No limit on the whole: a watch may go on for as long as it is alive.
+        answer = await self._answer(request, per_read=True)
+        try:
+            if answer.status >= 300:
+                body = await answer.line.body()
+                raise response_error(answer.status, answer.headers, body)
+            while chunk := await answer.line.chunk():
+                yield chunk
+        except OSError as error:
+            raise self._unreachable(request, error) from error
+        finally:
+            self._pool.give_back(answer.line)
 
     async def close(self) -> None:
-        self._closed = True
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await pool.session.close()
+        await self._pool.close()
 
-    @asynccontextmanager
-    async def _answer(
-        self, request: HttpRequest, timeout: aiohttp.ClientTimeout
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer's head, with the body still to come. Asks again once with fresher proof."""
-        with _unreachable(self._base, request):
-            for last in (False, True):
-                proof = await self._credentials.headers()
-                pool = await self._current_pool()
-                async with (
-                    pool.use(),
-                    pool.session.request(
-                        request.method,
-                        self._url(request),
-                        data=request.body or None,
-                        headers=[*request.headers.items(), *proof],
-                        timeout=timeout,
-                        allow_redirects=False,
-                        proxy=self._proxy,
-                        server_hostname=self._connection.tls_server_name or None,
-                    ) as response,
-                ):
-                    refused = response.status == _UNAUTHORIZED and not last
-                    if refused and self._credentials.doubt(proof):
-                        continue
-                    yield response
-                    return
+    async def _answer(self, request: HttpRequest, *, per_read: bool) -> _Answer:
+        """The answer to a request. One that is refused is sent again if newer proof is there."""
+        for last in (False, True):
+            proof = await self._credentials.headers()
+            answer = await self._exchange(request, self._message(request, proof), per_read)
+            if last or answer.status != _UNAUTHORIZED or not self._credentials.doubt(proof):
+                break
+            answer.line.abort()
+        return answer
 
-    def _url(self, request: HttpRequest) -> URL:
-        text = self._base + quote(request.path, safe=_PATH_SAFE)
-        query = urlencode(request.query, quote_via=quote)
-        return URL(f"{text}?{query}" if query else text, encoded=True)
+    async def _exchange(self, request: HttpRequest, message: bytes, per_read: bool) -> _Answer:
+        """Send the request, and again if the server had closed an idle connection meanwhile."""
+        while True:
+            line, fresh = await self._connection(request)
+            try:
+                line.start(message, request.timeout_s, per_read=per_read)
+                return _Answer(line, *await line.head())
+            except BaseException as error:
+                line.abort()
+                if not isinstance(error, OSError):
+                    raise
+                stale = not (fresh or line.answered or isinstance(error, TimeoutError))
+                if not (stale and request.idempotent):
+                    raise self._unreachable(request, error) from error
 
-    async def _current_pool(self) -> _Pool:
-        if self._closed:
-            raise RuntimeError("this transport was closed")
-        if self._pool is None or self._generation != self._credentials.generation:
-            if self._pool is not None:
-                await self._pool.retire()
-            self._generation = self._credentials.generation
-            self._pool = _Pool(self._session())
-        return self._pool
+    async def _connection(self, request: HttpRequest) -> tuple[HttpConnection, bool]:
+        """A connection for the request, and whether it is a new one."""
+        line = self._pool.idle()
+        if line is not None:
+            return line, False
+        try:
+            limit_s = min(CONNECT_S, request.timeout_s or CONNECT_S)
+            async with asyncio.timeout(limit_s):
+                return await self._pool.opened(), True
+        except OSError as error:
+            raise self._unreachable(request, error, sent=False) from error
 
-    def _session(self) -> aiohttp.ClientSession:
-        server = self._connection.server
-        # How many requests run at a time is the client's affair; watches must never wait.
-        connector: aiohttp.BaseConnector
-        if server.startswith("unix://"):
-            connector = aiohttp.UnixConnector(server.removeprefix("unix://"), limit=0)
-        else:
-            context = self._credentials.context
-            connector = aiohttp.TCPConnector(
-                limit=0, ssl=context or True, socket_factory=_alive_socket
-            )
-        return aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # Compression would cost the API server more than it saves inside a cluster.
-            headers={"User-Agent": self._agent, "Accept-Encoding": "identity"},
-        )
+    def _message(self, request: HttpRequest, proof: Headers) -> bytes:
+        path = self._route.target + quote(request.path, safe=_PATH_SAFE)
+        if request.query:
+            path += "?" + urlencode(request.query, quote_via=quote)
+        lines = self._constant + _lines([*request.headers.items(), *proof])
+        if request.body:
+            lines += f"Content-Length: {len(request.body)}\r\n"
+        return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + request.body
+
+    def _unreachable(
+        self, request: HttpRequest, error: OSError, *, sent: bool = True
+    ) -> Unreachable:
+        why = str(error) or type(error).__name__
+        return Unreachable(f"{request} at {self._server}: {why}", sent=sent)
 
 
 class _Pool:
-    """A session and how many use it, so that a retired one closes when the last has left."""
+    """Connections that wait for a request, and all others that are open."""
 
-    def __init__(self, session: aiohttp.ClientSession) -> None:
-        self.session = session
-        self._users = 0
-        self._retired = False
+    def __init__(self, route: Route, credentials: Credentials) -> None:
+        self._route = route
+        self._credentials = credentials
+        self._loop = asyncio.get_running_loop()
+        self._idle: list[HttpConnection] = []
+        self._open: dict[HttpConnection, int] = {}
+        """Each connection with the generation of the client certificate that it shows."""
+        self._closed = False
 
-    @asynccontextmanager
-    async def use(self) -> AsyncIterator[None]:
-        self._users += 1
+    def idle(self) -> HttpConnection | None:
+        """The connection that was used last, if one waits."""
+        while self._idle:
+            line = self._idle.pop()
+            if self._fit(line):
+                return line
+            line.abort()
+        return None
+
+    async def opened(self) -> HttpConnection:
+        """A new connection."""
+        self._check()
+        generation = self._credentials.generation
+        line = await self._route.open(self._credentials.context)
+        self._open[line] = generation
+        line.closed.add_done_callback(lambda _: self._open.pop(line, None))
         try:
-            yield
-        finally:
-            self._users -= 1
-            if self._retired and not self._users:
-                await self.session.close()
+            self._check()
+        except RuntimeError:
+            line.abort()
+            raise
+        return line
 
-    async def retire(self) -> None:
-        self._retired = True
-        if not self._users:
-            await self.session.close()
+    def _check(self) -> None:
+        if self._closed:
+            raise RuntimeError("this transport was closed")
 
+    def give_back(self, line: HttpConnection) -> None:
+        """Keep the connection for the next request; close it if it is of no more use."""
+        line.idle_since = self._loop.time()
+        if self._closed or not self._fit(line):
+            line.abort()
+            return
+        self._idle.append(line)
+        if not self._fit(self._idle[0]):
+            self._idle.pop(0).abort()
 
-@contextmanager
-def _hung_up(response: aiohttp.ClientResponse) -> Iterator[None]:
-    """Cuts the line of a stream that is left before its end: a goodbye in TLS would need the other
-    side's answer, which nobody waits for, and the socket would stay open until then.
-    """
-    line = response.connection
-    transport = line.transport if line is not None else None
-    try:
-        yield
-    finally:
-        if transport is not None and not response.content.at_eof():
-            transport.abort()
+    async def close(self) -> None:
+        self._closed = True
+        self._idle.clear()
+        lines = list(self._open)
+        for line in lines:
+            line.abort()
+        await asyncio.gather(*(line.closed for line in lines))
 
-
-@contextmanager
-def _unreachable(base: str, request: HttpRequest) -> Iterator[None]:
-    """Every way in which no answer comes, as one error."""
-    try:
-        yield
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        why = str(error) or type(error).__name__
-        sent = not isinstance(error, _NEVER_SENT)
-        raise Unreachable(f"{request} at {base}: {why}", sent=sent) from error
-
-
-def proxy_for(connection: Connection) -> str | None:
-    """The proxy to go through: the connection's own, else the environment's; None for none.
-
-    As in Go, the environment's never stands between us and this machine.
-    """
-    if connection.proxy:
-        return connection.proxy
-    url = urlsplit(connection.server)
-    host = url.hostname or ""
-    if host in ("localhost", "::1") or host.startswith("127."):
-        return None
-    if urllib.request.proxy_bypass(url.netloc):
-        return None
-    return urllib.request.getproxies().get(url.scheme)
+    def _fit(self, line: HttpConnection) -> bool:
+        return (
+            line.reusable
+            and self._loop.time() - line.idle_since < IDLE_S
+            and self._open.get(line) == self._credentials.generation
+        )
 
 
-def _alive_socket(address: Any) -> socket.socket:
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    for level, option, value in _KEEPALIVE:
-        with suppress(OSError):
-            made.setsockopt(level, option, value)
-    return made
-
-
-def _lower(response: aiohttp.ClientResponse) -> dict[str, str]:
-    """The headers by lower-case name; what is sent more than once is joined, as HTTP allows."""
-    headers: dict[str, str] = {}
-    for name, value in response.headers.items():
-        known = headers.get(name.lower())
-        headers[name.lower()] = value if known is None else f"{known}, {value}"
-    return headers
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    """The headers as they are sent; raises ConfigError when one would break out of its line."""
+    pairs = [": ".join(each) for each in headers]
+    if _LINE_BREAK.search("".join(pairs)):
+        names = ", ".join(name for name, _ in headers)
+        raise ConfigError(f"a value among the headers {names} contains a line break")
+    return "".join(f"{each}\r\n" for each in pairs)
