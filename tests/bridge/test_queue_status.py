@@ -75,6 +75,24 @@ def test_a_queue_without_its_flavor_is_not_active() -> None:
     assert [("Active", "False", "FlavorNotFound")] == _claims(status)
 
 
+def test_a_queue_that_matches_no_namespace_says_so_and_stays_active_as_in_kueue() -> None:
+    queue, local = _queue(), _local()
+    engine = _engine(None, FLAVOR, queue, local)
+    for status in (
+        cluster_queue_patch(engine, queue, {}, NOON),
+        local_queue_patch(engine, local, {}, NOON),
+    ):
+        assert [("Active", "True", "Ready")] == _claims(status)
+        assert "namespaceSelector of the ClusterQueue is not set" in _message(status)
+    everything = _queue(namespaceSelector={})
+    status = cluster_queue_patch(_engine(None, FLAVOR, everything), everything, {}, NOON)
+    assert "Can admit new workloads" == _message(status)
+
+
+def _message(status: Json) -> str:
+    return str(status["conditions"][0]["message"])
+
+
 def _claims(status: Json) -> list[tuple[str, str, str]]:
     return [(each["type"], each["status"], each["reason"]) for each in status["conditions"]]
 

@@ -304,3 +304,47 @@ def test_of_kinds_that_nobody_knows_only_the_syntax_is_judged() -> None:
 def test_what_a_controller_wrote_is_not_held_against_the_user() -> None:
     stored = JOB.replace("  name: train\n", "  name: train\n  uid: u-1\n  resourceVersion: '5'\n")
     assert 0 == check(stored + "status: {active: 1, newerThanWeKnow: true}\n").exit_code
+
+
+@pytest.mark.parametrize(
+    ("document", "line", "words"),
+    [
+        (QUEUE.replace("  namespaceSelector: {}\n", ""), 5, "matches no namespace"),
+        (JOB.replace("queue-name", "queue_name"), 7, "did you mean kueue.x-k8s.io/queue-name?"),
+        (
+            "apiVersion: ray.io/v1\nkind: RayJob\nmetadata:\n  name: r\n"
+            "  labels: {kueue.x-k8s.io/queue-name: q}\n",
+            5,
+            "no controller for the integration ray.io/rayjob",
+        ),
+        (
+            "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+            "integrations:\n  frameworks: [batch/job, pod]\n",
+            4,
+            "no controller for pod",
+        ),
+    ],
+)
+def test_what_can_never_have_an_effect_is_a_warning(document: str, line: int, words: str) -> None:
+    result = check(document, args=("--for", "cluster"))
+    assert 0 == result.exit_code
+    (said, *_) = lines(result)
+    assert said.startswith(f"<stdin>:{line}: ")
+    assert "warning: " in said
+    assert words in said
+
+
+def test_a_job_with_only_an_image_is_reported_for_kuota_up() -> None:
+    result = check(JOB, args=("--for", "up"))
+    assert "spec.template.spec.containers[0].command: warning: is not set" in result.output
+    assert "1 object, 0 faults, 1 warning" == lines(result)[-1]
+    assert "0 warnings" in check(JOB, args=("--for", "cluster")).output
+
+
+def test_required_levels_are_held_against_the_nodes_among_the_manifests() -> None:
+    level = "    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}\n"
+    asking = JOB.replace("    spec:\n      restart", f"{level}    spec:\n      restart")
+    node = "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels: {%s: a}\n"
+    told = ("--for", "cluster")
+    assert "no node has the label rack" in check(asking, node % "block", args=told).output
+    assert "no node has" not in check(asking, node % "rack", args=told).output

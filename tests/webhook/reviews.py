@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kuota.api.advice import Names
 from kuota.api.base import Json, Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
@@ -79,11 +80,12 @@ def answered(
     objects: Objects | None = None,
     config: Configuration | None = None,
     gates: Gates | None = None,
+    topology_levels: Names | None = None,
     operation: str = "",
     **more: Any,
 ) -> Answer:
     """What the webhooks say; an update if there is an old object."""
-    webhooks = Reviews(objects or Objects(), config, gates)
+    webhooks = Reviews(objects or Objects(), config, gates, topology_levels)
     operation = operation or ("CREATE" if old is None else "UPDATE")
     raw = asyncio.run(webhooks.answer(path, review(obj, operation, old, **more)))
     said = msgspec.json.decode(raw)
@@ -128,7 +130,7 @@ def cluster_queue(version: str = "v1beta2", **spec: Any) -> Json:
         "apiVersion": f"kueue.x-k8s.io/{version}",
         "kind": "ClusterQueue",
         "metadata": {"name": "x"},
-        "spec": {"resourceGroups": [group]} | spec,
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group]} | spec,
     }
 
 

@@ -213,3 +213,27 @@ def test_a_namespace_that_is_not_known_is_not_managed() -> None:
     del objects.found["namespaces", "team"]
     assert [] == answered(MUTATE, job(), objects=objects).patch
     assert NAMESPACE is Objects().found["namespaces", "team"]
+
+
+def test_a_job_whose_label_is_misspelt_is_accepted_with_a_warning() -> None:
+    wrong = job() | {"metadata": {"name": "x", "labels": {"kueue.x-k8s.io/queue_name": "q"}}}
+    said = answered(VALIDATE, wrong)
+    assert said.allowed
+    assert "did you mean kueue.x-k8s.io/queue-name?" in said.warnings[0]
+
+
+def test_a_kind_that_no_controller_queues_is_accepted_with_a_warning() -> None:
+    labels = {"labels": {QUEUE_NAME: "q"}}
+    ray = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": labels}
+    said = answered("/validate-ray-io-v1-rayjob", ray)
+    assert said.allowed
+    assert "Kuota has no controller for the integration ray.io/rayjob" in said.warnings[0]
+
+
+def test_a_required_topology_level_without_a_topology_is_warned_about() -> None:
+    asking = job(queue="q")
+    meta = {"annotations": {"kueue.x-k8s.io/podset-required-topology": "block"}}
+    asking["spec"]["template"]["metadata"] = meta
+    said = answered(VALIDATE, asking, topology_levels=lambda: {"rack"})
+    assert "no Topology has the level block" in said.warnings[0]
+    assert [] == answered(VALIDATE, asking).warnings

@@ -189,3 +189,11 @@ def test_a_thousand_faults_make_a_message_of_some_length_and_no_more() -> None:
     said = answered(WORKLOAD, given)
     assert 100 == len(said.status["details"]["causes"])
     assert len(said.status["message"]) <= 8192
+
+
+def test_a_cluster_queue_that_matches_no_namespace_is_accepted_with_a_warning() -> None:
+    queue = cluster_queue()
+    queue["spec"].pop("namespaceSelector", None)
+    said = answered(QUEUE, queue)
+    assert said.allowed
+    assert "spec.namespaceSelector: is not set" in said.warnings[0]

@@ -11,6 +11,9 @@ from .workload import Workload
 
 GROUP = "kueue.x-k8s.io"
 V1BETA2 = f"{GROUP}/v1beta2"
+MULTIKUEUE = f"{GROUP}/multikueue"
+PROVISIONING = f"{GROUP}/provisioning-request"
+"""Controllers of admission checks that are part of Kueue."""
 
 # --- shared ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
 from kuota.engine.ledger import Ledger
-from kuota.engine.model import Struct
+from kuota.engine.model import ClusterQueue, Struct
 from kuota.engine.running import UsageTotal
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
@@ -74,10 +74,24 @@ def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
     return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
 
 
-def active_condition(obstacles: tuple[Obstacle, ...]) -> tuple[bool, str, str]:
-    """Status, reason and message of condition Active. The first obstacle gives the reason."""
+READY = "Can admit new workloads"
+_NO_NAMESPACE = (
+    ", but no namespace matches: spec.namespaceSelector of the ClusterQueue is not set; "
+    "set it to {} to match every namespace"
+)
+
+
+def active_condition(
+    obstacles: tuple[Obstacle, ...], spec: ClusterQueue | None = None
+) -> tuple[bool, str, str]:
+    """Status, reason and message of condition Active. The first obstacle gives the reason.
+
+    A ClusterQueue without a namespaceSelector is active in Kueue although it admits nothing, so
+    only the message reports it. `spec` is the ClusterQueue.
+    """
     if not obstacles:
-        return True, "Ready", "Can admit new workloads"
+        unreachable = spec is not None and spec.namespace_selector is None
+        return True, "Ready", READY + (_NO_NAMESPACE if unreachable else "")
     words = "; ".join(str(each) for each in obstacles)
     return False, obstacles[0].reason.value, f"Cannot admit new workloads: {words}"
 
@@ -122,8 +136,10 @@ def cluster_queue_conditions(
     """The conditions of a ClusterQueue, with Active as the engine sees it or as `active` says."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     name = obj.metadata.name
-    if name in engine.state.queues:
-        found = active or active_condition(engine.state.obstacles.get(name, ()))
+    queue = engine.state.queues.get(name)
+    if queue is not None:
+        obstacles = engine.state.obstacles.get(name, ())
+        found = active or active_condition(obstacles, queue.spec)
         conditions.put("Active", *found)
     return conditions
 
@@ -160,8 +176,11 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
 def local_queue_conditions(engine: Engine, obj: kueue.LocalQueue, now: float) -> Conditions:
     """The conditions of a LocalQueue, with Active as the engine sees it."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
-    if obj.key in engine.state.local_queues:
-        conditions.put("Active", *active_condition(engine.state.local_obstacles(obj.key)))
+    spec = engine.state.local_queues.get(obj.key)
+    if spec is not None:
+        queue = engine.state.queues.get(spec.cluster_queue)
+        obstacles = engine.state.local_obstacles(obj.key)
+        conditions.put("Active", *active_condition(obstacles, queue.spec if queue else None))
     return conditions
 
 

@@ -7,6 +7,7 @@ command was used wrongly or a file could not be read.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,21 @@ UNREADABLE = 2
 @filename_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
+@click.option(
+    "--for",
+    "target",
+    type=click.Choice(["up", "cluster"]),
+    help="Where the manifests will be applied: to `kuota up`, which pulls no images, or to a "
+    "cluster. The default is up if it runs on this machine.",
+)
 def command(
-    files: tuple[str, ...], filenames: tuple[str, ...], output: str, feature_gates: str
+    files: tuple[str, ...],
+    filenames: tuple[str, ...],
+    output: str,
+    feature_gates: str,
+    target: str | None,
 ) -> None:
-    """Check manifests: syntax, fields, values, and names that lead nowhere.
+    """Check manifests: syntax, fields, values, names that lead nowhere, and lost effects.
 
     Reads YAML and JSON, in either API version, and asks no cluster. Knows Kueue's kinds, and those
     of Kubernetes that `kuota up` serves: Job, CronJob, Pod, ConfigMap, Node and others. Of other
@@ -59,9 +71,20 @@ def command(
         gates = resolved(feature_gates, None)
     except Invalid as error:
         raise click.BadParameter(str(error), param_hint="--feature-gates") from None
-    verdict = inspected(load(paths), gates)
+    verdict = inspected(load(paths), gates, pulls_images=(target or _target()) == "cluster")
     show(verdict, output)
     sys.exit(_status(verdict))
+
+
+def _target() -> str:
+    """Where commands such as `kuota apply` would send the manifests."""
+    from kuota.up.place import default_place
+
+    elsewhere = os.environ.get("KUBECONFIG")
+    place = default_place()
+    if elsewhere and elsewhere != str(place.kubeconfig):
+        return "cluster"
+    return "up" if place.running() is not None else "cluster"
 
 
 def _status(verdict: Verdict) -> int:

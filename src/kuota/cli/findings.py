@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
 
+from kuota.api.advice import Environment, advice, frameworks_without_controller
 from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.convert import convert
@@ -17,7 +18,7 @@ from kuota.api.gates import Gates
 from kuota.api.kueue import GROUP, KINDS, V1BETA2
 from kuota.api.rules import faults, job_faults, unknown_faults, webhook_warnings
 from kuota.api.rules.references import name_of, namespace_of, reference_findings
-from kuota.api.rules.report import text
+from kuota.api.rules.report import child, elements, mapping, string_map, text, texts
 from kuota.api.schema import VERSIONS
 from kuota.api.structure import suggestion
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
@@ -77,10 +78,17 @@ class Verdict(msgspec.Struct, frozen=True):
         return len(self.findings) - self.faults
 
 
-def inspected(manifests: Sequence[Manifest], gates: Gates) -> Verdict:
+def inspected(manifests: Sequence[Manifest], gates: Gates, *, pulls_images: bool = True) -> Verdict:
+    """Findings about the manifests. `pulls_images` is false where only `kuota up` runs them."""
     known = [each for each in manifests if not _foreign(each)]
-    found = [*_own_findings(known, gates), *_repeats(known), *_remarks(known)]
-    place = {source: number for number, source in enumerate(dict.fromkeys(m.source for m in known))}
+    found = [
+        *_own_findings(known, gates),
+        *_warnings(manifests, _environment(manifests, pulls_images)),
+        *_repeats(known),
+        *_remarks(known),
+    ]
+    sources = dict.fromkeys(each.source for each in manifests)
+    place = {source: number for number, source in enumerate(sources)}
     return Verdict(
         findings=sorted(found, key=lambda each: (place[each.file], each.line or 0)),
         objects=sum(bool(each.object) for each in known),
@@ -114,8 +122,44 @@ def _own_findings(manifests: Sequence[Manifest], gates: Gates) -> Iterator[Findi
     for manifest in manifests:
         for fault in (*manifest.faults, *_faults(manifest.object, gates)):
             yield finding(manifest, fault)
-        for warning in webhook_warnings(_current(manifest.object)):
+
+
+def _warnings(manifests: Sequence[Manifest], environment: Environment) -> Iterator[Finding]:
+    for manifest in manifests:
+        obj = _current(manifest.object)
+        about = (*webhook_warnings(obj), *advice(obj, environment), *_configuration_warnings(obj))
+        for warning in about:
             yield finding(manifest, warning, Severity.WARNING)
+
+
+def _environment(manifests: Sequence[Manifest], pulls_images: bool) -> Environment:
+    """The nodes and Topologies among the manifests count as all there are, if there are any."""
+    objects = [_current(each.object) for each in manifests]
+    labels = _keys(objects, "Node", lambda node: string_map(child(node, "metadata", "labels")))
+    levels = _keys(objects, "Topology", _levels)
+    return Environment(
+        pulls_images=pulls_images, node_labels=lambda: labels, topology_levels=lambda: levels
+    )
+
+
+def _keys(
+    objects: Sequence[Json], kind: str, keys: Callable[[Json], Iterable[str]]
+) -> frozenset[str] | None:
+    """What `keys` finds in all objects of a kind; None if there are no such objects."""
+    found = [obj for obj in objects if obj.get("kind") == kind]
+    return frozenset(key for obj in found for key in keys(obj)) if found else None
+
+
+def _levels(topology: Json) -> Iterator[str]:
+    for each in elements(child(topology, "spec").get("levels")):
+        yield text(mapping(each).get("nodeLabel"))
+
+
+def _configuration_warnings(obj: Json) -> Iterator[FieldError]:
+    if _is_configuration(obj):
+        yield from frameworks_without_controller(
+            texts(child(obj, "integrations").get("frameworks"))
+        )
 
 
 def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:

@@ -120,12 +120,23 @@ def _settings(config: TextIO | None, feature_gates: str) -> tuple[Configuration 
 
     try:
         if config is not None:
-            return checked(_text(config), feature_gates)
+            settings, gates = checked(_text(config), feature_gates)
+            _warn_of_frameworks(settings)
+            return settings, gates
         return None, resolved(feature_gates, None)
     except Invalid as error:
         where = f"--config {config.name}: " if config is not None else ""
         words = "\n".join(f"{where}{each}" for each in error.errors)
         raise click.ClickException(words) from error
+
+
+def _warn_of_frameworks(settings: Configuration) -> None:
+    from kuota.api.advice import frameworks_without_controller
+
+    integrations = settings.integrations
+    frameworks = integrations.frameworks or [] if integrations is not None else []
+    for each in frameworks_without_controller(frameworks):
+        click.echo(f"Warning: {each}", err=True)
 
 
 def _plans(nodes: TextIO) -> tuple[NodePlan, ...]:
@@ -134,11 +145,12 @@ def _plans(nodes: TextIO) -> tuple[NodePlan, ...]:
     from kuota.api.gates import Gates
     from kuota.runner.nodes import NodesError, described
 
-    from .findings import inspected
+    from .findings import Severity, inspected
     from .manifests import written
 
     text = _text(nodes)
-    findings = inspected(list(written(text, nodes.name)), Gates()).findings
+    verdict = inspected(list(written(text, nodes.name)), Gates())
+    findings = [each for each in verdict.findings if each.severity is Severity.ERROR]
     if findings:
         raise click.ClickException("\n".join(["--nodes has faults:", *map(str, findings)]))
     try:

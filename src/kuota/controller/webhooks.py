@@ -73,7 +73,7 @@ class WebhookPart:
                 lookup = Following(self._client, self._clock)
                 group.create_task(lookup.run())
             await certificate.ready.wait()
-            server = Webhooks(lookup, config, gates)
+            server = Webhooks(lookup, config, gates, self._topology_levels)
             try:
                 port = await server.serve(self._socket, context)
                 self._fault = ""
@@ -101,6 +101,18 @@ class WebhookPart:
             hosts=(config.webhook.host,) if is_loopback(config.webhook.host) else (),
         )
         return Managed(self._client, context, wanted, self._clock)
+
+    def _topology_levels(self) -> frozenset[str] | None:
+        """The levels of all Topologies; None where this process does not follow them."""
+        system = self._system() if self._system is not None else None
+        if system is None or not system.world.topologies.synced.is_set():
+            return None
+        return frozenset(
+            level.node_label
+            for each in system.world.topologies.values()
+            if each.value is not None
+            for level in each.value.spec.levels or ()
+        )
 
     def _cached(self, resource: Resource, key: Key) -> Json | None:
         system = self._system() if self._system is not None else None

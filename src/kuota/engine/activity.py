@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Struct, Topology
+from kuota.api.kueue import MULTIKUEUE, PROVISIONING
 
-MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Struct, Topology
 
 
 class Inactive(StrEnum):
@@ -46,7 +45,7 @@ _WORDS = {
     Inactive.STOPPED: "it is stopped",
     Inactive.FLAVOR_NOT_FOUND: "it references missing ResourceFlavors",
     Inactive.CHECK_NOT_FOUND: "it references missing AdmissionChecks",
-    Inactive.CHECK_INACTIVE: "it references inactive AdmissionChecks",
+    Inactive.CHECK_INACTIVE: "it references AdmissionChecks that no controller reports as active",
     Inactive.MULTIPLE_MULTIKUEUE: "it has several MultiKueue AdmissionChecks",
     Inactive.MULTIKUEUE_PER_FLAVOR: "a MultiKueue AdmissionCheck is restricted to some flavors",
     Inactive.MULTIKUEUE_AND_PROVISIONING: (

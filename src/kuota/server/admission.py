@@ -3,7 +3,7 @@
 
 Objects arrive in the version of the request and leave in the one they are stored in. Faults are
 told in the words of the version that was written. Hooks take the place of webhooks: whoever
-assembles the server passes functions that may change an object, or refuse it.
+assembles the server passes functions that may change an object, or refuse it. Advisers only warn.
 """
 
 from __future__ import annotations
@@ -43,6 +43,10 @@ Hook = Callable[[Review], Json]
 """Returns the object, changed or not; raises `kuota.api.faults.Invalid` or Refused to refuse."""
 
 
+Adviser = Callable[[Review], Sequence[str]]
+"""Returns warnings about an object that is accepted. They are sent with the answer."""
+
+
 Owned = Callable[[Json], Json]
 """Returns the object with its managedFields brought up to date."""
 
@@ -61,8 +65,14 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 class Admission:
     """Prepares objects for the store. Reads and writes nothing itself."""
 
-    def __init__(self, hooks: Sequence[Hook] = (), gates: Gates | None = None) -> None:
+    def __init__(
+        self,
+        hooks: Sequence[Hook] = (),
+        gates: Gates | None = None,
+        advisers: Sequence[Adviser] = (),
+    ) -> None:
         self._hooks = tuple(hooks)
+        self._advisers = tuple(advisers)
         self._gates = gates or Gates()
 
     def created(
@@ -88,7 +98,7 @@ class Admission:
         kind_rules.generate(kind, stored)
         stored = self._reviewed(target, stored, None, write)
         self._check(target, stored, None)
-        return stored, warnings
+        return stored, [*warnings, *self._advice(target, stored, None, write)]
 
     def updated(
         self, target: Target, written: Json, old: Json, write: Write
@@ -105,23 +115,21 @@ class Admission:
         new = self._reviewed(target, new, old, write)
         new["metadata"] = _counted(target, new, old)
         self._check(target, new, old)
-        return new, warnings
+        return new, [*warnings, *self._advice(target, new, old, write)]
 
     def _reviewed(self, target: Target, obj: Json, old: Json | None, write: Write) -> Json:
         for hook in self._hooks:
-            review = Review(
-                kind=target.kind,
-                object=obj,
-                old=old,
-                user=write.user,
-                subresource=target.subresource,
-                dry_run=write.dry_run,
-            )
             try:
-                obj = hook(review)
+                obj = hook(_review(target, obj, old, write))
             except Invalid as error:
                 raise invalid(target.kind, obj["metadata"].get("name", ""), error.errors) from None
         return obj
+
+    def _advice(self, target: Target, obj: Json, old: Json | None, write: Write) -> list[str]:
+        if not self._advisers:
+            return []
+        review = _review(target, obj, old, write)
+        return [warning for adviser in self._advisers for warning in adviser(review)]
 
     def _check(self, target: Target, obj: Json, old: Json | None) -> None:
         kind, version = target.kind, target.version
@@ -130,6 +138,17 @@ class Admission:
         found = kind_rules.faults(kind, version, after, before, self._gates)
         if found:
             raise invalid(kind, str(obj["metadata"].get("name", "")), found)
+
+
+def _review(target: Target, obj: Json, old: Json | None, write: Write) -> Review:
+    return Review(
+        kind=target.kind,
+        object=obj,
+        old=old,
+        user=write.user,
+        subresource=target.subresource,
+        dry_run=write.dry_run,
+    )
 
 
 def identify(target: Target, obj: Json) -> None:

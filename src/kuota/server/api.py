@@ -19,7 +19,7 @@ from kuota.api.gates import Gates
 from kuota.failures import report, retried
 
 from . import crd
-from .admission import Admission, Hook
+from .admission import Admission, Adviser, Hook
 from .auth import TEAM, Access, Roles, known, refusal
 from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
@@ -75,6 +75,7 @@ class ApiServer:
         *,
         clock: Callable[[], datetime] = _now,
         hooks: Sequence[Hook] = (),
+        advisers: Sequence[Adviser] = (),
         logs: LogSource | None = None,
         gates: Gates | None = None,
     ) -> None:
@@ -83,7 +84,7 @@ class ApiServer:
         self.roles = Roles(self._team_of)
         self.extensions: list[Extension] = []
         self._clock = clock
-        admission = Admission((run_as_hook, priority_hook(store), *hooks), gates)
+        admission = Admission((run_as_hook, priority_hook(store), *hooks), gates, advisers)
         self._rest = Rest(store, self.kinds, admission, self._written)
         self._reading = Reading(store, clock)
         self._namespaces = Namespaces(store, self.kinds, clock)

@@ -52,6 +52,7 @@ from kuota.visibility.documents import SUBRESOURCE
 from kuota.visibility.pending import GROUP
 
 from . import kubeconfig
+from .advice import adviser
 from .local import local_client
 from .place import Place, Running
 
@@ -151,8 +152,14 @@ class Installation:
             store = Store.open(self._place.store, Durability.NORMAL)
             stack.callback(store.close)
             gates = self._wishes.gates
-            hook = job_hook(store, lifecycle_config(self._wishes.config, gates))
-            api = ApiServer(store, hooks=(hook,), logs=self._log, gates=gates)
+            config = lifecycle_config(self._wishes.config, gates)
+            api = ApiServer(
+                store,
+                hooks=(job_hook(store, config),),
+                advisers=(adviser(store, config),),
+                logs=self._log,
+                gates=gates,
+            )
             await api.start()
             stack.push_async_callback(api.close)
             plans = self._plans()

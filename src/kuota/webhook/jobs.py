@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from kuota.api.advice import Environment, advice
 from kuota.api.base import Json
 from kuota.api.rules.pod import pod_faults, pod_warnings
 from kuota.bridge.jobs.ancestor import NestingError, owned
@@ -35,9 +36,10 @@ class JobReviews:
     Each answer raises Unreadable, and KubeError when other objects cannot be read.
     """
 
-    def __init__(self, lookup: Lookup, config: LifecycleConfig) -> None:
+    def __init__(self, lookup: Lookup, config: LifecycleConfig, environment: Environment) -> None:
         self._lookup = lookup
         self._config = config
+        self._environment = environment
 
     async def job_mutation(self, request: Request) -> Verdict:
         """What a new Job is given."""
@@ -56,7 +58,8 @@ class JobReviews:
             return UNTOUCHED
         job, old = _new_and_old(request, "batch/v1", "Job")
         question = partial(faults_of, job, old, config=self._config)
-        return judged(request, await answered(self._lookup, question))
+        faults = await answered(self._lookup, question)
+        return judged(request, faults, advice(job, self._environment))
 
     async def pod_validation(self, request: Request) -> Verdict:
         """What is refused of a new or changed Pod."""
@@ -66,7 +69,13 @@ class JobReviews:
         default = await answered(self._lookup, partial(left_default_queue, pod, old))
         faults = pod_faults(pod, old, self._config.gates, default_queue=default)
         warnings = pod_warnings(pod, old, owned=owned(pod, self._config.owners))
-        return judged(request, faults, warnings)
+        return judged(request, faults, [*warnings, *advice(pod, self._environment)])
+
+    async def unqueued_validation(self, request: Request) -> Verdict:
+        """Only warnings, for kinds that no controller queues."""
+        if request.operation not in (CREATE, UPDATE) or request.sub_resource:
+            return UNTOUCHED
+        return judged(request, (), advice(request.new(), self._environment))
 
 
 def _new_and_old(request: Request, api_version: str, kind: str) -> tuple[Json, Json | None]:

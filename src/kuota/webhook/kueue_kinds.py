@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kuota.api import kueue, v1beta1
+from kuota.api.advice import advice
 from kuota.api.base import Json
 from kuota.api.convert import convert
 from kuota.api.defaults import schema_defaulted, webhook_defaulted
@@ -45,7 +46,8 @@ def validation(target: Target, request: Request, gates: Gates) -> Verdict:
     old = _read(target, request.old()) if request.operation == UPDATE else None
     current = _current(obj)
     before = None if old is None else _current(old)
-    return judged(request, _faults(obj, current, before, gates), webhook_warnings(current))
+    warnings = [*webhook_warnings(current), *(() if request.sub_resource else advice(current))]
+    return judged(request, _faults(obj, current, before, gates), warnings)
 
 
 def _faults(obj: Json, current: Json, before: Json | None, gates: Gates) -> list[FieldError]:

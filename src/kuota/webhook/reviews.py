@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from msgspec.structs import replace
+
+from kuota.api.advice import Environment, Names, queued_kinds
 from kuota.api.config.frameworks import BATCH_JOB, POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
@@ -30,10 +33,19 @@ class Reviews:
     """Answers admission reviews by the paths that Kueue's configurations name."""
 
     def __init__(
-        self, lookup: Lookup, config: Configuration | None = None, gates: Gates | None = None
+        self,
+        lookup: Lookup,
+        config: Configuration | None = None,
+        gates: Gates | None = None,
+        topology_levels: Names | None = None,
     ) -> None:
         gates = gates or Gates()
-        self._judges = _kueue_judges(gates) | _job_judges(lookup, config, gates)
+        lifecycle = lifecycle_config(config, gates)
+        environment = Environment(queued=queued_kinds(lifecycle.owners.managed))
+        if topology_levels is not None:
+            environment = replace(environment, topology_levels=topology_levels)
+        jobs = JobReviews(lookup, lifecycle, environment)
+        self._judges = _kueue_judges(gates) | _job_judges(jobs, config)
 
     def __contains__(self, path: object) -> bool:
         return path in self._judges
@@ -77,11 +89,11 @@ async def _at_once(
     return judge(target, request, gates)
 
 
-def _job_judges(lookup: Lookup, config: Configuration | None, gates: Gates) -> dict[str, Judge]:
-    """Kinds whose integration is off, or not built, are let pass: their paths are asked anyway."""
+def _job_judges(jobs: JobReviews, config: Configuration | None) -> dict[str, Judge]:
+    """Objects of kinds whose integration is disabled or not built are accepted, with warnings."""
     integrations = config.integrations if config is not None else None
     named = integrations.frameworks if integrations is not None else None
-    jobs = JobReviews(lookup, lifecycle_config(config, gates))
+    unqueued = (_untouched, jobs.unqueued_validation)
     built: dict[str, tuple[Judge, Judge]] = {
         BATCH_JOB: (jobs.job_mutation, jobs.job_validation),
         POD: (_untouched, jobs.pod_validation),
@@ -89,13 +101,10 @@ def _job_judges(lookup: Lookup, config: Configuration | None, gates: Gates) -> d
     found: dict[str, Judge] = {}
     for target in JOBS:
         on = target.framework in ((BATCH_JOB,) if named is None else named)
-        judges = built.get(target.framework, _LET_PASS) if on else _LET_PASS
+        judges = built.get(target.framework, unqueued) if on else unqueued
         found[target.mutating_path], found[target.validating_path] = judges
     return found
 
 
 async def _untouched(request: Request) -> Verdict:
     return UNTOUCHED
-
-
-_LET_PASS = (_untouched, _untouched)

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 
+from kuota.api.advice import Names
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.listening import Listeners
@@ -35,9 +36,13 @@ class Webhooks:
     """Admission and conversion at the paths that Kueue's webhook configurations name."""
 
     def __init__(
-        self, lookup: Lookup, config: Configuration | None = None, gates: Gates | None = None
+        self,
+        lookup: Lookup,
+        config: Configuration | None = None,
+        gates: Gates | None = None,
+        topology_levels: Names | None = None,
     ) -> None:
-        self._reviews = Reviews(lookup, config, gates)
+        self._reviews = Reviews(lookup, config, gates, topology_levels)
         self._listeners = Listeners(
             self._respond, request_factory=_request, handler_cancellation=True
         )

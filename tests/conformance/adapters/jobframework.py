@@ -13,6 +13,7 @@ from conformance.registry import Exercise, suite
 from conformance.world import gates_of
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.gates import Gates
+from kuota.api.kueue import MULTIKUEUE
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
 from kuota.bridge.draft import PassResult
@@ -21,7 +22,6 @@ from kuota.bridge.jobs.batch_job import variant_name, workload_name
 from kuota.bridge.jobs.job_webhook import defaulted, waits_for_quota, with_default_labels
 from kuota.bridge.lifecycle_job import reconcile_job
 from kuota.bridge.lifecycle_view import LifecycleConfig
-from kuota.engine.activity import MULTIKUEUE
 
 from .webhooks import agree
 

@@ -15,14 +15,13 @@ from enum import StrEnum
 from kuota.api.base import Json, Key
 from kuota.api.faults import FieldError, Invalid
 from kuota.api.gates import Gate
-from kuota.api.kueue import GROUP
+from kuota.api.kueue import GROUP, MULTIKUEUE
 from kuota.api.match import matches
 from kuota.api.priority import DEFAULT_CLASS
 from kuota.api.rules.job import job_faults
 from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name, suspended
 from kuota.api.rules.metadata import elastic, label
 from kuota.api.rules.report import child, elements, mapping, text
-from kuota.engine.activity import MULTIKUEUE
 
 from ..lifecycle_view import LifecycleConfig
 from .ancestor import JOB, GroupKind, Lookup, ancestor, namespace_of, owned

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warns about objects with a queue name that no controller queues: they run without quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..base import Json
+from ..config.frameworks import FRAMEWORKS
+from ..faults import FieldError, invalid
+from ..kueue import GROUP
+from ..rules.job_common import QUEUE_NAME
+from ..rules.metadata import label, label_path
+from ..rules.report import child, elements, mapping, text
+from .environment import BATCH_JOB_KIND, Environment, GroupKind
+
+_INTEGRATIONS = {(gvk.group, gvk.kind): name for name, gvk in FRAMEWORKS.items()}
+_POD = ("", "Pod")
+_USE_A_JOB = "submit the work as a batch/v1 Job"
+
+
+def queue_name_without_controller(obj: Json, environment: Environment) -> Iterator[FieldError]:
+    """A warning if the object has a queue name and its kind is not queued."""
+    group, _, _ = text(obj.get("apiVersion")).rpartition("/")
+    kind = (group, text(obj.get("kind")))
+    name = label(obj, QUEUE_NAME)
+    if not name or group == GROUP or kind in environment.queued or _controlled(obj):
+        return
+    message, fix = _words(kind)
+    yield invalid(label_path(QUEUE_NAME), name, message, fix)
+
+
+def _words(kind: GroupKind) -> tuple[str, str]:
+    if kind == BATCH_JOB_KIND:
+        return (
+            "the integration batch/job is disabled, so the Job runs at once and without quota",
+            "add batch/job to integrations.frameworks of the configuration",
+        )
+    if kind == ("batch", "CronJob"):
+        return (
+            "a CronJob is not queued itself, and its Jobs do not inherit its labels",
+            f"move it to spec.jobTemplate.{label_path(QUEUE_NAME)}",
+        )
+    if kind == _POD:
+        return "nothing gates Pods, so this one runs at once and without quota", _USE_A_JOB
+    if kind in _INTEGRATIONS:
+        return (
+            f"Kuota has no controller for the integration {_INTEGRATIONS[kind]} yet, "
+            f"so this {kind[1]} is not queued and needs no quota",
+            _USE_A_JOB,
+        )
+    return f"objects of kind {kind[1]} are not queued, so the queue name has no effect", ""
+
+
+def _controlled(obj: Json) -> bool:
+    """Whether another object controls this one, and is the one to warn about."""
+    owners = elements(child(obj, "metadata").get("ownerReferences"))
+    return any(mapping(each).get("controller") is True for each in owners)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warns users of this machine about objects that can never have an effect (`kuota.api.advice`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kuota.api.advice import Environment, advice, queued_kinds
+from kuota.api.rules.report import child, objects, string_map, text
+from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.kube.resources import NODES, TOPOLOGIES
+from kuota.server.admission import Adviser, Review
+from kuota.server.store import Store
+
+from .local import SYSTEM
+
+
+def adviser(store: Store, config: LifecycleConfig) -> Adviser:
+    """Warns about what users write. The controllers of this process get no warnings."""
+    environment = Environment(
+        queued=queued_kinds(config.owners.managed),
+        pulls_images=False,
+        node_labels=lambda: _node_labels(store),
+        topology_levels=lambda: _topology_levels(store),
+    )
+
+    def advise(review: Review) -> Sequence[str]:
+        if review.subresource or review.user.name == SYSTEM.name:
+            return ()
+        return [str(each) for each in advice(review.object, environment)]
+
+    return advise
+
+
+def _node_labels(store: Store) -> frozenset[str]:
+    nodes = store.list(NODES.name).items
+    return frozenset(
+        key for each in nodes for key in string_map(child(each, "metadata").get("labels"))
+    )
+
+
+def _topology_levels(store: Store) -> frozenset[str]:
+    return frozenset(
+        text(level.get("nodeLabel"))
+        for each in store.list(TOPOLOGIES.name).items
+        for _, level in objects(child(each, "spec").get("levels"), "")
+    )
