@@ -27,7 +27,7 @@ from kuota.control.system import System
 from kuota.kube import resources as kinds
 from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.informer import Informer
-from kuota.kube.resources import ALL, EVENTS, JOBS, NAMESPACES, WORKLOADS, Resource, key_of
+from kuota.kube.resources import ALL, CORE_EVENTS, JOBS, NAMESPACES, WORKLOADS, Resource, key_of
 
 """How long a story waits for what must happen."""
 
@@ -35,7 +35,7 @@ CONFIG = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"
 WATCHED = (
     JOBS,
     WORKLOADS,
-    EVENTS,
+    CORE_EVENTS,
     kinds.CLUSTER_QUEUES,
     kinds.LOCAL_QUEUES,
     kinds.COHORTS,
@@ -167,10 +167,10 @@ class Stage:
         """The reasons of all events about the story's objects of a kind, as they were sent."""
         return [
             each["reason"]
-            for each in self._seen[EVENTS].values()
-            if each["regarding"].get("kind") == kind
-            if each["regarding"].get("namespace", "") == self.names.namespace
-            and (not name or each["regarding"]["name"] == name)
+            for each in self._seen[CORE_EVENTS].values()
+            if each["involvedObject"].get("kind") == kind
+            if each["involvedObject"].get("namespace", "") == self.names.namespace
+            and (not name or each["involvedObject"]["name"] == name)
         ]
 
     # Acting

@@ -16,7 +16,7 @@ from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.control.system import System
-from kuota.kube.resources import ADMISSION_CHECKS, EVENTS, JOBS, WORKLOADS, Resource
+from kuota.kube.resources import ADMISSION_CHECKS, CORE_EVENTS, JOBS, WORKLOADS, Resource
 
 CONFIG = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
@@ -102,9 +102,9 @@ class Stage:
         """The reasons of all events about objects of a kind, in the order they were sent."""
         return [
             each["reason"]
-            for each in self.api.all(EVENTS)
-            if each["regarding"].get("kind") == kind
-            and (not name or each["regarding"]["name"] == name)
+            for each in self.api.all(CORE_EVENTS)
+            if each["involvedObject"].get("kind") == kind
+            and (not name or each["involvedObject"]["name"] == name)
         ]
 
     async def edit(self, resource: Resource, name: str, body: Json) -> None:

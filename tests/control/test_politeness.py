@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from control.objects import flavor, job, local_queue, queue
 from control.stage import Stage, told
-from kuota.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, CORE_EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
 
 AN_HOUR_S = 3600
 
@@ -42,14 +42,14 @@ def test_the_whole_life_of_a_job_takes_these_writes() -> None:
         assert {"Job": expected, "Workload": ["Admitted"]} == told_of
         written = len(expected) + 1
         assert written == sum(
-            stage.api.versions(EVENTS, e["metadata"]["name"]) for e in _all(stage)
+            stage.api.versions(CORE_EVENTS, e["metadata"]["name"]) for e in _all(stage)
         )
 
     told(scene)
 
 
 def _all(stage: Stage) -> list[dict[str, dict[str, str]]]:
-    return stage.api.all(EVENTS)
+    return stage.api.all(CORE_EVENTS)
 
 
 def test_nothing_is_written_while_nothing_happens() -> None:

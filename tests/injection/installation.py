@@ -21,7 +21,7 @@ from kuota.api.gates import Gates
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.kube.client import Client
 from kuota.kube.errors import Conflict, ServerError
-from kuota.kube.resources import EVENTS, PODS, WORKLOADS, Resource
+from kuota.kube.resources import CORE_EVENTS, PODS, WORKLOADS, Resource
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
 from kuota.up.installation import job_hook
@@ -83,7 +83,7 @@ class Stumbling(Client):
         }
 
     async def create(self, resource: Resource, obj: Json, **more: Any) -> Json:
-        if resource == EVENTS:
+        if resource == CORE_EVENTS:
             return obj  # nothing depends on them, and they are half of all writes
         self._stumble(more.get("subresource", ""), resource)
         return await super().create(resource, obj, **more)

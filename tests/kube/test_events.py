@@ -21,6 +21,7 @@ from kuota.kube.events import (
     QUIET_S,
     EventRecorder,
 )
+from kuota.kube.requests import HttpRequest, HttpResponse
 
 JOB: Json = {
     "apiVersion": "batch/v1",
@@ -31,9 +32,9 @@ NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 
 
 class Told:
-    def __init__(self) -> None:
+    def __init__(self, server: TinyServer | None = None) -> None:
         self.clock = VirtualClock()
-        self.server = TinyServer()
+        self.server = server or TinyServer()
         client = Client(self.server, clock=self.clock)
         self.recorder = EventRecorder(client, "kueue-admission", "me", clock=self.clock)
 
@@ -62,21 +63,25 @@ def test_an_event_has_all_that_the_api_demands() -> None:
     assert name.startswith("it.")
     assert {"namespace": "team", "uid": "u1", "resourceVersion": "2"} == first.pop("metadata")
     assert {
-        "apiVersion": "events.k8s.io/v1",
+        "apiVersion": "v1",
         "kind": "Event",
         "eventTime": "2026-01-01T12:00:00.000000Z",
-        "reportingController": "kueue-admission",
+        "firstTimestamp": "2026-01-01T12:00:00Z",
+        "lastTimestamp": "2026-01-01T12:00:00Z",
+        "count": 1,
+        "source": {"component": "kueue-admission"},
+        "reportingComponent": "kueue-admission",
         "reportingInstance": "me",
         "action": "Started",
         "reason": "Started",
-        "regarding": {
+        "involvedObject": {
             "apiVersion": "batch/v1",
             "kind": "Job",
             "namespace": "team",
             "name": "it",
             "uid": "u1",
         },
-        "note": "It runs",
+        "message": "It runs",
         "type": "Normal",
     } == first
     assert ("default", "Warning", "Odd") == (
@@ -84,7 +89,7 @@ def test_an_event_has_all_that_the_api_demands() -> None:
         second["type"],
         second["action"],
     )
-    assert len(second["note"].encode()) <= 1024
+    assert len(second["message"].encode()) <= 1024
 
 
 def test_it_can_be_told_for_another_and_later_than_it_happened() -> None:
@@ -99,10 +104,10 @@ def test_it_can_be_told_for_another_and_later_than_it_happened() -> None:
 
     first, second = told.during(story)
     assert ("job-controller", "2026-01-01T12:00:00.000000Z") == (
-        first["reportingController"],
+        first["reportingComponent"],
         first["eventTime"],
     )
-    assert "kueue-admission" == second["reportingController"]
+    assert "kueue-admission" == second["reportingComponent"]
 
 
 def test_repeats_become_a_count_written_once_in_a_while() -> None:
@@ -115,8 +120,11 @@ def test_repeats_become_a_count_written_once_in_a_while() -> None:
         await told.clock.sleep(3 * INTERVAL_S)
 
     (event,) = told.during(story)
-    assert 120 == event["series"]["count"]
-    assert "2026-01-01T12:01:59.000000Z" == event["series"]["lastObservedTime"]
+    assert 120 == event["count"]
+    assert ("2026-01-01T12:00:00Z", "2026-01-01T12:01:59Z") == (
+        event["firstTimestamp"],
+        event["lastTimestamp"],
+    )
     assert ["POST", "PATCH", "PATCH"] == [each.method for each in told.server.requests]
 
 
@@ -129,7 +137,7 @@ def test_repeats_before_the_first_is_sent_go_with_it() -> None:
         await settled()
 
     (event,) = told.during(story)
-    assert 3 == event["series"]["count"]
+    assert 3 == event["count"]
     assert 1 == len(told.server.requests)
 
 
@@ -157,8 +165,8 @@ def test_another_note_is_the_same_event_and_another_reason_or_type_is_not() -> N
         await settled()
 
     first, *others = told.during(story)
-    assert ("no quota", 2) == (first["note"], first["series"]["count"])
-    assert [None] * 2 == [each.get("series") for each in others]
+    assert ("no quota", 2) == (first["message"], first["count"])
+    assert [1] * 2 == [each["count"] for each in others]
 
 
 def test_nobody_is_flooded_with_news_of_one_object() -> None:
@@ -188,7 +196,7 @@ def test_an_event_that_the_server_forgot_is_made_again() -> None:
         await told.clock.sleep(INTERVAL_S + 1)
 
     (event,) = told.during(story)
-    assert 2 == event["series"]["count"]
+    assert 2 == event["count"]
 
 
 def test_what_waits_has_a_bound_and_recording_never_waits() -> None:
@@ -225,7 +233,7 @@ def test_at_the_end_all_is_sent() -> None:
 
     run(told.clock, main())
     (event,) = told.server.objects.values()
-    assert 2 == event["series"]["count"]
+    assert 2 == event["count"]
 
 
 def test_a_long_name_still_makes_a_legal_one() -> None:
@@ -254,3 +262,33 @@ def test_a_flood_leaves_slowly_after_a_first_burst() -> None:
         await told.clock.sleep(100 / FLOOD_QPS + 1)
 
     assert BURST + 100 == len(told.during(story))
+
+
+class RoleOfKueue(TinyServer):
+    """A server that lets the caller write Events of events.k8s.io only, as Kueue's role does."""
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        if request.path.startswith("/api/v1/"):
+            return HttpResponse(403, {}, b'{"kind": "Status", "reason": "Forbidden", "code": 403}')
+        return await super().send(request)
+
+
+def test_with_the_role_of_kueue_events_are_written_in_the_version_that_it_allows() -> None:
+    told = Told(RoleOfKueue())
+
+    async def story() -> None:
+        told.recorder.record(JOB, "Pending", "no quota")
+        await settled()
+        told.recorder.record(JOB, "Pending", "no quota")
+        told.recorder.record(JOB, "Started", "It runs")
+        await told.clock.sleep(INTERVAL_S + 1)
+
+    first, second = told.during(story)
+    assert ("events.k8s.io/v1", "no quota", "it") == (
+        first["apiVersion"],
+        first["note"],
+        first["regarding"]["name"],
+    )
+    assert {"count": 2, "lastObservedTime": "2026-01-01T12:00:00.000000Z"} == first["series"]
+    assert "series" not in second
+    assert not {"count", "firstTimestamp", "lastTimestamp", "source"} & second.keys()

@@ -65,3 +65,9 @@ def test_describe_tells_what_became_of_a_job(machine: Machine) -> None:
     said = machine.kubectl("describe", "job", "brief")
     for words in ("job-controller", "SuccessfulCreate", "Created pod: brief-", "Job completed"):
         assert words in said
+    by_time = machine.kubectl("get", "events", "--sort-by=.lastTimestamp", "--no-headers")
+    assert "Created pod: brief-" in by_time
+    events = machine.get("events")["items"]
+    assert all(
+        each["firstTimestamp"] and each["lastTimestamp"] and each["count"] for each in events
+    )

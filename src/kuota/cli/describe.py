@@ -339,8 +339,10 @@ async def _events(session: Session, obj: Json, now: datetime) -> None:
 
 
 def _when(event: Json) -> str:
+    """When the event was seen last. A single event has that time to the microsecond."""
     series = (event.get("series") or {}).get("lastObservedTime")
-    stamp = event.get("lastTimestamp") or series or event.get("eventTime")
+    once = int(event.get("count") or 1) == 1
+    stamp = series or (once and event.get("eventTime")) or event.get("lastTimestamp")
     return str(stamp or event["metadata"].get("creationTimestamp") or "")
 
 

@@ -54,7 +54,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "admissionchecks/status",
         "patch",
     ),
-    ("events.k8s.io", "events", "create patch"),
+    ("", "events", "create patch"),
 )
 
 

@@ -61,6 +61,11 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> 
         await asyncio.gather(task, alarm, return_exceptions=True)
 
 
+def time_text(moment: datetime) -> str:
+    """The moment as Kubernetes' Time writes it: in whole seconds, and Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def micro_time(moment: datetime) -> str:
     """The moment as Kubernetes' MicroTime writes it: six digits of a second, and Z."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells people what happened to an object, as events.k8s.io/v1 Events, without flooding anyone.
+"""Records Events about objects, without flooding the API server.
 
-The same thing said again, in whichever words, becomes a count on the first Event, written once in a
-while, as other controllers of a cluster do it; an object about which too much is said is left alone
-for some time, and a flood of them about many objects leaves slowly, so that it never outweighs the
-writes that matter. Events are a courtesy: what cannot be sent is dropped, and nobody who records
-one ever waits.
+A repeated Event, whatever its message, increments the count of the first one; the count is written
+at most once a minute. An object with too many Events is ignored for some time, and many Events
+about many objects are sent slowly, so that they never delay more important writes. Events are best
+effort: one that cannot be sent is dropped, and recording never blocks.
 """
 
 from __future__ import annotations
@@ -24,9 +23,10 @@ from kuota.api.base import Json, Key
 from kuota.failures import report
 
 from .client import Client
-from .clock import Clock, SystemClock, micro_time, within
+from .clock import Clock, SystemClock, within
 from .errors import KubeError, NotFound
-from .resources import EVENTS
+from .event_writer import EventWriter
+from .resources import CORE_EVENTS
 from .retry import Rate
 
 MOST_WAITING = 2048
@@ -127,7 +127,7 @@ class EventRecorder:
         self, client: Client, controller: str, instance: str = "", *, clock: Clock | None = None
     ) -> None:
         self.dropped = 0
-        self._client = client
+        self._writer = EventWriter(client)
         self._controller = controller
         self._instance = (instance or f"{controller}-{socket.gethostname()}")[:_WORD_LENGTH]
         self._clock = clock or SystemClock()
@@ -240,7 +240,7 @@ class EventRecorder:
         series.key = Key(event["metadata"]["namespace"], event["metadata"]["name"])
         self._written(series)
         try:
-            await self._client.create(EVENTS, event)
+            await self._writer.create(event, series.count, series.first, series.last)
         except Exception as error:
             self._drop(story, error)
 
@@ -248,10 +248,9 @@ class EventRecorder:
         series = self._series.get(story)
         if series is None or series.key is None:
             return
-        told = {"count": series.count, "lastObservedTime": micro_time(series.last)}
         self._written(series)
         try:
-            await self._client.patch(EVENTS, series.key, {"series": told})
+            await self._writer.count(series.key, series.count, series.last)
         except NotFound:
             # Servers forget Events after an hour or so.
             await self._create(story)
@@ -271,28 +270,22 @@ class EventRecorder:
 
     def _event(self, story: _Story, series: _Series) -> Json:
         regarding = dict(story.regarding)
-        event: Json = {
-            "apiVersion": EVENTS.api_version,
-            "kind": EVENTS.kind,
+        return {
+            "apiVersion": CORE_EVENTS.api_version,
+            "kind": CORE_EVENTS.kind,
             "metadata": {
                 "namespace": regarding.get("namespace") or "default",
                 "name": self._name(regarding["name"], series.first),
             },
-            "eventTime": micro_time(series.first),
-            "reportingController": story.controller,
+            "source": {"component": story.controller},
+            "reportingComponent": story.controller,
             "reportingInstance": self._instance,
             "action": story.reason,
             "reason": story.reason,
-            "regarding": regarding,
-            "note": series.note,
+            "involvedObject": regarding,
+            "message": series.note,
             "type": story.type,
         }
-        if series.count > 1:
-            event["series"] = {
-                "count": series.count,
-                "lastObservedTime": micro_time(series.last),
-            }
-        return event
 
     def _name(self, about: str, moment: datetime) -> str:
         """Unique enough: the object's name, the microsecond, and a serial number."""
