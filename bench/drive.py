@@ -11,7 +11,7 @@ from kuota.api.base import Key
 from kuota.engine.decisions import Admit, Preempt
 from kuota.engine.model import Instant, Struct, Workload
 from kuota.memory import calm_collector
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 from .shapes import NAMESPACE, Kind, Shape, furnish, submissions, workload
 
@@ -38,7 +38,7 @@ class Cost(Struct):
 
 def drive(shape: Shape) -> Cost:
     """Submit every workload at its time, finish what was admitted after its run time."""
-    world = World()
+    world = Simulation()
     furnish(world, shape)
     events: list[tuple[Instant, int, Workload | Key, float]] = [
         (at, number, work, runs) for number, (at, work, runs) in enumerate(submissions(shape))
@@ -65,7 +65,7 @@ class _Tally:
         self.finished = self.admissions = self.preemptions = self.cycles = 0
 
 
-def _play(world: World, events: list[tuple[Instant, int, Workload | Key, float]]) -> _Tally:
+def _play(world: Simulation, events: list[tuple[Instant, int, Workload | Key, float]]) -> _Tally:
     heapq.heapify(events)
     tally = _Tally()
     runs_s: dict[Key, float] = {}
@@ -99,7 +99,7 @@ def _play(world: World, events: list[tuple[Instant, int, Workload | Key, float]]
 def behind_blocked(blocked: int, distinct: bool) -> float:
     """CPU milliseconds per admission of small workloads, each freeing its room, in one queue
     where `blocked` larger ones of higher priority wait that cannot be had."""
-    world = World()
+    world = Simulation()
     one = Shape(
         name="one",
         cohorts=1,

@@ -29,7 +29,7 @@ from kuota.engine.model import (
     Workload,
 )
 from kuota.engine.policy import FINAL_SHARE, Policy
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 from .shapes import CPU, NAMESPACE, workload
 
@@ -86,7 +86,7 @@ def _new_queue(workloads: int) -> float:
 
 def _needs(tries: int) -> float:
     """A class refused on two flavors, one of which is free for a moment before every try."""
-    world = World()
+    world = Simulation()
     world.store(Namespace(name=NAMESPACE))
     for name in (CPU.flavor, "spot"):
         world.store(ResourceFlavor(name=name))

@@ -20,7 +20,7 @@ from kuota.engine.model import (
     Struct,
     Workload,
 )
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 CPU = FlavorResource("default", "cpu")
 NAMESPACE = "bench"
@@ -91,7 +91,7 @@ def more_queues(shape: Shape, times: int) -> Shape:
     )
 
 
-def furnish(world: World, shape: Shape) -> None:
+def furnish(world: Simulation, shape: Shape) -> None:
     """Tell the world of every queue: quota 20, borrowing up to 100, reclaim Any."""
     world.store(Namespace(name=NAMESPACE))
     world.store(ResourceFlavor(name=CPU.flavor))

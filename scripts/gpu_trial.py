@@ -33,8 +33,8 @@ from kuota.kube.config import from_kubeconfig
 from kuota.kube.requests import Patch
 from kuota.kube.resources import key_of
 from kuota.runner.inventory import GPU, found_gpus
-from kuota.up.demo import Awaited, Seen, What
-from kuota.up.stage import Stage
+from kuota.up.demo import EventType, Expectation, TimedEvent
+from kuota.up.event_log import EventLog
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "two-trainers"
 SAVES = "/tmp/kuota-two-trainers"
@@ -66,7 +66,7 @@ class Trial:
         print(f"Starting a control plane with {kind} in {self._root}", flush=True)
         try:
             self._kuota("up", "--state", str(self._root), *gpus, *_user(self._pretend), "--detach")
-            asyncio.run(self._told())
+            asyncio.run(self._run_trial())
         except TimeoutError:
             self._explain()
             raise
@@ -74,28 +74,28 @@ class Trial:
             self._kuota("down", "--state", str(self._root), "--kill")
         return self._claims()
 
-    async def _told(self) -> None:
+    async def _run_trial(self) -> None:
         async with opened(from_kubeconfig([self._root / "kubeconfig"])) as session:
-            stage = Stage(session.client, _tell, (LOW, HIGH, LOOK), self._start)
+            log = EventLog(session.client, _report, (LOW, HIGH, LOOK), self._start)
             self._session = session
-            watching = [asyncio.create_task(stage.run())]
+            watching = [asyncio.create_task(log.run())]
             if not self._pretend:
                 watching.append(asyncio.create_task(self._look()))
             try:
                 async with asyncio.timeout(LIMIT_S):
-                    await self._play(stage)
+                    await self._run_steps(log)
             finally:
                 for each in watching:
                     each.cancel()
                     with suppress(asyncio.CancelledError):
                         await each
 
-    async def _play(self, stage: Stage) -> None:
+    async def _run_steps(self, log: EventLog) -> None:
         await self._apply("1-queues.yaml")
         await self._send(_config_map())
         print("\nA job of low priority trains on the GPU.")
         await self._apply("2-low.yaml")
-        await stage.until(Awaited(LOW, What.SAYS, "step 10 "))
+        await log.until(Expectation(LOW, EventType.SAYS, "step 10 "))
         print("\nMeanwhile, a process that asked for no GPU looks for one.")
         await self._apply("3-bystander.yaml")
         await self._noted(lambda each: each.name == BYSTANDER)
@@ -103,10 +103,10 @@ class Trial:
             "\nA job of high priority needs the GPU. The other one has to go, and saves its work."
         )
         await self._apply("4-high.yaml")
-        await stage.until(Awaited(LOW, What.PREEMPTED))
-        await stage.until(Awaited(HIGH, What.FINISHED))
+        await log.until(Expectation(LOW, EventType.PREEMPTED))
+        await log.until(Expectation(HIGH, EventType.FINISHED))
         print("\nThe GPU is free again: the first goes on where it was.")
-        await stage.until(Awaited(LOW, What.FINISHED))
+        await log.until(Expectation(LOW, EventType.FINISHED))
 
     async def _noted(self, wanted: Callable[[Record], bool]) -> None:
         while not any(map(wanted, self._records())):
@@ -199,10 +199,10 @@ def _user(pretend: bool) -> Sequence[str]:
     return ("--run-as", "root", "--allow-root")
 
 
-def _tell(seen: Seen) -> None:
-    sight = seen.sight
-    text = f"│ {sight.text}" if sight.what is What.SAYS else sight.text
-    print(f"{seen.at_s:6.1f}s  {sight.who:18} {text}", flush=True)
+def _report(timed: TimedEvent) -> None:
+    event = timed.event
+    text = f"│ {event.text}" if event.what is EventType.SAYS else event.text
+    print(f"{timed.at_s:6.1f}s  {event.who:18} {text}", flush=True)
 
 
 def _missing() -> str:

@@ -19,7 +19,7 @@ from kuota.api.base import Json
 _ENV = cel.NewEnv(variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})
 
 
-class Verdict(NamedTuple):
+class AdmissionResponse(NamedTuple):
     """One rule, identified by its message, applied to the value at `path`."""
 
     path: str
@@ -27,14 +27,16 @@ class Verdict(NamedTuple):
     holds: bool
 
 
-def verdicts(schema: Json, value: Any, old: Any = None, path: str = "") -> Iterator[Verdict]:
+def verdicts(
+    schema: Json, value: Any, old: Any = None, path: str = ""
+) -> Iterator[AdmissionResponse]:
     """The verdict of every rule that applies to the value, an object of that schema."""
     for rule in schema.get("x-kubernetes-validations", ()):
         if "oldSelf" not in rule["rule"]:
-            yield Verdict(path, rule["message"], _holds(rule["rule"], {"self": value}))
+            yield AdmissionResponse(path, rule["message"], _holds(rule["rule"], {"self": value}))
         elif old is not None:
             data = {"self": value, "oldSelf": old}
-            yield Verdict(path, rule["message"], _holds(rule["rule"], data))
+            yield AdmissionResponse(path, rule["message"], _holds(rule["rule"], data))
     if isinstance(value, dict):
         yield from _below_object(schema, value, old, path)
     elif isinstance(value, list) and "items" in schema:
@@ -43,7 +45,7 @@ def verdicts(schema: Json, value: Any, old: Any = None, path: str = "") -> Itera
             yield from verdicts(schema["items"], each, before, f"{path}[{index}]")
 
 
-def _below_object(schema: Json, value: Json, old: Any, path: str) -> Iterator[Verdict]:
+def _below_object(schema: Json, value: Json, old: Any, path: str) -> Iterator[AdmissionResponse]:
     properties = schema.get("properties", {})
     for name, each in value.items():
         if name in properties:

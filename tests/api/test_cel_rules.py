@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from api.cel_rules import Verdict, verdicts
+from api.cel_rules import AdmissionResponse, verdicts
 from api.generated_objects import Objects
 from kuota.api.base import Json
 from kuota.api.defaults import schema_defaulted
@@ -102,7 +102,7 @@ EQUIVALENT = {
 }  # fmt: skip
 
 
-def _describes(fault: FieldError, verdict: Verdict) -> bool:
+def _describes(fault: FieldError, verdict: AdmissionResponse) -> bool:
     below, message = EQUIVALENT[verdict.message]
     path = re.fullmatch(re.escape(verdict.path) + below, fault.path)
     return path is not None and re.fullmatch(message, fault.message) is not None
@@ -131,7 +131,7 @@ def test_cel_and_python_reject_the_same_objects_for_the_same_reasons(
     assert [] == missed, "the generated objects do not reach these verdicts"
 
 
-def _agree(violated: list[Verdict], faults: list[FieldError], obj: Json) -> None:
+def _agree(violated: list[AdmissionResponse], faults: list[FieldError], obj: Json) -> None:
     for verdict in violated:
         assert any(_describes(each, verdict) for each in faults), (verdict, faults, obj)
     for fault in faults:
@@ -179,11 +179,11 @@ def test_rules_that_read_the_old_object_need_a_counterpart() -> None:
     }
     assert [] == [*verdicts(schema, new)]
     assert [
-        Verdict("field", "frozen", False),
-        Verdict("keyed[1].value", "frozen", False),
+        AdmissionResponse("field", "frozen", False),
+        AdmissionResponse("keyed[1].value", "frozen", False),
     ] == [*verdicts(schema, new, old)]
 
 
 def test_an_evaluation_error_counts_as_a_violation() -> None:
     schema: Json = {"x-kubernetes-validations": [{"rule": "self.absent == 1", "message": "no"}]}
-    assert [Verdict("", "no", False)] == [*verdicts(schema, {})]
+    assert [AdmissionResponse("", "no", False)] == [*verdicts(schema, {})]

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from cli.cluster import Cluster
 from kuota.cli.connect import explained
 from kuota.kube.errors import Unreachable
-from kuota.up.place import Place, Running
+from kuota.up.state_dir import RunningInstance, StateDir
 
 
 def test_a_certificate_that_proves_nothing_is_told_apart_from_silence() -> None:
@@ -36,8 +36,8 @@ def test_a_token_that_is_not_known_is_refused(cluster: Cluster) -> None:
 
 def test_the_running_installation_is_found(cluster: Cluster) -> None:
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    running = Running(pid=os.getpid(), started=started, port=cluster.port, version="test")
-    Place(cluster.folder).announce(running)
+    running = RunningInstance(pid=os.getpid(), started=started, port=cluster.port, version="test")
+    StateDir(cluster.folder).announce(running)
     state = str(cluster.folder)
     said = cluster.kuota("describe", "ns", "default", KUBECONFIG="", KUOTA_STATE=state)
     assert "Name:        default\n" in said
@@ -45,7 +45,7 @@ def test_the_running_installation_is_found(cluster: Cluster) -> None:
 
 OTHER_USER = """
 import os, sys
-import kuota.kube.config, kuota.up.place
+import kuota.kube.config, kuota.up.state_dir
 from kuota.cli.connect import Choice, connection_of
 if os.geteuid() == 0:
     os.setuid(65534)
@@ -56,12 +56,14 @@ print(connection_of(Choice()).server)
 def test_somebody_elses_installation_is_reached_by_its_socket() -> None:
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     with TemporaryDirectory() as folder:
-        place = Place(Path(folder))
-        place.root.chmod(0o711)
-        place.announce(Running(pid=os.getpid(), started=started, port=1, version="test"))
-        place.kubeconfig.touch(mode=0)
+        state_dir = StateDir(Path(folder))
+        state_dir.root.chmod(0o711)
+        state_dir.announce(
+            RunningInstance(pid=os.getpid(), started=started, port=1, version="test")
+        )
+        state_dir.kubeconfig.touch(mode=0)
         env = os.environ | {"KUOTA_STATE": folder, "KUBECONFIG": "", "HOME": "/"}
         done = subprocess.run(
             [sys.executable, "-c", OTHER_USER], env=env, check=True, capture_output=True, text=True
         )
-        assert f"unix://{place.socket}\n" == done.stdout
+        assert f"unix://{state_dir.socket}\n" == done.stdout

@@ -13,7 +13,7 @@ import pytest
 from cli.cluster import Cluster, job
 from hang import HANG_S
 from kuota.kube.resources import JOBS
-from kuota.up.place import Place, Running
+from kuota.up.state_dir import RunningInstance, StateDir
 from server.served import kubectl
 
 KUOTA = "import sys; sys.executable = sys.argv.pop(1); from kuota.cli.main import main; main()"
@@ -66,14 +66,16 @@ class Shell:
             timeout=HANG_S,
         )
 
-    def start(self) -> Place:
+    def start(self) -> StateDir:
         """Let a control plane run on this machine, as far as anybody can tell."""
-        place = Place(self.state)
-        place.prepare()
+        state_dir = StateDir(self.state)
+        state_dir.prepare()
         started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-        place.announce(Running(pid=os.getpid(), started=started, port=1, version="test"))
-        place.kubeconfig.touch()
-        return place
+        state_dir.announce(
+            RunningInstance(pid=os.getpid(), started=started, port=1, version="test")
+        )
+        state_dir.kubeconfig.touch()
+        return state_dir
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from cli.cluster import MEMBER_TOKEN, TOKEN, Cluster
 from kuota.kube.resources import NODES
-from kuota.up.place import Place, Running
+from kuota.up.state_dir import RunningInstance, StateDir
 from manifests import cluster_queue, flavor, text
 
 SHORT = (
@@ -43,8 +43,8 @@ def warned(machine: Cluster, *command: str, stdin: str = "") -> str:
 
 def status(machine: Cluster, *more: str) -> str:
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    running = Running(pid=os.getpid(), started=started, port=machine.port, version="test")
-    Place(machine.folder).announce(running)
+    running = RunningInstance(pid=os.getpid(), started=started, port=machine.port, version="test")
+    StateDir(machine.folder).announce(running)
     return machine.kuota("status", "--state", str(machine.folder), *more, KUBECONFIG="/none")
 
 

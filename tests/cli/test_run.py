@@ -13,7 +13,7 @@ import yaml
 from cli.cluster import Cluster, condition, local_queue, workload
 from hang import HANG_S
 from kuota.api.base import Json
-from kuota.cli.run_job import Asked, job_of
+from kuota.cli.run_job import RunRequest, job_of
 from kuota.kube.resources import (
     JOBS,
     LOCAL_QUEUES,
@@ -189,19 +189,19 @@ def test_a_dry_run_prints_the_manifest(cluster: Cluster) -> None:
 
 
 def test_a_time_limit_counts_from_admission_where_there_is_a_queue() -> None:
-    queued = job_of(Asked(arguments=("a",), queue="q", time_limit_s=60), "default")
+    queued = job_of(RunRequest(arguments=("a",), queue="q", time_limit_s=60), "default")
     assert "60" == queued["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"]
-    free = job_of(Asked(arguments=("a",), time_limit_s=60), "default")
+    free = job_of(RunRequest(arguments=("a",), time_limit_s=60), "default")
     assert 60 == free["spec"]["template"]["spec"]["activeDeadlineSeconds"]
 
 
 def test_dollars_in_variables_are_plain() -> None:
-    made = job_of(Asked(arguments=("a",), variables={"A": "$(B)"}), "default")
+    made = job_of(RunRequest(arguments=("a",), variables={"A": "$(B)"}), "default")
     container = made["spec"]["template"]["spec"]["containers"][0]
     assert [{"name": "A", "value": "$$(B)"}] == container["env"]
 
 
 def test_dollars_in_arguments_reach_the_command_unchanged() -> None:
-    made = job_of(Asked(arguments=("sh", "-c", "kill $$; echo $(HOME)")), "default")
+    made = job_of(RunRequest(arguments=("sh", "-c", "kill $$; echo $(HOME)")), "default")
     container = made["spec"]["template"]["spec"]["containers"][0]
     assert ["sh", "-c", "kill $$$$; echo $$(HOME)"] == container["command"]

@@ -12,89 +12,91 @@ from click.testing import CliRunner, Result
 from kuota.cli.main import main
 from kuota.server.tokens import TokenFile
 from kuota.up import kubeconfig
-from kuota.up.place import Place
+from kuota.up.state_dir import StateDir
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def state_dir(tmp_path: Path) -> StateDir:
     """An installation that has been started once."""
-    made = Place(tmp_path / "state")
+    made = StateDir(tmp_path / "state")
     made.prepare()
     assert 0 == token(made, "list").exit_code
     kubeconfig.write(made.kubeconfig, "https://127.0.0.1:7443", "old", b"certificate")
     return made
 
 
-def token(place: Place, *words: str) -> Result:
-    return CliRunner().invoke(main, ["token", *words, "--state", str(place.root)])
+def token(state_dir: StateDir, *words: str) -> Result:
+    return CliRunner().invoke(main, ["token", *words, "--state", str(state_dir.root)])
 
 
-def test_a_member_gets_a_kubeconfig_of_their_own(place: Place) -> None:
-    done = token(place, "create", "ann", "--team", "vision", "-n", "vision", "--uid", "1234")
+def test_a_member_gets_a_kubeconfig_of_their_own(state_dir: StateDir) -> None:
+    done = token(state_dir, "create", "ann", "--team", "vision", "-n", "vision", "--uid", "1234")
     found = yaml.safe_load(done.stdout)
     assert "https://127.0.0.1:7443" == found["clusters"][0]["cluster"]["server"]
     assert "vision" == found["contexts"][0]["context"]["namespace"]
-    user = TokenFile(place.tokens).user(found["users"][0]["user"]["token"])
+    user = TokenFile(state_dir.tokens).user(found["users"][0]["user"]["token"])
     assert user is not None
     assert ("ann", "1234", ("vision", "system:authenticated")) == (user.name, user.uid, user.groups)
 
 
-def test_who_is_in_no_team_is_said_to_have_few_rights(place: Place) -> None:
+def test_who_is_in_no_team_is_said_to_have_few_rights(state_dir: StateDir) -> None:
     note = "ann is in no team: they may read queues, and nothing else"
-    assert note in token(place, "create", "ann").stderr
-    assert "" == token(place, "create", "ann", "--team", "vision").stderr
-    assert "" == token(place, "create", "ann", "--admin").stderr
+    assert note in token(state_dir, "create", "ann").stderr
+    assert "" == token(state_dir, "create", "ann", "--team", "vision").stderr
+    assert "" == token(state_dir, "create", "ann", "--admin").stderr
 
 
-def test_a_kubeconfig_may_lead_to_the_address_for_others(place: Place, tmp_path: Path) -> None:
+def test_a_kubeconfig_may_lead_to_the_address_for_others(
+    state_dir: StateDir, tmp_path: Path
+) -> None:
     (tmp_path / "ca.crt").write_bytes(b"authority")
     flags = ("--server", "https://gpu.example:6443", "--certificate-authority")
-    done = token(place, "create", "ann", *flags, str(tmp_path / "ca.crt"))
+    done = token(state_dir, "create", "ann", *flags, str(tmp_path / "ca.crt"))
     cluster = yaml.safe_load(done.stdout)["clusters"][0]["cluster"]
     assert kubeconfig.cluster("https://gpu.example:6443", b"authority") == cluster
 
 
 def test_a_file_is_written_for_one_pair_of_eyes_and_never_over_another(
-    place: Place, tmp_path: Path
+    state_dir: StateDir, tmp_path: Path
 ) -> None:
     out = tmp_path / "ann.kubeconfig"
-    assert 0 == token(place, "create", "ann", "--out", str(out)).exit_code
+    assert 0 == token(state_dir, "create", "ann", "--out", str(out)).exit_code
     assert 0o600 == out.stat().st_mode & 0o777
-    before = place.tokens.read_text()
-    assert 1 == token(place, "create", "bob", "--out", str(out)).exit_code
-    assert before == place.tokens.read_text()
+    before = state_dir.tokens.read_text()
+    assert 1 == token(state_dir, "create", "bob", "--out", str(out)).exit_code
+    assert before == state_dir.tokens.read_text()
 
 
-def test_the_list_shows_people_and_no_tokens(place: Place) -> None:
-    done = token(place, "create", "ann", "--team", "vision", "--uid", "7")
+def test_the_list_shows_people_and_no_tokens(state_dir: StateDir) -> None:
+    done = token(state_dir, "create", "ann", "--team", "vision", "--uid", "7")
     secret = yaml.safe_load(done.stdout)["users"][0]["user"]["token"]
-    listed = token(place, "list").stdout
+    listed = token(state_dir, "list").stdout
     assert ["ann", "7", "vision"] == listed.splitlines()[-1].split()[1:]
     assert secret not in listed
 
 
-def test_a_token_is_taken_back(place: Place) -> None:
-    token(place, "create", "ann")
-    assert "of ann revoked" in token(place, "revoke", "ann").stdout
-    assert "ann" not in token(place, "list").stdout
-    assert 1 == token(place, "revoke", "ann").exit_code
-    assert 2 == token(place, "revoke").exit_code
+def test_a_token_is_taken_back(state_dir: StateDir) -> None:
+    token(state_dir, "create", "ann")
+    assert "of ann revoked" in token(state_dir, "revoke", "ann").stdout
+    assert "ann" not in token(state_dir, "list").stdout
+    assert 1 == token(state_dir, "revoke", "ann").exit_code
+    assert 2 == token(state_dir, "revoke").exit_code
 
 
-def test_the_owner_who_loses_a_token_has_a_new_one(place: Place) -> None:
-    before = place.kubeconfig.read_text()
-    done = token(place, "revoke", "admin")
+def test_the_owner_who_loses_a_token_has_a_new_one(state_dir: StateDir) -> None:
+    before = state_dir.kubeconfig.read_text()
+    done = token(state_dir, "revoke", "admin")
     assert "admin has a new one" in done.stdout
-    after = yaml.safe_load(place.kubeconfig.read_text())
-    assert before != place.kubeconfig.read_text()
+    after = yaml.safe_load(state_dir.kubeconfig.read_text())
+    assert before != state_dir.kubeconfig.read_text()
     assert "https://127.0.0.1:7443" == after["clusters"][0]["cluster"]["server"]
-    user = TokenFile(place.tokens).user(after["users"][0]["user"]["token"])
+    user = TokenFile(state_dir.tokens).user(after["users"][0]["user"]["token"])
     assert user is not None
     assert "admin" == user.name
 
 
-def test_bad_names_are_refused(place: Place) -> None:
-    done = token(place, "create", "system:root")
+def test_bad_names_are_refused(state_dir: StateDir) -> None:
+    done = token(state_dir, "create", "system:root")
     assert 1 == done.exit_code
     assert "system:" in done.output
 

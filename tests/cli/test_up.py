@@ -19,7 +19,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import Fact
 from kuota.server.store import Store
 from kuota.up.installation import node_name
-from kuota.up.place import Place, Running
+from kuota.up.state_dir import RunningInstance, StateDir
 
 
 def refused(*arguments: str | Path) -> str:
@@ -43,11 +43,11 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, taken: socket.socket) -> 
 
 
 def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
-    place = tmp_path / "file"
-    place.write_text("not a folder")
+    state_dir = tmp_path / "file"
+    state_dir.write_text("not a folder")
     for more in ((), ("--detach",)):
-        said = refused("--state", place, *more)
-        assert f"cannot keep anything in {place}: File exists" in said
+        said = refused("--state", state_dir, *more)
+        assert f"cannot keep anything in {state_dir}: File exists" in said
         assert "--state" in said
 
 
@@ -61,7 +61,7 @@ def test_a_part_that_fails_while_it_runs_ends_it_and_is_named(
     said = refused("--state", tmp_path / "state")
     assert "Kuota has stopped because a part of it failed: Fatal(" in said
     assert "Running work goes on" in said
-    assert Place(tmp_path / "state").running() is None
+    assert StateDir(tmp_path / "state").running() is None
 
 
 @pytest.mark.parametrize("option", ["--config", "--nodes"])
@@ -105,7 +105,7 @@ def test_a_node_that_cannot_be_is_refused_before_anything_starts(
 
 OTHER_USER = """
 import os, shutil, signal, sys, time
-import kuota.up.place
+import kuota.up.state_dir
 from kuota.cli.machine import down
 os.setuid(65534)
 down(sys.argv[1:])
@@ -116,9 +116,11 @@ down(sys.argv[1:])
 def test_somebody_elses_control_plane_cannot_be_ended() -> None:
     started = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     with TemporaryDirectory() as folder:
-        place = Place(Path(folder))
-        place.root.chmod(0o711)
-        place.announce(Running(pid=os.getpid(), started=started, port=1, version="test"))
+        state_dir = StateDir(Path(folder))
+        state_dir.root.chmod(0o711)
+        state_dir.announce(
+            RunningInstance(pid=os.getpid(), started=started, port=1, version="test")
+        )
         command = [sys.executable, "-c", OTHER_USER, "--state", folder]
         done = subprocess.run(command, capture_output=True, text=True)
     said = f"Error: pid {os.getpid()} is not yours to end: ask whoever runs it\n"

@@ -19,7 +19,7 @@ from kuota.kube.http_client import HttpTransport
 from kuota.kube.informer import job_informer
 from kuota.kube.requests import Transport
 from kuota.runner.job_controller import JobController
-from kuota.runner.job_rules import Pace
+from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.pod_informer import pod_informer
 from kuota.server.api import ApiServer
 from kuota.server.store import Store
@@ -99,7 +99,7 @@ async def embedded() -> AsyncIterator[Ground]:
 async def _job_controller(client: Client) -> None:
     jobs = job_informer(client)
     pods = pod_informer(client)
-    controller = JobController(client, jobs, pods, pace=Pace(first_s=0.05))
+    controller = JobController(client, jobs, pods, backoff=ReplacementBackoff(first_s=0.05))
     async with asyncio.TaskGroup() as group:
         for each in (jobs, pods, controller):
             group.create_task(each.run())

@@ -35,9 +35,9 @@ from kuota.kube.resources import (
 )
 from kuota.listening import bound
 from kuota.pki.serving import serving_context
-from kuota.webhook.certificates import Managed, Settings
+from kuota.webhook.certificates import ManagedCertificate, Settings
 from kuota.webhook.injection import MUTATING, VALIDATING
-from kuota.webhook.lookup import Following
+from kuota.webhook.lookup import InformerLookup
 from kuota.webhook.manifests import configurations
 from kuota.webhook.server import Webhooks
 
@@ -82,7 +82,10 @@ class Hooked:
         """Webhooks that answer and are trusted, and a client."""
         async with self.server.client() as own, self.server.client() as client:
             context = serving_context()
-            managed, following = Managed(own, context, Settings(hosts=(HOST,))), Following(own)
+            managed, following = (
+                ManagedCertificate(own, context, Settings(hosts=(HOST,))),
+                InformerLookup(own),
+            )
             webhooks = Webhooks(following, CONFIG)
             tasks = [asyncio.create_task(each.run()) for each in (managed, following)]
             try:

@@ -15,7 +15,7 @@ from kuota.api.config.shapes import ClientConnection, LeaderElection
 from kuota.controller.controller import allowed
 from kuota.controller.leadership import Leadership, Lost, leadership
 from kuota.kube.client import Client
-from kuota.kube.errors import NotWriting
+from kuota.kube.errors import WritesSuspended
 from kuota.kube.resources import PODS
 
 Story = Callable[[], Awaitable[None]]
@@ -55,7 +55,7 @@ def test_nothing_is_written_before_the_election_is_won() -> None:
         tasks = [asyncio.ensure_future(each.leadership.run()) for each in (one, two)]
         await one.leadership.leading()
         await one.client.create(PODS, POD)
-        with pytest.raises(NotWriting):
+        with pytest.raises(WritesSuspended):
             await two.client.create(PODS, POD)
         for each in tasks:
             each.cancel()
@@ -77,7 +77,7 @@ def test_a_leader_that_cannot_renew_writes_nothing_more_and_says_so(fault: str) 
         assert 1 == len(one.lost_at)
         assert one.lost_at[0] <= 12.0
         setattr(server, fault, False)
-        with pytest.raises(NotWriting):
+        with pytest.raises(WritesSuspended):
             await one.client.create(PODS, POD)
 
     play(clock, story)

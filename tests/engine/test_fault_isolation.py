@@ -14,7 +14,7 @@ from kuota.engine.decisions import Admit, Wait, Why
 from kuota.engine.entry import Entry, Head
 from kuota.engine.nominate import nominate
 from kuota.engine.policy import FINAL_SHARE, Policy
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 BAD = job("bad").key
 
@@ -23,8 +23,8 @@ class Bug(Exception):
     pass
 
 
-def world(policy: Policy | None = None, strategy: str = "BestEffortFIFO") -> World:
-    made = World(policy)
+def world(policy: Policy | None = None, strategy: str = "BestEffortFIFO") -> Simulation:
+    made = Simulation(policy)
     for value in (namespace(), flavor()):
         made.store(value)
     for name in ("a", "b"):

@@ -15,11 +15,11 @@ from kuota.engine.nominate import nominate
 from kuota.engine.pending import PendingState
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
 from kuota.engine.unsatisfiable import AttainableQuota
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 
-def world_of(*queues: ClusterQueue, policy: Policy | None = None) -> World:
-    world = World(policy)
+def world_of(*queues: ClusterQueue, policy: Policy | None = None) -> Simulation:
+    world = Simulation(policy)
     world.store(namespace())
     world.store(flavor())
     for each in queues:
@@ -28,7 +28,7 @@ def world_of(*queues: ClusterQueue, policy: Policy | None = None) -> World:
     return world
 
 
-def tried(world: World) -> list[str]:
+def tried(world: Simulation) -> list[str]:
     """Who is looked at in the next cycle, by name."""
     return [each.workload.key.name for each in world.cycle().decisions]
 
@@ -85,7 +85,7 @@ def test_a_newcomer_of_a_stuck_class_is_parked_with_it() -> None:
     assert pending.inadmissible_reason(job("second").key) is not None
 
 
-def kept(world: World) -> int:
+def kept(world: Simulation) -> int:
     """How many needs the queue keeps, those of all its classes together."""
     return sum(
         len(entries) for entries in world.engine.queues["q"]._unsatisfiable._by_need.values()

@@ -177,10 +177,10 @@ class Installation:
             settings.RunnerSettings(
                 state_dir=str(self._state_dir),
                 run_as=run_as.RunAsPolicy(uid=0, allow_root=True),
-                crash_pace=pod_steps.CrashPace(first_s=1),
+                crash_backoff=pod_steps.CrashBackoff(first_s=1),
             ),
             clock=self.clock,
-            pace=job_rules.Pace(first_s=1),
+            pace=job_rules.ReplacementBackoff(first_s=1),
             recorder=events,
             cgroups=cgroups.Cgroups(refusal="there is no cgroup v2 in tests"),
         )
@@ -195,7 +195,7 @@ class Installation:
 
     def devices(self) -> Any:
         """Who holds which devices, as it is written down."""
-        return devices.Ledger(f"{self._state_dir}/devices.json", {})
+        return devices.DeviceAllocations(f"{self._state_dir}/devices.json", {})
 
     def homes(self) -> list[str]:
         """The uids of pods that have a folder."""

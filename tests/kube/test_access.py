@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kuota.api.base import Json
-from kuota.kube.access import ALLOWED_S, DENIED_S, KNOWN_S, MOST, Access, Person, Reviews
+from kuota.kube.access import ALLOWED_S, DENIED_S, KNOWN_S, MOST, Access, AccessReviews, UserInfo
 from kuota.kube.resources import Resource
 
 SCRAPE = Access(verb="get", path="/metrics")
@@ -44,22 +44,22 @@ class Server:
         return obj | {"status": {"allowed": spec["user"] in self.allowed}}
 
 
-def made() -> tuple[Reviews, Server, Clock]:
+def made() -> tuple[AccessReviews, Server, Clock]:
     server, clock = Server(), Clock()
-    return Reviews(server, clock), server, clock  # type: ignore[arg-type]
+    return AccessReviews(server, clock), server, clock  # type: ignore[arg-type]
 
 
 def test_a_person_is_asked_for_again_after_a_while() -> None:
     async def story() -> None:
         reviews, server, clock = made()
-        ann = Person("ann", groups=("red",), extra=(("site", ("a",)),))
-        assert ann == await reviews.person("t")
+        ann = UserInfo("ann", groups=("red",), extra=(("site", ("a",)),))
+        assert ann == await reviews.user("t")
         clock.at += KNOWN_S - 1
-        assert ann == await reviews.person("t")
+        assert ann == await reviews.user("t")
         assert 1 == len(server.asked)
         clock.at += 2
-        assert ann == await reviews.person("t")
-        assert await reviews.person("other") is None
+        assert ann == await reviews.user("t")
+        assert await reviews.user("other") is None
         assert 3 == len(server.asked)
 
     asyncio.run(story())
@@ -68,7 +68,7 @@ def test_a_person_is_asked_for_again_after_a_while() -> None:
 def test_a_refusal_is_forgotten_sooner_than_a_permission() -> None:
     async def story() -> None:
         reviews, server, clock = made()
-        ann, bob = Person("ann"), Person("bob")
+        ann, bob = UserInfo("ann"), UserInfo("bob")
         assert await reviews.allows(ann, SCRAPE)
         assert not await reviews.allows(bob, SCRAPE)
         server.allowed = {"bob"}
@@ -85,11 +85,11 @@ def test_what_is_kept_is_bounded_and_holds_no_token() -> None:
     async def story() -> None:
         reviews, server, _ = made()
         for number in range(MOST + 10):
-            await reviews.person(f"guess-{number}")
-        kept = reviews._people._until
+            await reviews.user(f"guess-{number}")
+        kept = reviews._users._until
         assert MOST == len(kept)
         assert not any(b"guess" in each for each in kept)
-        await reviews.person("guess-0")
+        await reviews.user("guess-0")
         assert MOST + 11 == len(server.asked)
 
     asyncio.run(story())

@@ -12,7 +12,7 @@ from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube import errors
 from kuota.kube.client import Client, Event, Listing
-from kuota.kube.errors import ApiError, NotWriting, Unreachable
+from kuota.kube.errors import ApiError, Unreachable, WritesSuspended
 from kuota.kube.requests import HttpResponse, Patch
 from kuota.kube.resources import JOBS, PODS
 from kuota.kube.retry import ATTEMPTS, Rate
@@ -156,7 +156,7 @@ def test_an_answer_that_is_no_object_is_no_answer() -> None:
 
 def test_writes_stop_when_this_process_may_not_write_and_reads_go_on() -> None:
     setting = Setting(ok(POD), may_write=lambda: False)
-    with pytest.raises(NotWriting):
+    with pytest.raises(WritesSuspended):
         setting.create()
     assert POD == setting.get()
 
@@ -164,7 +164,7 @@ def test_writes_stop_when_this_process_may_not_write_and_reads_go_on() -> None:
 def test_a_retry_of_a_write_asks_again_whether_it_may() -> None:
     leading = [True, False]
     setting = Setting(refused(429, "TooManyRequests"), may_write=lambda: leading.pop(0))
-    with pytest.raises(NotWriting):
+    with pytest.raises(WritesSuspended):
         setting.create()
 
 

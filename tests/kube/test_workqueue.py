@@ -15,7 +15,7 @@ from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.backoff import Backoff
 from kuota.failures import COUNTS
 from kuota.kube.errors import Conflict, Unreachable
-from kuota.kube.workqueue import Closed, Unfinished, WorkQueue, serve
+from kuota.kube.workqueue import Closed, RetryLater, WorkQueue, serve
 
 Story = Callable[[WorkQueue[str], VirtualClock], Awaitable[None]]
 
@@ -180,7 +180,7 @@ def test_workers_reconcile_look_again_and_retry(caplog: pytest.LogCaptureFixture
     faults = {
         "stale": Conflict(409, "Conflict", "x"),
         "cut": Unreachable("x"),
-        "lacking": Unfinished("x"),
+        "lacking": RetryLater("x"),
         "bug": KeyError(),
     }
 

@@ -13,8 +13,8 @@ from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.control.observer import WorldObjects, attach_observer
+from kuota.metrics.config import MetricsConfig, metrics_config
 from kuota.metrics.metrics import Metrics
-from kuota.metrics.setup import Setup, setup
 
 ROLE = "replica_role"
 
@@ -45,10 +45,10 @@ class Shown:
         ]
 
 
-def asked(config: Json | None = None, gates: dict[str, bool] | None = None) -> Setup:
+def asked(config: Json | None = None, gates: dict[str, bool] | None = None) -> MetricsConfig:
     """What a configuration asks for."""
     cfg = load(json.dumps(CONFIG | config)) if config is not None else None
-    return setup(cfg, Gates.of(gates or {}, check=False))
+    return metrics_config(cfg, Gates.of(gates or {}, check=False))
 
 
 def along(

@@ -17,8 +17,8 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
 from kuota.engine.model import ClusterQueue, Quota
 from kuota.engine.policy import AdmissionFairSharing, Policy
+from kuota.metrics.config import UNTRACKED, MetricsConfig
 from kuota.metrics.metrics import Metrics
-from kuota.metrics.setup import UNTRACKED, Setup
 from metrics.shown import Shown, asked
 
 EVERYTHING = {"metrics": {"enableClusterQueueResources": True}, "fairSharing": {}}
@@ -46,8 +46,10 @@ def engine(*values: EngineObject, policy: Policy | None = None) -> Engine:
     return made
 
 
-def shown(made: Engine, setup: Setup | None = None, shelf: Shelf | None = None) -> Shown:
-    return Shown(Metrics(made, setup or asked(EVERYTHING), shelf or Shelf()))
+def shown(
+    made: Engine, metrics_config: MetricsConfig | None = None, shelf: Shelf | None = None
+) -> Shown:
+    return Shown(Metrics(made, metrics_config or asked(EVERYTHING), shelf or Shelf()))
 
 
 def test_pending_workloads_are_active_until_they_are_parked() -> None:
@@ -246,8 +248,8 @@ def test_custom_labels_follow_queues_and_workloads() -> None:
             ("Workload", "y"): {"kind": "fun"},
         }
     )
-    setup = asked({"metrics": {"customLabels": labels}}, {"CustomMetricLabels": True})
-    seen = shown(made, setup, shelf)
+    metrics_config = asked({"metrics": {"customLabels": labels}}, {"CustomMetricLabels": True})
+    seen = shown(made, metrics_config, shelf)
     found = {each["custom_kind"]: value for each, value in seen.all("pending_workloads")}
     assert {"train": 1, UNTRACKED: 1, "": 1} == found
     assert 0 == seen("reserving_active_workloads", cluster_queue="a", custom_team="red")

@@ -9,7 +9,7 @@ from typing import Any
 from kuota.api.base import Json
 from kuota.runner.instants import time_text
 from kuota.runner.job_pods import FINALIZER, INDEX
-from kuota.runner.job_rules import Pace, Step, step
+from kuota.runner.job_rules import ReplacementBackoff, Step, step
 
 ENDED = ("Succeeded", "Failed")
 
@@ -32,9 +32,9 @@ def job(name: str = "work", **spec: Any) -> Json:
 class World:
     """What an API server and a kubelet would keep. `crash` is asked before each write."""
 
-    def __init__(self, job: Json, pace: Pace = Pace()) -> None:  # noqa: B008
+    def __init__(self, job: Json, backoff: ReplacementBackoff = ReplacementBackoff()) -> None:  # noqa: B008
         self.job = job
-        self.pace = pace
+        self.backoff = backoff
         self.now = 1_000_000_000.0
         self.pods: dict[str, Json] = {}
         self.ends: dict[str, str] = {}
@@ -58,7 +58,7 @@ class World:
         }
 
     def next_step(self) -> Step:
-        return step(self.job, list(self.pods.values()), self.now, self.pace)
+        return step(self.job, list(self.pods.values()), self.now, self.backoff)
 
     def settle(self) -> Step:
         """Carry steps out until nothing changes; the last one tells when to look again."""

@@ -16,11 +16,11 @@ from kuota.kube.informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.inventory import Machine, pretended
-from kuota.runner.job_rules import Pace
+from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.logs import LogQuery, container_log
 from kuota.runner.nodes import NodePlan, this_machine
 from kuota.runner.pod_home import PodHome
-from kuota.runner.pod_steps import CrashPace
+from kuota.runner.pod_steps import CrashBackoff
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
@@ -48,7 +48,7 @@ class World(Cluster):
         settings = RunnerSettings(
             state_dir=str(self.state_dir),
             run_as=RunAsPolicy(uid=0, allow_root=True),
-            crash_pace=CrashPace(first_s=0.05),
+            crash_backoff=CrashBackoff(first_s=0.05),
         )
         jobs = job_informer(self.client)
         self.runner = Runner(
@@ -56,7 +56,7 @@ class World(Cluster):
             jobs,
             self.plans,
             settings,
-            pace=Pace(first_s=0.05),
+            backoff=ReplacementBackoff(first_s=0.05),
             cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         )
         self._tasks = [asyncio.create_task(each.run()) for each in (self.runner, jobs)]

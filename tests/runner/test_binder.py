@@ -12,7 +12,7 @@ from kuota.api.base import Json
 from kuota.kube.clock import SystemClock
 from kuota.kube.resources import PODS
 from kuota.runner.binder import Binder
-from kuota.runner.binding import Offer, offer
+from kuota.runner.binding import SchedulableNode, offer
 from runner.embedded import Cluster, Told, cluster
 from runner.machine import container, gpus, pod
 
@@ -23,7 +23,7 @@ FULL = (
 Story = Callable[[Cluster, Binder, Told], Awaitable[None]]
 
 
-def here(gpu: int, **labels: str) -> Offer:
+def here(gpu: int, **labels: str) -> SchedulableNode:
     status = {"allocatable": {"cpu": "8", "nvidia.com/gpu": str(gpu), "pods": "10"}}
     return offer({"metadata": {"name": "here", "labels": labels}, "status": status})
 

@@ -13,7 +13,7 @@ from kuota.api.base import Json
 from kuota.runner.binding import (
     Bind,
     Candidate,
-    Offer,
+    SchedulableNode,
     Unschedulable,
     decisions,
     offer,
@@ -24,7 +24,9 @@ from kuota.runner.nodes import described
 GPU = "nvidia.com/gpu"
 
 
-def node(name: str, gpus: int = 8, taints: list[Json] | None = None, **labels: str) -> Offer:
+def node(
+    name: str, gpus: int = 8, taints: list[Json] | None = None, **labels: str
+) -> SchedulableNode:
     status = {"allocatable": {"cpu": "8", GPU: str(gpus), "pods": "10"}}
     meta = {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}
     return offer({"metadata": meta, "spec": {"taints": taints or []}, "status": status})
@@ -39,7 +41,9 @@ def pod(name: str, gpus: int = 0, labels: dict[str, str] | None = None, **spec: 
     }
 
 
-def where(pods: list[Json], offers: list[Offer], there: list[Json] | None = None) -> dict[str, str]:
+def where(
+    pods: list[Json], offers: list[SchedulableNode], there: list[Json] | None = None
+) -> dict[str, str]:
     """The node of each pod, or why it has none."""
     around = [placed(each) for each in there or ()]
     made = decisions([Candidate(each) for each in pods], offers, around)

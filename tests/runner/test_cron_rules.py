@@ -63,7 +63,7 @@ def test_a_job_that_has_ended_is_told_once() -> None:
 
 def test_nothing_is_due_before_the_first_moment() -> None:
     step = cron_step(cron(), [], START + MINUTE)
-    assert (None, START + 10 * MINUTE) == (step.create, step.again_at)
+    assert (None, START + 10 * MINUTE) == (step.create, step.retry_at)
 
 
 def test_a_job_is_made_when_its_moment_comes() -> None:
@@ -99,7 +99,7 @@ def test_a_job_that_still_runs_may_be_joined_waited_for_or_replaced(
 
 def test_a_suspended_cron_job_makes_nothing() -> None:
     step = cron_step(cron(suspend=True), [], START + 10 * MINUTE)
-    assert (None, None) == (step.create, step.again_at)
+    assert (None, None) == (step.create, step.retry_at)
 
 
 def test_old_ends_are_forgotten_oldest_first() -> None:

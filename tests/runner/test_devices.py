@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kuota.api.base import Json
-from kuota.runner.devices import Ledger, shares
+from kuota.runner.devices import DeviceAllocations, shares
 from kuota.runner.inventory import GPU, found_gpus, pretended
 from kuota.runner.launch import device_env
 
@@ -33,27 +33,27 @@ def test_no_device_is_ever_held_by_two_pods(what: list[tuple[str, int, str, int]
 
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/devices.json"
-        ledger = Ledger(path, NODES)
+        allocations = DeviceAllocations(path, NODES)
         for action, pod, node, count in what:
-            before = ledger.holders()
+            before = allocations.holders()
             if action == "restart":
-                ledger = Ledger(path, NODES)
-                assert before == ledger.holders()
+                allocations = DeviceAllocations(path, NODES)
+                assert before == allocations.holders()
             elif action == "release":
-                ledger.release(f"pod-{pod}")
+                allocations.release(f"pod-{pod}")
             else:
-                grant = ledger.take(f"pod-{pod}", node, {GPU: count, "cpu": 1})
+                grant = allocations.take(f"pod-{pod}", node, {GPU: count, "cpu": 1})
                 assert grant is None or f"pod-{pod}" in before or count == len(grant[GPU])
-            held = [each for grant in ledger.holders().values() for each in grant.get(GPU, [])]
+            held = [each for grant in allocations.holders().values() for each in grant.get(GPU, [])]
             assert len(set(held)) == len(held)
-            free = [each for name in NODES for each in ledger.free(name)[GPU]]
+            free = [each for name in NODES for each in allocations.free(name)[GPU]]
             assert sorted([*held, *free]) == sorted(NODES["a"][GPU] + NODES["b"][GPU])
 
 
 def test_asking_again_gives_the_same_devices(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path / "devices.json"), NODES)
-    assert ledger.take("pod", "a", {GPU: 2}) == ledger.take("pod", "a", {GPU: 2})
-    assert ledger.take("big", "a", {GPU: 3}) is None
+    allocations = DeviceAllocations(str(tmp_path / "devices.json"), NODES)
+    assert allocations.take("pod", "a", {GPU: 2}) == allocations.take("pod", "a", {GPU: 2})
+    assert allocations.take("big", "a", {GPU: 3}) is None
 
 
 def test_containers_of_one_pod_share_no_device_and_init_containers_borrow() -> None:

@@ -13,11 +13,11 @@ from kuota.api.base import Json, Key
 from kuota.kube.informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
-from kuota.runner.job_rules import Pace
+from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.pod_informer import pod_informer
 from runner.embedded import Cluster, Told, cluster
 
-AT_ONCE = Pace(first_s=0.05)
+AT_ONCE = ReplacementBackoff(first_s=0.05)
 
 
 def job(name: str, **spec: Any) -> Json:
@@ -37,7 +37,7 @@ async def controlled(recorder: Told | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
         jobs = job_informer(world.client)
         pods = pod_informer(world.client)
-        controller = JobController(world.client, jobs, pods, pace=AT_ONCE, recorder=recorder)
+        controller = JobController(world.client, jobs, pods, backoff=AT_ONCE, recorder=recorder)
         tasks = [group.create_task(each.run()) for each in (jobs, pods, controller)]
         try:
             yield world

@@ -103,7 +103,7 @@ def test_every_job_comes_to_an_end_and_then_stays_as_it_is(
         settle(world)
     world.suspend(False)
     for _ in range(LOTS):
-        again = world.settle().again_at
+        again = world.settle().retry_at
         if is_finished(world.job):
             break
         for name in world.active() or world.terminating():

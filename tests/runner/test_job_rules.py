@@ -86,7 +86,7 @@ def test_a_failed_pod_is_replaced_after_a_pause_that_doubles() -> None:
     for pause in (10, 20, 40):
         fail(world, world.active()[0])
         assert [] == world.active()
-        again = world.settle().again_at
+        again = world.settle().retry_at
         assert again is not None
         assert int(world.now) + pause == again
         world.now = again
@@ -119,7 +119,7 @@ def test_restarts_in_place_count_against_the_limit() -> None:
 
 def test_a_job_that_runs_too_long_fails() -> None:
     world = running(activeDeadlineSeconds=60)
-    assert int(world.now) + 60 == world.settle().again_at
+    assert int(world.now) + 60 == world.settle().retry_at
     world.now += 60
     world.settle()
     for name in world.terminating():
@@ -138,7 +138,7 @@ def test_suspending_takes_the_pods_away_and_counts_none_of_them() -> None:
         fail(world, name)
     assert (0, {}) == (world.status.get("failed", 0), world.pods)
     world.now += 1000
-    assert world.settle().again_at is None
+    assert world.settle().retry_at is None
 
 
 def test_resuming_starts_afresh_with_a_new_start_time() -> None:
@@ -148,7 +148,7 @@ def test_resuming_starts_afresh_with_a_new_start_time() -> None:
     world.suspend(False)
     world.settle()
     assert (1, {}) == (len(world.active()), world.conditions())
-    assert int(world.now) + 100 == world.settle().again_at
+    assert int(world.now) + 100 == world.settle().retry_at
     assert ["JobResumed"] == [each["reason"] for each in world.status["conditions"]]
 
 
@@ -169,7 +169,7 @@ def test_each_index_gets_one_pod_that_knows_its_index() -> None:
 def test_an_index_may_fail_alone_and_the_others_go_on() -> None:
     world = running(completionMode="Indexed", completions=2, parallelism=2, backoffLimitPerIndex=1)
     fail(world, world.indexes()[0])
-    world.now = world.settle().again_at or 0
+    world.now = world.settle().retry_at or 0
     world.settle()
     assert "1" == world.pods[world.indexes()[0]]["metadata"]["annotations"][FAILURES]
     fail(world, world.indexes()[0])
@@ -286,7 +286,7 @@ def test_a_deleted_pod_is_replaced_at_once_or_when_it_is_gone(policy: str, at_on
 def test_a_finished_job_goes_when_its_time_to_live_is_over() -> None:
     world = running(ttlSecondsAfterFinished=30)
     succeed(world, *world.active())
-    assert int(world.now) + 30 == world.settle().again_at
+    assert int(world.now) + 30 == world.settle().retry_at
     world.now += 30
     world.settle()
     assert world.removed

@@ -13,12 +13,12 @@ import pytest
 from kuota.api.base import Json
 from kuota.runner.cgroups import Cgroups, delegated, settings
 from kuota.runner.container_env import LaunchError, Sources, expanded
-from kuota.runner.launch import Place, container_plan, grace_period_s, mount_notes
+from kuota.runner.launch import PodEnvironment, container_plan, grace_period_s, mount_notes
 from kuota.runner.pod_home import PodHome
 from kuota.runner.run_as import RunAs, RunAsPolicy, run_as
 from kuota.runner.volumes import link_mounts, make_volumes, references, volume_paths
 
-PLACE = Place(root="/pods/1/root", volumes={"data": "/pods/1/volumes/data"})
+PLACE = PodEnvironment(root="/pods/1/root", volumes={"data": "/pods/1/volumes/data"})
 
 
 def pod(*containers: Json, **spec: Any) -> Json:
@@ -139,7 +139,7 @@ def test_volumes_are_directories_of_the_pod(tmp_path: Path) -> None:
     home.create(one)
     sources = Sources(secrets={"s": {"data": {"key": "dmFsdWU="}}})
     make_volumes(one, home, sources, None)
-    place = Place(root=home.root, volumes=volume_paths(one, home))
+    place = PodEnvironment(root=home.root, volumes=volume_paths(one, home))
     link_mounts(home, container_plan(one, one["spec"]["containers"][0], place, sources).mounts)
     secret = Path(home.root, "etc/settings/key")
     assert ("value", 0o400) == (secret.read_text(), stat.S_IMODE(secret.stat().st_mode))

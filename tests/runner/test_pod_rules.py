@@ -9,10 +9,10 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.runner.pod_status import LOCAL, Observed, pod_status
-from kuota.runner.pod_steps import CrashPace, History, Run, Steps, next_steps
+from kuota.runner.pod_steps import CrashBackoff, Run, RunHistory, Steps, next_steps
 
 NOW = 1_000_000.0
-PACE = CrashPace()
+PACE = CrashBackoff()
 
 
 def spec(*containers: str, policy: str = "Never", **more: Any) -> Json:
@@ -23,16 +23,16 @@ def init(*names: str, sidecars: tuple[str, ...] = ()) -> list[Json]:
     return [{"name": n, **({"restartPolicy": "Always"} if n in sidecars else {})} for n in names]
 
 
-def running(attempt: int = 0) -> History:
-    return History(Run(attempt=attempt, started=NOW - 5))
+def running(attempt: int = 0) -> RunHistory:
+    return RunHistory(Run(attempt=attempt, started=NOW - 5))
 
 
-def ended(code: int = 0, attempt: int = 0, streak: int = 0) -> History:
-    return History(Run(attempt=attempt, streak=streak, started=NOW - 5, finished=NOW, code=code))
+def ended(code: int = 0, attempt: int = 0, streak: int = 0) -> RunHistory:
+    return RunHistory(Run(attempt=attempt, streak=streak, started=NOW - 5, finished=NOW, code=code))
 
 
-def steps(pod: Json, stopping: bool = False, now: float = NOW, **seen: History) -> Steps:
-    return next_steps(pod, seen, now, stopping=stopping, pace=PACE)
+def steps(pod: Json, stopping: bool = False, now: float = NOW, **seen: RunHistory) -> Steps:
+    return next_steps(pod, seen, now, stopping=stopping, backoff=PACE)
 
 
 def test_init_containers_start_one_by_one_and_then_all_others() -> None:
@@ -77,16 +77,16 @@ def test_the_first_restart_comes_at_once_and_later_ones_ever_later() -> None:
     waits = []
     for streak in range(8):
         found = steps(spec("a", policy="Always"), a=ended(1, streak, streak))
-        waits.append(0 if found.start else int((found.again_at or 0) - NOW))
+        waits.append(0 if found.start else int((found.retry_at or 0) - NOW))
     assert [0, 10, 20, 40, 80, 160, 300, 300] == waits
 
 
 def test_a_long_run_was_no_crash() -> None:
     run = Run(attempt=5, streak=5, started=NOW - 700, finished=NOW, code=1)
-    assert (0, NOW) == (PACE.streak_after(run), PACE.again_at(run))
+    assert (0, NOW) == (PACE.streak_after(run), PACE.retry_at(run))
 
 
-def status(pod_spec: Json, over: bool = False, **seen: History) -> Json:
+def status(pod_spec: Json, over: bool = False, **seen: RunHistory) -> Json:
     for each in (*pod_spec["containers"], *(pod_spec.get("initContainers") or ())):
         each.setdefault("image", "img")
     pod = {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": pod_spec}

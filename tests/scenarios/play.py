@@ -27,7 +27,7 @@ from kuota.engine.model import (
     Workload,
 )
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 from scenarios import report
 from scenarios.words import (
     Words,
@@ -83,8 +83,8 @@ class Play:
         return self._commands[command](parts) or []
 
     @cached_property
-    def world(self) -> World:
-        world = World(replace(self._policy, gates=Gates.of(self._gates, check=False)))
+    def world(self) -> Simulation:
+        world = Simulation(replace(self._policy, gates=Gates.of(self._gates, check=False)))
         world.store(namespace())
         return world
 

@@ -12,14 +12,14 @@ from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Wai
 from kuota.engine.model import Workload
 from kuota.engine.reasons import Cause, Reason
 from kuota.engine.tree import Node, available
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 
 def name(workload: Workload) -> str:
     return f"{workload.queue}/{workload.key.name}"
 
 
-def told(decision: Decision, world: World) -> list[str]:
+def told(decision: Decision, world: Simulation) -> list[str]:
     """The decision in words. What is borrowed is read off the world as it is after it."""
     who = name(decision.workload)
     match decision:
@@ -41,7 +41,7 @@ def told(decision: Decision, world: World) -> list[str]:
             assert_never(decision)
 
 
-def _admission(decision: Admit, world: World) -> str:
+def _admission(decision: Admit, world: Simulation) -> str:
     workload = world.engine.state.workloads[decision.workload.key]
     verb = "admit" if workload.admitted else "reserve"
     words = [verb, name(workload), *_shrunk(decision), *_flavors(decision.assignment.pod_sets)]
@@ -71,7 +71,7 @@ def _flavors(pod_sets: tuple[PodSetAssignment, ...]) -> list[str]:
     return words
 
 
-def _borrowed(decision: Admit, world: World) -> Iterator[str]:
+def _borrowed(decision: Admit, world: Simulation) -> Iterator[str]:
     node = world.engine.state.queues[decision.cluster_queue].node
     for column in sorted(decision.usage):
         cell = node.cell(column)
@@ -79,7 +79,7 @@ def _borrowed(decision: Admit, world: World) -> Iterator[str]:
             yield f"borrowing {cell.used - cell.nominal}"
 
 
-def why(key: Key, world: World) -> list[str]:
+def why(key: Key, world: Simulation) -> list[str]:
     """Where a workload is and what keeps it there."""
     engine = world.engine
     workload = engine.state.workloads[key]
@@ -120,7 +120,7 @@ def _obstacle(reason: Reason) -> str:
             return f"{reason.flavor} {reason.cause} {reason.detail}".rstrip()
 
 
-def tree(world: World) -> Iterator[str]:
+def tree(world: Simulation) -> Iterator[str]:
     """Every node and column with its numbers, queues before cohorts."""
     state = world.engine.state
     for node in (*state.tree.queues.values(), *state.tree.cohorts.values()):

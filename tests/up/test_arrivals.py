@@ -23,7 +23,7 @@ from kuota.server.kinds import Kind
 from kuota.server.requests import User
 from kuota.server.status import Refused
 from kuota.server.store import Store
-from kuota.sim.scene import staged
+from kuota.sim.scenario import load_scenario
 from kuota.up.installation import job_hook
 from kuota.up.local import local_client
 from webhook.reviews import Objects, answered
@@ -220,7 +220,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def test_at_the_webhook(case: Case) -> None:
-    objects = Objects({_place(each): each for each in (case.space, *case.around)})
+    objects = Objects({_state_dir(each): each for each in (case.space, *case.around)})
     options: Any = {"objects": objects, "config": config(case.config), "gates": case.off}
     said = answered("/mutate-batch-v1-job", case.job, **options)
     stored = said.object
@@ -256,21 +256,21 @@ def _hooked(hook: Hook, case: Case) -> Fate:
 
 def test_in_a_plan(case: Case) -> None:
     objects = [case.space, *case.around, case.job]
-    scene = staged(objects, config(case.config), case.off)
-    if scene.misfits:
-        assert case.fate.refused == ", ".join(sorted(each.fault.path for each in scene.misfits))
+    scenario = load_scenario(objects, config(case.config), case.off)
+    if scenario.invalid:
+        assert case.fate.refused == ", ".join(sorted(each.fault.path for each in scenario.invalid))
         return
-    stranded = [each.why for each in scene.stranded if each.key.name == "j"]
-    found = [each.workload for each in scene.arrivals if each.name == "j"]
+    unqueued = [each.why for each in scenario.unqueued if each.key.name == "j"]
+    found = [each.workload for each in scenario.submissions if each.name == "j"]
     if case.fate.refused:
-        assert ([case.fate.refused], []) == (stranded, found)
+        assert ([case.fate.refused], []) == (unqueued, found)
         return
     assert case.fate.workload == bool(found)
     for each in found:
         assert case.fate.queue == each.queue
         assert (7 if case.fate.priority_class else 0) == each.priority
     if not found:
-        assert stranded or any("Job team/j is not queued" in note for note in scene.notes)
+        assert unqueued or any("Job team/j is not queued" in note for note in scenario.notes)
 
 
 def test_a_queued_job_below_an_unmanaged_one_waits_on_the_embedded_server() -> None:
@@ -295,9 +295,9 @@ def test_a_queued_job_below_an_unmanaged_one_waits_on_the_embedded_server() -> N
 
 def test_a_plan_finds_owners_that_the_default_queue_makes_managed() -> None:
     for objects in ([job("above"), job(owner="above")], [job(owner="above"), job("above")]):
-        scene = staged([space("team"), DEFAULT_QUEUE, *objects])
-        assert ["above"] == [each.name for each in scene.arrivals]
-        assert any("it runs under a managed Job" in note for note in scene.notes)
+        scenario = load_scenario([space("team"), DEFAULT_QUEUE, *objects])
+        assert ["above"] == [each.name for each in scenario.submissions]
+        assert any("it runs under a managed Job" in note for note in scenario.notes)
 
 
 def fate(stored: Json, *, workload: bool) -> Fate:
@@ -316,5 +316,5 @@ def _resource(made: Json) -> str:
     return next(each.name for each in ALL if (each.group, each.kind) == (group, made["kind"]))
 
 
-def _place(made: Json) -> tuple[str, str]:
+def _state_dir(made: Json) -> tuple[str, str]:
     return _resource(made).partition(".")[0], made["metadata"]["name"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kuota.cli.run_folder import enterable
-from kuota.up import place
+from kuota.up import state_dir
 from kuota.up.default_user import account, default_user
 from up.machine import KUOTA, Machine, open_folder
 
@@ -37,9 +37,9 @@ def test_the_state_of_root_is_where_other_users_can_reach_it(
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert Path("/var/lib/kuota") == place.default_place().root
+    assert Path("/var/lib/kuota") == state_dir.default_state_dir().root
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert tmp_path / ".local" / "state" / "kuota" == place.default_place().root
+    assert tmp_path / ".local" / "state" / "kuota" == state_dir.default_state_dir().root
 
 
 def test_a_directory_is_entered_by_its_owner_or_if_it_is_open_to_all() -> None:

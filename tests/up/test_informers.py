@@ -11,8 +11,8 @@ from kuota.kube.resources import CRON_JOBS, JOBS, NODES, PODS, WORKLOADS
 from kuota.server.api import ApiServer
 from kuota.server.requests import Request, Response
 from kuota.server.store import Store
-from kuota.up.installation import Installation, Wishes
-from kuota.up.place import Place
+from kuota.up.installation import Installation, UpOptions
+from kuota.up.state_dir import StateDir
 
 EXPECTED = {each.plural for each in (JOBS, CRON_JOBS, NODES, PODS, WORKLOADS)}
 LIMIT_S = 30
@@ -39,7 +39,7 @@ def test_no_kind_is_watched_twice(tmp_path: Path) -> None:
         store = Store.open(":memory:")
         server = Counting(store)
         await server.start()
-        installation = Installation(Place(tmp_path), Wishes(pretend_gpus=1, allow_root=True))
+        installation = Installation(StateDir(tmp_path), UpOptions(pretend_gpus=1, allow_root=True))
         parts = [
             asyncio.create_task(each) for each in installation._parts(server, installation._plans())
         ]

@@ -12,7 +12,7 @@ from kuota.engine.facts import EngineObject
 from kuota.engine.model import Quota
 from kuota.engine.policy import Policy
 from kuota.engine.reasons import Cause, Reason
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 from kuota.view.build import Builder, Subject
 from kuota.view.plan import Plan, State
 from kuota.view.words import help_texts, lack_text, several
@@ -22,7 +22,7 @@ RECLAIM = ("Never", "LowerPriority", "Any")
 WITHIN = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
 
 
-def plan_of(world: World) -> Plan:
+def plan_of(world: Simulation) -> Plan:
     subjects = [
         Subject(key=each.key, name=each.key.name, kind="Workload", workload=each)
         for each in world.engine.state.workloads.values()
@@ -31,8 +31,8 @@ def plan_of(world: World) -> Plan:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
-    world = World(draw(st.sampled_from(POLICIES)))
+def worlds(draw: st.DrawFn) -> Simulation:
+    world = Simulation(draw(st.sampled_from(POLICIES)))
     limits = st.none() | st.integers(0, 4)
     quotas = st.builds(Quota, st.integers(0, 4), limits, limits)
     values: list[EngineObject] = [namespace(), flavor(), cohort("top"), cohort("low", parent="top")]
@@ -65,7 +65,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 @given(worlds())
 @settings(max_examples=60)
-def test_every_workload_that_waits_has_an_answer(world: World) -> None:
+def test_every_workload_that_waits_has_an_answer(world: Simulation) -> None:
     world.settle()
     for row in plan_of(world).workloads:
         if row.state is not State.ADMITTED:
@@ -76,7 +76,7 @@ def test_every_workload_that_waits_has_an_answer(world: World) -> None:
 
 @given(worlds())
 @settings(max_examples=40)
-def test_a_plan_adds_up(world: World) -> None:
+def test_a_plan_adds_up(world: Simulation) -> None:
     """What queues use, borrow and lend is told consistently, and loans are what is borrowed."""
     world.settle()
     plan = plan_of(world)

@@ -7,8 +7,8 @@ from build import job, key, local_queue, namespace, queue
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
-from kuota.visibility.api import PREFIX, Answer, VisibilityApi, asked
-from kuota.visibility.pending import Window, in_cluster_queue, in_local_queue
+from kuota.visibility.api import PREFIX, ApiResponse, VisibilityApi, parse_path
+from kuota.visibility.pending import PageRequest, in_cluster_queue, in_local_queue
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
 
@@ -36,8 +36,8 @@ def engine() -> Engine:
     return made
 
 
-def lines(window: Window | None = None) -> list[tuple[str, int, int]]:
-    found = in_cluster_queue(engine(), "q", window or Window()) or []
+def lines(window: PageRequest | None = None) -> list[tuple[str, int, int]]:
+    found = in_cluster_queue(engine(), "q", window or PageRequest()) or []
     return [(e.workload.key.name, e.in_cluster_queue, e.in_local_queue) for e in found]
 
 
@@ -46,13 +46,13 @@ def test_the_line_is_the_order_of_the_queue_with_both_positions() -> None:
 
 
 def test_a_window_is_cut_out_of_the_line_and_positions_stay() -> None:
-    assert [("d", 1, 0), ("a", 2, 1)] == lines(Window(offset=1, limit=2))
-    assert [] == lines(Window(limit=-1))
-    assert 4 == len(lines(Window(offset=-5, limit=10**12)))
+    assert [("d", 1, 0), ("a", 2, 1)] == lines(PageRequest(offset=1, limit=2))
+    assert [] == lines(PageRequest(limit=-1))
+    assert 4 == len(lines(PageRequest(offset=-5, limit=10**12)))
 
 
 def test_the_line_of_a_local_queue_has_gaps_in_the_positions_of_its_cluster_queue() -> None:
-    found = in_local_queue(engine(), key("y"), Window(offset=1)) or []
+    found = in_local_queue(engine(), key("y"), PageRequest(offset=1)) or []
     assert [("b", 3, 1)] == [
         (e.workload.key.name, e.in_cluster_queue, e.in_local_queue) for e in found
     ]
@@ -61,17 +61,17 @@ def test_the_line_of_a_local_queue_has_gaps_in_the_positions_of_its_cluster_queu
 def test_an_unknown_queue_has_no_line_and_an_orphaned_one_an_empty_line() -> None:
     made = engine()
     made.apply(ObjectStored(value=local_queue("z", "nowhere")), 0.0)
-    assert in_cluster_queue(made, "nowhere", Window()) is None
-    assert in_local_queue(made, key("nowhere"), Window()) is None
-    assert [] == in_local_queue(made, key("z"), Window())
+    assert in_cluster_queue(made, "nowhere", PageRequest()) is None
+    assert in_local_queue(made, key("nowhere"), PageRequest()) is None
+    assert [] == in_local_queue(made, key("z"), PageRequest())
 
 
 def test_the_priority_that_is_told_is_without_the_boost() -> None:
-    found = in_cluster_queue(engine(), "q", Window()) or []
+    found = in_cluster_queue(engine(), "q", PageRequest()) or []
     assert [9, 0, 0, 0] == [each.priority for each in found]
 
 
-def _get(path: str, method: str = "GET", accept: str = "", **query: str) -> Answer:
+def _get(path: str, method: str = "GET", accept: str = "", **query: str) -> ApiResponse:
     return VisibilityApi(engine(), Shelf()).answer(method, path, query, accept)
 
 
@@ -112,7 +112,7 @@ def test_what_is_not_served_is_refused() -> None:
     assert 404 == _get(f"{PREFIX}/v1/clusterqueues/q/pendingworkloads").status
     assert 404 == _get(f"{PREFIX}/v1beta2/clusterqueues/q").status
     assert 404 == _get(f"{PREFIX}/v1beta2/namespaces/a/clusterqueues/q/pendingworkloads").status
-    assert asked(f"{PREFIX}/v1beta2/localqueues/x/pendingworkloads") is None
+    assert parse_path(f"{PREFIX}/v1beta2/localqueues/x/pendingworkloads") is None
 
 
 def test_the_api_tells_of_itself() -> None:

@@ -20,7 +20,7 @@ from kuota.kube.errors import Conflict, Forbidden
 from kuota.kube.resources import CRDS, SECRETS, Resource, key_of
 from kuota.pki.certificate import chain
 from kuota.pki.serving import Chain, Pair, serving_context, trusted_until
-from kuota.webhook.certificates import LIFETIME, RENEWED_BEFORE, Managed, Settings
+from kuota.webhook.certificates import LIFETIME, RENEWED_BEFORE, ManagedCertificate, Settings
 from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING, trusting
 from kuota.webhook.manifests import configurations
 
@@ -40,8 +40,8 @@ class Api(FakeApi):
             raise Conflict(409, "Conflict", "it has changed")
         return self._changed(resource, key_of(obj), obj)
 
-    def managed(self) -> Managed:
-        return Managed(self, serving_context(), clock=self.clock)
+    def managed(self) -> ManagedCertificate:
+        return ManagedCertificate(self, serving_context(), clock=self.clock)
 
     async def install(self) -> None:
         mutating, validating = configurations()
@@ -80,7 +80,7 @@ def played(story: Callable[[Api], Coroutine[Any, Any, None]]) -> None:
 
 
 @asynccontextmanager
-async def running(managed: Managed) -> AsyncIterator[None]:
+async def running(managed: ManagedCertificate) -> AsyncIterator[None]:
     task = asyncio.create_task(managed.run())
     try:
         await managed.ready.wait()
@@ -224,7 +224,7 @@ def test_a_certificate_is_renewed_in_time_and_the_old_one_stays_trusted() -> Non
 def test_a_running_replica_shows_what_another_one_renewed_once_that_is_trusted() -> None:
     async def story(api: Api) -> None:
         context = serving_context()
-        managed = Managed(api, context, clock=api.clock)
+        managed = ManagedCertificate(api, context, clock=api.clock)
         async with running(managed):
             await settled()
             first = api.stored()
@@ -320,7 +320,7 @@ def test_an_aggregated_api_has_a_certificate_of_its_own_in_the_same_secret() -> 
         context = serving_context()
         hooks = api.managed()
         wanted = Settings(service="lines", api_services=(name,), entry="visibility-")
-        lines = Managed(api, context, wanted, api.clock)
+        lines = ManagedCertificate(api, context, wanted, api.clock)
         await hooks.refresh()
         before = api.stored()
         await lines.refresh()

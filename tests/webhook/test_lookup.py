@@ -10,7 +10,7 @@ from control.objects import job, local_queue, namespace
 from kube.virtual_time import VirtualClock, run, settled
 from kuota.api.base import Json, Key
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, NAMESPACES, Resource
-from kuota.webhook.lookup import Following
+from kuota.webhook.lookup import InformerLookup
 from webhook.reviews import Objects, answered
 from webhook.reviews import job as review_job
 
@@ -34,7 +34,7 @@ def test_before_the_caches_are_full_the_server_is_asked() -> None:
     async def story() -> None:
         api = Counting(clock)
         await api.create(LOCAL_QUEUES, local_queue("default"))
-        following = Following(api, clock)
+        following = InformerLookup(api, clock)
         assert await following.find(LOCAL_QUEUES, DEFAULT) is not None
         assert await following.find(LOCAL_QUEUES, Key("team", "other")) is None
         assert (2, False) == (api.asked, following.synced)
@@ -48,7 +48,7 @@ def test_full_caches_answer_for_what_is_there_and_for_what_is_not() -> None:
     async def story() -> None:
         api = Counting(clock)
         await api.create(NAMESPACES, namespace("team", a="b"))
-        following = Following(api, clock)
+        following = InformerLookup(api, clock)
         task = asyncio.create_task(following.run())
         await settled()
         assert following.synced
@@ -72,7 +72,7 @@ def test_jobs_are_not_cached_but_asked_for() -> None:
     async def story() -> None:
         api = Counting(clock)
         await api.create(JOBS, job("j"))
-        following = Following(api, clock)
+        following = InformerLookup(api, clock)
         assert await following.find(JOBS, Key("team", "j")) is not None
         assert 1 == api.asked
 

@@ -20,7 +20,7 @@ from kuota.api.base import Json
 from kuota.listening import bound
 from kuota.pki.certificate import chain
 from kuota.pki.serving import Chain, serving_context, show
-from kuota.webhook.certificates import Directory
+from kuota.webhook.certificates import CertificateDirectory
 from kuota.webhook.server import MOST_BYTES, Webhooks
 from webhook.reviews import Objects, cluster_queue, job, review, workload
 
@@ -170,7 +170,7 @@ def test_a_directory_is_followed(tmp_path: Path) -> None:
 
     async def story() -> None:
         context = serving_context()
-        directory, webhooks = Directory(tmp_path, context), Webhooks(Objects())
+        directory, webhooks = CertificateDirectory(tmp_path, context), Webhooks(Objects())
         directory.look()
         assert not directory.ready.is_set()
         put(first)

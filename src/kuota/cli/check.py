@@ -18,7 +18,7 @@ from .connect import PATH, filename_option
 from .output import counted
 
 if TYPE_CHECKING:
-    from .findings import Verdict
+    from .findings import CheckResult
 
 FAULTY = 1
 UNREADABLE = 2
@@ -78,22 +78,22 @@ def command(
 
 def _target() -> str:
     """Where commands such as `kuota apply` would send the manifests."""
-    from kuota.up.place import default_place
+    from kuota.up.state_dir import default_state_dir
 
     elsewhere = os.environ.get("KUBECONFIG")
-    place = default_place()
-    if elsewhere and elsewhere != str(place.kubeconfig):
+    state_dir = default_state_dir()
+    if elsewhere and elsewhere != str(state_dir.kubeconfig):
         return "cluster"
-    return "up" if place.running() is not None else "cluster"
+    return "up" if state_dir.running() is not None else "cluster"
 
 
-def _status(verdict: Verdict) -> int:
+def _status(verdict: CheckResult) -> int:
     if verdict.unreadable:
         return UNREADABLE
     return FAULTY if verdict.faults else 0
 
 
-def show(verdict: Verdict, output: str) -> None:
+def show(verdict: CheckResult, output: str) -> None:
     """Print a verdict as "text", "json" or "yaml"."""
     if output == "text":
         for finding in verdict.findings:
@@ -110,7 +110,7 @@ def show(verdict: Verdict, output: str) -> None:
     printed.show(document, output)
 
 
-def _summary(verdict: Verdict) -> str:
+def _summary(verdict: CheckResult) -> str:
     if not verdict.objects and not verdict.findings and not verdict.skipped:
         return "nothing to check: the input holds no objects"
     parts = [

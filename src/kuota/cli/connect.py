@@ -20,7 +20,7 @@ import click
 if TYPE_CHECKING:
     from kuota.kube.config import Connection
     from kuota.kube.errors import ApiError, KubeError
-    from kuota.up.place import Place
+    from kuota.up.state_dir import StateDir
 
     from .session import Session
 
@@ -48,7 +48,7 @@ class Failed(click.ClickException):
     exit_code = FAILED
 
 
-class Unreached(click.ClickException):
+class ServerUnreachable(click.ClickException):
     """There is no server to ask."""
 
     exit_code = UNREACHED
@@ -80,8 +80,8 @@ def filename_option(*, required: bool = False) -> Callable[[F], F]:
     )
 
 
-def place_option(function: F) -> F:
-    """Adds the option --state; the command gets the place that it means as `place`."""
+def state_dir_option(function: F) -> F:
+    """Adds the option --state; the command gets the place that it means as `state_dir`."""
 
     @click.option(
         "--state",
@@ -93,10 +93,10 @@ def place_option(function: F) -> F:
     def wrapped(*args: Any, state: str | None, **options: Any) -> Any:
         from pathlib import Path
 
-        from kuota.up.place import Place, default_place
+        from kuota.up.state_dir import StateDir, default_state_dir
 
-        place = Place(Path(state)) if state is not None else default_place()
-        return function(*args, place=place, **options)
+        state_dir = StateDir(Path(state)) if state is not None else default_state_dir()
+        return function(*args, state_dir=state_dir, **options)
 
     return wrapped  # type: ignore[return-value]
 
@@ -129,16 +129,18 @@ def connection_of(choice: Choice) -> Connection:
 
     from kuota.kube.config import connection, from_kubeconfig
 
-    place = local_place(choice)
-    if place is None:
+    state_dir = local_state_dir(choice)
+    if state_dir is None:
         return connection(choice.kubeconfig, choice.context)
     if not choice.context:
-        return connection_to(place)
+        return connection_to(state_dir)
     home = Path.home() / ".kube" / "config"
-    return from_kubeconfig([place.kubeconfig, *([home] if home.exists() else [])], choice.context)
+    return from_kubeconfig(
+        [state_dir.kubeconfig, *([home] if home.exists() else [])], choice.context
+    )
 
 
-def local_place(choice: Choice) -> Place | None:
+def local_state_dir(choice: Choice) -> StateDir | None:
     """Return the control plane that runs on this machine if it is the server meant.
 
     None means another server, which a kubeconfig or the environment leads to. Raises Unreached if
@@ -146,32 +148,32 @@ def local_place(choice: Choice) -> Place | None:
     """
     from pathlib import Path
 
-    from kuota.up.place import default_place
+    from kuota.up.state_dir import default_state_dir
 
     if choice.kubeconfig and not Path(choice.kubeconfig).expanduser().exists():
-        raise Unreached(f"--kubeconfig {choice.kubeconfig}: there is no such file")
+        raise ServerUnreachable(f"--kubeconfig {choice.kubeconfig}: there is no such file")
     if choice.kubeconfig or os.environ.get("KUBECONFIG"):
         return None
-    place = default_place()
-    if place.running() is not None and place.kubeconfig.exists():
-        return place
+    state_dir = default_state_dir()
+    if state_dir.running() is not None and state_dir.kubeconfig.exists():
+        return state_dir
     home = Path.home() / ".kube" / "config"
     if home.exists() or "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
-    raise Unreached(
-        f"no server to talk to: none runs from {place.root}, $KUBECONFIG is not set, and there is "
-        f"no {home}.\nStart one with `kuota up`, or name a cluster with --kubeconfig FILE."
+    raise ServerUnreachable(
+        f"no server to talk to: none runs from {state_dir.root}, $KUBECONFIG is not set, and "
+        f"there is no {home}.\nStart one with `kuota up`, or name a cluster with --kubeconfig FILE."
     )
 
 
-def connection_to(place: Place) -> Connection:
+def connection_to(state_dir: StateDir) -> Connection:
     """How to reach the control plane that runs there."""
     from kuota.kube.config import Connection, from_kubeconfig
 
-    if not os.access(place.kubeconfig, os.R_OK):
+    if not os.access(state_dir.kubeconfig, os.R_OK):
         # Somebody else's server, which knows us by our uid.
-        return Connection(server=f"unix://{place.socket}")
-    return from_kubeconfig([place.kubeconfig])
+        return Connection(server=f"unix://{state_dir.socket}")
+    return from_kubeconfig([state_dir.kubeconfig])
 
 
 def explained(error: KubeError) -> click.ClickException:
@@ -179,18 +181,18 @@ def explained(error: KubeError) -> click.ClickException:
     from kuota.kube.errors import ApiError, ConfigError, Unreachable
 
     if isinstance(error, Unreachable) and "CERTIFICATE_VERIFY_FAILED" in str(error):
-        return Unreached(
+        return ServerUnreachable(
             f"the server cannot prove who it is: {error}\n"
             "The kubeconfig lacks its certificate-authority-data, or has that of another server."
         )
     if isinstance(error, Unreachable):
-        return Unreached(
+        return ServerUnreachable(
             f"the server does not answer: {error}\n"
             "Is it running (`kuota status`)? Start it with `kuota up`, or name another with "
             "--kubeconfig or --context."
         )
     if isinstance(error, ConfigError):
-        return Unreached(str(error))
+        return ServerUnreachable(str(error))
     return Failed(refusal(error) if isinstance(error, ApiError) else str(error))
 
 

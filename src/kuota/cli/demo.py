@@ -20,8 +20,19 @@ from kuota.failures import alongside
 from kuota.kube.errors import KubeError, NotFound
 from kuota.kube.requests import Patch
 from kuota.kube.resources import JOBS, PODS, key_of
-from kuota.up.demo import GPUS, QUEUES, STORY, TRAIN, Act, Awaited, Seen, What, placed, summary
-from kuota.up.stage import Stage
+from kuota.up.demo import (
+    GPUS,
+    QUEUES,
+    STEPS,
+    TRAIN,
+    DemoStep,
+    EventType,
+    Expectation,
+    TimedEvent,
+    placed,
+    summary,
+)
+from kuota.up.event_log import EventLog
 
 from .kinds import resource_for
 from .manifests import load
@@ -29,7 +40,7 @@ from .manifests import load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kuota.up.place import Place
+    from kuota.up.state_dir import StateDir
 
     from .session import Session
 
@@ -39,12 +50,12 @@ _CLEAR_S = 30.0
 LIMIT_S = 60.0
 """How long the story may take, its start not counted."""
 _COLOURS = {
-    What.BORROWS: "cyan",
-    What.WAITS: "yellow",
-    What.ADMITTED: "green",
-    What.PREEMPTED: "magenta",
-    What.FINISHED: "green",
-    What.SAYS: "bright_black",
+    EventType.BORROWS: "cyan",
+    EventType.WAITS: "yellow",
+    EventType.ADMITTED: "green",
+    EventType.PREEMPTED: "magenta",
+    EventType.FINISHED: "green",
+    EventType.SAYS: "bright_black",
 }
 
 
@@ -66,22 +77,22 @@ def command(keep: bool, state: Path | None, manifests: Path) -> None:
     how the preempted work goes on from where it was saved. Takes less than a minute, and leaves
     nothing behind unless told to.
     """
-    from kuota.up.place import Place
+    from kuota.up.state_dir import StateDir
 
     if not manifests.is_dir():
         raise click.ClickException(
             f"there is no {manifests}: run this in a checkout of Kuota, or name it by --manifests"
         )
-    place = Place(_fresh(state))
+    state_dir = StateDir(_fresh(state))
     try:
-        _perform(place, manifests, keep)
+        _run(state_dir, manifests, keep)
     except KeyboardInterrupt:
         if state is None:
-            shutil.rmtree(place.root)
+            shutil.rmtree(state_dir.root)
         raise
     # A story that failed leaves its log for whoever wants to know why.
     if not keep and state is None:
-        shutil.rmtree(place.root)
+        shutil.rmtree(state_dir.root)
 
 
 def _fresh(state: Path | None) -> Path:
@@ -97,39 +108,39 @@ def _fresh(state: Path | None) -> Path:
     return root
 
 
-def _perform(place: Place, manifests: Path, keep: bool) -> None:
+def _run(state_dir: StateDir, manifests: Path, keep: bool) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
-    click.echo(f"Starting a control plane with {GPUS} pretend GPUs in {place.root}")
+    click.echo(f"Starting a control plane with {GPUS} pretend GPUs in {state_dir.root}")
     try:
-        _kuota("up", "--state", str(place.root), "--gpus", str(GPUS), "--detach")
+        _kuota("up", "--state", str(state_dir.root), "--gpus", str(GPUS), "--detach")
         click.echo(f"{time.monotonic() - start:6.1f}s  it answers kubectl and others")
-        seen = asyncio.run(_told(place, manifests, start))
-    except (Stuck, KubeError) as error:
-        what = f"waited in vain for {error}" if isinstance(error, Stuck) else str(error)
-        _stop(place)
-        raise click.ClickException(f"{what}; the log is {place.log}") from None
+        events = asyncio.run(_run_demo(state_dir, manifests, start))
+    except (DemoTimeout, KubeError) as error:
+        what = f"waited in vain for {error}" if isinstance(error, DemoTimeout) else str(error)
+        _stop(state_dir)
+        raise click.ClickException(f"{what}; the log is {state_dir.log}") from None
     except BaseException:
-        _stop(place)
+        _stop(state_dir)
         raise
     if not keep:
-        _stop(place)
-    _conclude(seen)
-    _tell_ways_on(place, manifests, keep)
+        _stop(state_dir)
+    _conclude(events)
+    _show_next_steps(state_dir, manifests, keep)
 
 
-async def _told(place: Place, manifests: Path, start: float) -> list[Seen]:
+async def _run_demo(state_dir: StateDir, manifests: Path, start: float) -> list[TimedEvent]:
     """Tell the story; one that breaks off leaves no work behind."""
     from kuota.kube.config import from_kubeconfig
 
     from .session import opened
 
-    saves = place.root / "saved"
+    saves = state_dir.root / "saved"
     saves.mkdir()
     saves.chmod(0o1777)
-    async with opened(from_kubeconfig([place.kubeconfig])) as session:
+    async with opened(from_kubeconfig([state_dir.kubeconfig])) as session:
         try:
-            return await Telling(session, manifests, saves, start).run()
+            return await DemoRun(session, manifests, saves, start).run()
         except BaseException:
             with suppress(KubeError, TimeoutError):
                 await asyncio.wait_for(clear(session), _CLEAR_S)
@@ -149,12 +160,12 @@ def _kuota(*arguments: str) -> None:
         raise click.ClickException(done.stdout.strip().removeprefix("Error: "))
 
 
-def _stop(place: Place) -> None:
-    if place.running() is not None:
-        _kuota("down", "--state", str(place.root))
+def _stop(state_dir: StateDir) -> None:
+    if state_dir.running() is not None:
+        _kuota("down", "--state", str(state_dir.root))
 
 
-def _conclude(seen: Sequence[Seen]) -> None:
+def _conclude(events: Sequence[TimedEvent]) -> None:
     from .output import show_table
 
     click.echo()
@@ -167,64 +178,64 @@ def _conclude(seen: Sequence[Seen]) -> None:
             f"{each.ran_s:.1f}s",
             str(each.preempted) if each.preempted else "-",
         )
-        for each in summary(seen)
+        for each in summary(events)
     ]
     show_table(("job", "team", "gpus", "waited", "ran", "preempted"), rows)
     click.echo()
 
 
-def _tell_ways_on(place: Place, manifests: Path, keep: bool) -> None:
+def _show_next_steps(state_dir: StateDir, manifests: Path, keep: bool) -> None:
     if not keep:
         click.echo("Everything has finished, and the control plane has stopped.")
         click.echo(f"The manifests are in {manifests}. To look around, and to submit work of your")
         click.echo("own with kubectl, keep it running: make up KEEP=1")
         return
     click.echo("Everything has finished. The control plane goes on:")
-    click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+    click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
     click.echo("  kubectl get clusterqueues,workloads,jobs,pods -A")
     click.echo("  kubectl describe workloads -n vision")
     click.echo(f"  kubectl replace --force -f {manifests / '3-gang.yaml'}   # once more")
     click.echo(f"The manifests are in {manifests}. To end it:")
-    click.echo(f"  {sys.argv[0]} down --state {place.root}")
+    click.echo(f"  {sys.argv[0]} down --state {state_dir.root}")
 
 
-class Stuck(Exception):
+class DemoTimeout(Exception):
     """What the story was waiting for in vain."""
 
 
-class Telling:
+class DemoRun:
     """One performance, with manifests from `folder`, and work saved in `saves`."""
 
     def __init__(self, session: Session, folder: Path, saves: Path, start: float) -> None:
         self._session = session
         self._folder = folder
         self._saves = saves
-        self._stage = Stage(session.client, _tell, (TRAIN,), start)
-        self._awaited: Awaited | None = None
+        self._log = EventLog(session.client, _report, (TRAIN,), start)
+        self._expected: Expectation | None = None
 
-    async def run(self) -> list[Seen]:
+    async def run(self) -> list[TimedEvent]:
         """Tell it all; returns what was seen, or raises Stuck."""
         try:
-            async with alongside(self._stage.run()), asyncio.timeout(LIMIT_S):
+            async with alongside(self._log.run()), asyncio.timeout(LIMIT_S):
                 await self._apply(QUEUES)
-                for act in STORY:
-                    await self._play(act)
+                for step in STEPS:
+                    await self._run_step(step)
         except TimeoutError:
-            raise Stuck(str(self._awaited or "the server to take the manifests")) from None
-        return self._stage.seen
+            raise DemoTimeout(str(self._expected or "the server to take the manifests")) from None
+        return self._log.events
 
-    async def _play(self, act: Act) -> None:
-        click.echo("\n" + _styled(act.title, bold=True))
-        if act.manifest:
-            click.echo(f"         $ kubectl apply -f {self._folder / act.manifest}")
-            await self._apply(act.manifest)
-        for self._awaited in act.awaits:
-            await self._stage.until(self._awaited)
+    async def _run_step(self, step: DemoStep) -> None:
+        click.echo("\n" + _styled(step.title, bold=True))
+        if step.manifest:
+            click.echo(f"         $ kubectl apply -f {self._folder / step.manifest}")
+            await self._apply(step.manifest)
+        for self._expected in step.expectations:
+            await self._log.until(self._expected)
 
     async def _apply(self, name: str) -> None:
         for each in load([str(self._folder / name)]):
             if not each.object or each.faults:
-                raise Stuck(f"{each.source} to be a readable manifest")
+                raise DemoTimeout(f"{each.source} to be a readable manifest")
             obj = placed(each.object, str(self._saves))
             resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
             assert resource is not None
@@ -248,11 +259,11 @@ async def clear(session: Session) -> None:
                 left.discard(key_of(event.object))
 
 
-def _tell(seen: Seen) -> None:
-    sight = seen.sight
-    text = f"│ {sight.text}" if sight.what is What.SAYS else sight.text
-    words = _styled(text, fg=_COLOURS.get(sight.what))
-    click.echo(f"{seen.at_s:6.1f}s  {sight.who:18} {words}")
+def _report(timed: TimedEvent) -> None:
+    event = timed.event
+    text = f"│ {event.text}" if event.what is EventType.SAYS else event.text
+    words = _styled(text, fg=_COLOURS.get(event.what))
+    click.echo(f"{timed.at_s:6.1f}s  {event.who:18} {words}")
 
 
 def _styled(text: str, *, fg: str | None = None, bold: bool = False) -> str:

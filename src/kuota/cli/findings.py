@@ -61,7 +61,7 @@ class Finding(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.kind}/{self.name}" if self.kind and self.name else self.kind
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CheckResult(msgspec.Struct, frozen=True):
     """The outcome: findings in the order of the manifests, and what was looked at."""
 
     findings: list[Finding]
@@ -78,7 +78,9 @@ class Verdict(msgspec.Struct, frozen=True):
         return len(self.findings) - self.faults
 
 
-def inspected(manifests: Sequence[Manifest], gates: Gates, *, pulls_images: bool = True) -> Verdict:
+def inspected(
+    manifests: Sequence[Manifest], gates: Gates, *, pulls_images: bool = True
+) -> CheckResult:
     """Findings about the manifests. `pulls_images` is false where only `kuota up` runs them."""
     known = [each for each in manifests if not _foreign(each)]
     found = [
@@ -89,7 +91,7 @@ def inspected(manifests: Sequence[Manifest], gates: Gates, *, pulls_images: bool
     ]
     sources = dict.fromkeys(each.source for each in manifests)
     place = {source: number for number, source in enumerate(sources)}
-    return Verdict(
+    return CheckResult(
         findings=sorted(found, key=lambda each: (place[each.file], each.line or 0)),
         objects=sum(bool(each.object) for each in known),
         skipped=len(manifests) - len(known),

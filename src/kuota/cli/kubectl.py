@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from .connect import Choice, Failed, local_place
+from .connect import Choice, Failed, local_state_dir
 
 _ALIASES = {"wl": "workloads"}
 """Names of kinds in other commands of kuota that no CustomResourceDefinition declares."""
@@ -38,7 +38,7 @@ def run(verb: str, args: list[str]) -> None:
     choice = Choice(_option(args, "--kubeconfig"), context)
     elsewhere = _option(args, "--server") or any(word.startswith("-s") for word in args)
     helps = "-h" in args or "--help" in args
-    place = None if elsewhere or helps else local_place(choice)
+    place = None if elsewhere or helps else local_state_dir(choice)
     if place is not None and not os.access(place.kubeconfig, os.R_OK):
         from .relay import relayed
 

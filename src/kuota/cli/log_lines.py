@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class _Spot(msgspec.Struct, frozen=True):
+class _LogPosition(msgspec.Struct, frozen=True):
     """A place in a log: so far into the text of the `nth` line with this stamp."""
 
     stamp: bytes = b""
@@ -47,8 +47,8 @@ class StampedLog:
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
-        self._spot = _Spot()
-        self._seen = _Spot()
+        self._spot = _LogPosition()
+        self._seen = _LogPosition()
         self._fresh_line = True
         self._head = b""
         self._first: list[bytes] | None = []
@@ -78,14 +78,14 @@ class StampedLog:
         for left_out in range(len(texts) - len(seen), 0, -1):
             *whole, last = texts[left_out : left_out + len(seen)]
             if whole == seen[:-1] and last.startswith(seen[-1]):
-                self._spot = _Spot(stamp, self._spot.nth + left_out, self._spot.into)
+                self._spot = _LogPosition(stamp, self._spot.nth + left_out, self._spot.into)
                 break
         self._first = None
 
     def begin_anew(self) -> None:
         """The log comes again, from `since` on."""
         self._seen = max(self._seen, self._spot, key=lambda each: (each.line, each.into))
-        self._spot = _Spot()
+        self._spot = _LogPosition()
         self._fresh_line = True
         self._head = b""
 
@@ -107,7 +107,7 @@ class StampedLog:
                 self._head = piece
                 return b""
             same = stamp == self._spot.stamp
-            self._spot = _Spot(stamp, self._spot.nth + 1 if same else 1)
+            self._spot = _LogPosition(stamp, self._spot.nth + 1 if same else 1)
             lead = stamp + space if self._shown else b""
         self._remember(rest)
         self._fresh_line = rest.endswith(b"\n")
@@ -166,7 +166,7 @@ def _out(text: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-class _Patience:
+class _ReconnectDelay:
     """How long to wait before the next try to connect."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ class Copying:
 
         Raises NotFound if the pod is gone before a word of it came, BadRequest if it has not begun.
         """
-        patience = _Patience()
+        patience = _ReconnectDelay()
         while True:
             patience.begin(self._seen)
             try:

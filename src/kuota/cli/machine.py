@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connect import place_option
+from .connect import state_dir_option
 
 if TYPE_CHECKING:
-    from kuota.up.place import Place, Running
+    from kuota.up.state_dir import RunningInstance, StateDir
     from kuota.view.room import Shortage
 
 STOP_S = 30.0
@@ -24,20 +24,20 @@ _ANSWER_S = 5.0
 
 
 @click.command("down")
-@place_option
+@state_dir_option
 @click.option("--kill", is_flag=True, help="End running work too.")
-def down(place: Place, kill: bool) -> None:
+def down(state_dir: StateDir, kill: bool) -> None:
     """End the control plane of this machine.
 
     Processes that it started go on, and the next `kuota up` takes them up again, unless --kill
     ends them: TERM, and KILL ten seconds later.
     """
 
-    running = place.running()
+    running = state_dir.running()
     if running is None:
-        click.echo(f"nothing runs from {place.root}")
+        click.echo(f"nothing runs from {state_dir.root}")
     else:
-        _stop(place, running)
+        _stop(state_dir, running)
     if kill:
         if running is not None:
             click.echo("Kuota has stopped.")
@@ -45,13 +45,13 @@ def down(place: Place, kill: bool) -> None:
 
         from kuota.runner.pod_runs import end_all
 
-        count = asyncio.run(end_all(str(place.root)))
+        count = asyncio.run(end_all(str(state_dir.root)))
         click.echo(f"Ended {count} process{'' if count == 1 else 'es'} of running work.")
     elif running is not None:
         click.echo("Kuota has stopped. Running work goes on.")
 
 
-def _stop(place: Place, running: Running) -> None:
+def _stop(state_dir: StateDir, running: RunningInstance) -> None:
     """Return when the process has gone, and with it its hold on the store."""
     import signal
     import time
@@ -67,12 +67,12 @@ def _stop(place: Place, running: Running) -> None:
     deadline = time.monotonic() + STOP_S
     while running.alive:
         if time.monotonic() > deadline:
-            raise click.ClickException(f"pid {running.pid} does not end; see {place.log}")
+            raise click.ClickException(f"pid {running.pid} does not end; see {state_dir.log}")
         time.sleep(0.05)
 
 
 @click.command("status")
-@place_option
+@state_dir_option
 @click.option(
     "-o",
     "--output",
@@ -80,7 +80,7 @@ def _stop(place: Place, running: Running) -> None:
     default="text",
     help="env prints only the shell command that sets KUBECONFIG.",
 )
-def status(place: Place, output: str) -> None:
+def status(state_dir: StateDir, output: str) -> None:
     """Show whether the control plane of this machine runs, and where.
 
     The exit status is 3 if it does not run.
@@ -92,15 +92,15 @@ def status(place: Place, output: str) -> None:
     """
     from .output import show
 
-    running = place.running()
+    running = state_dir.running()
     if output == "env" and running is not None:
-        click.echo(f"export KUBECONFIG={shlex.quote(str(place.kubeconfig))}")
+        click.echo(f"export KUBECONFIG={shlex.quote(str(state_dir.kubeconfig))}")
         return
-    shortages = _shortages(place) if running is not None else None
+    shortages = _shortages(state_dir) if running is not None else None
     facts = {
         "running": running is not None,
-        "state": str(place.root),
-        "kubeconfig": str(place.kubeconfig),
+        "state": str(state_dir.root),
+        "kubeconfig": str(state_dir.kubeconfig),
         "pid": running.pid if running else None,
         "server": f"https://127.0.0.1:{running.port}" if running else None,
         "runAs": running.run_as if running else None,
@@ -110,23 +110,25 @@ def status(place: Place, output: str) -> None:
         show(facts, output)
     elif running is None:
         click.echo(
-            f"No control plane runs from {place.root}. Start one with `kuota up`.",
+            f"No control plane runs from {state_dir.root}. Start one with `kuota up`.",
             err=output == "env",
         )
     else:
-        _show_status(place, running, shortages or ())
+        _show_status(state_dir, running, shortages or ())
     if running is None:
         raise SystemExit(3)
 
 
-def _show_status(place: Place, running: Running, shortages: Sequence[Shortage]) -> None:
+def _show_status(
+    state_dir: StateDir, running: RunningInstance, shortages: Sequence[Shortage]
+) -> None:
     from kuota.up.default_user import account
     from kuota.view.room import shortage_words
 
     server = f"https://127.0.0.1:{running.port}"
     click.echo(f"Kuota {running.version} runs (pid {running.pid}) on {server}")
-    if os.access(place.kubeconfig, os.R_OK):
-        click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+    if os.access(state_dir.kubeconfig, os.R_OK):
+        click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
     else:
         click.echo("  It belongs to another user. It identifies you by uid; kubectl needs a token.")
     if running.run_as is not None:
@@ -136,7 +138,7 @@ def _show_status(place: Place, running: Running, shortages: Sequence[Shortage]) 
         click.echo(f"  {shortage_words(each)}")
 
 
-def _shortages(place: Place) -> list[Shortage] | None:
+def _shortages(state_dir: StateDir) -> list[Shortage] | None:
     """Where its queues offer more than it has, None if it does not say."""
     import asyncio
 
@@ -147,7 +149,7 @@ def _shortages(place: Place) -> list[Shortage] | None:
     from .session import opened
 
     async def asked() -> list[Shortage]:
-        async with asyncio.timeout(_ANSWER_S), opened(connection_to(place)) as session:
+        async with asyncio.timeout(_ANSWER_S), opened(connection_to(state_dir)) as session:
             return await room.found(session)
 
     try:
@@ -158,8 +160,8 @@ def _shortages(place: Place) -> list[Shortage] | None:
 
 @click.command("backup")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@place_option
-def backup(file: Path, place: Place) -> None:
+@state_dir_option
+def backup(file: Path, state_dir: StateDir) -> None:
     """Copy all objects of this machine's control plane to FILE, for `kuota restore`.
 
     Works while it runs, without stopping anything, and while it does not. FILE holds everything as
@@ -170,7 +172,7 @@ def backup(file: Path, place: Place) -> None:
     from kuota.server.store_schema import StoreError
 
     try:
-        back_up(str(place.store), str(file))
+        back_up(str(state_dir.store), str(file))
     except StoreError as error:
         raise click.ClickException(f"no backup was made: {error}") from error
     except OSError as error:
@@ -180,8 +182,8 @@ def backup(file: Path, place: Place) -> None:
 
 @click.command("restore")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@place_option
-def restore(file: Path, place: Place) -> None:
+@state_dir_option
+def restore(file: Path, state_dir: StateDir) -> None:
     """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
 
     Not while it runs. The objects that were there are kept in a file beside; the next `kuota up`
@@ -193,17 +195,17 @@ def restore(file: Path, place: Place) -> None:
     from kuota.server import store_copies
     from kuota.server.store_schema import StoreError
 
-    running = place.running()
+    running = state_dir.running()
     if running is not None:
         raise click.ClickException(
-            f"it runs from {place.root} (pid {running.pid}): end it with `kuota down` first"
+            f"it runs from {state_dir.root} (pid {running.pid}): end it with `kuota down` first"
         )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     try:
-        place.prepare()
-        old = store_copies.restore(str(file), str(place.store), stamp)
+        state_dir.prepare()
+        old = store_copies.restore(str(file), str(state_dir.store), stamp)
     except (StoreError, OSError) as error:
         raise click.ClickException(f"nothing was restored: {error}") from error
-    click.echo(f"Restored {file} to {place.store}; `kuota up` goes on from there.")
+    click.echo(f"Restored {file} to {state_dir.store}; `kuota up` goes on from there.")
     if old is not None:
         click.echo(f"  what was there: {old}")

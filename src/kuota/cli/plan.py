@@ -20,15 +20,15 @@ from kuota.api.config.shapes import Configuration
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates, resolved
 from kuota.bridge.settings import policy
-from kuota.sim.scene import Scene, staged, time_faults
+from kuota.sim.scenario import Scenario, load_scenario, time_faults
 from kuota.sim.timeline import played
-from kuota.view.build import Builder, Past, Subject
+from kuota.view.build import Builder, PastEvents, Subject
 from kuota.view.plan import Plan, WorkloadRow
 
 from . import output as printed
 from .check import FAULTY, UNREADABLE, show
 from .connect import PATH, filename_option
-from .findings import Finding, Verdict, finding, inspected
+from .findings import CheckResult, Finding, finding, inspected
 from .manifests import load
 
 
@@ -83,8 +83,8 @@ def command(
     if not paths:
         raise click.UsageError("nothing to plan: give a file with -f FILE, or - for standard input")
     settings, gates = _settings(config, feature_gates)
-    scene, notes = _scene(paths, settings, gates, output)
-    plan = _plan(scene, notes, settings, gates)
+    scenario, notes = _scene(paths, settings, gates, output)
+    plan = _plan(scenario, notes, settings, gates)
     _show(_row(plan, explain) if explain else plan, output)
 
 
@@ -107,7 +107,7 @@ def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gate
 
 def _scene(
     paths: Sequence[str], settings: Configuration | None, gates: Gates, output: str
-) -> tuple[Scene, list[str]]:
+) -> tuple[Scenario, list[str]]:
     """The scene and what `kuota check` would warn of; ends the command when there are faults."""
     manifests = load(paths)
     verdict = inspected(manifests, gates)
@@ -116,38 +116,40 @@ def _scene(
             finding(each, fault) for each in manifests for fault in time_faults(each.object)
         ]
         _refuse(_with(verdict, untimely), output)
-    scene = staged([each.object for each in manifests], settings, gates)
-    if scene.misfits:
-        misfits = [finding(manifests[each.index], each.fault) for each in scene.misfits]
-        _refuse(_with(verdict, misfits), output)
-    return scene, [*scene.notes, *map(str, verdict.findings)]
+    scenario = load_scenario([each.object for each in manifests], settings, gates)
+    if scenario.invalid:
+        invalid = [finding(manifests[each.index], each.fault) for each in scenario.invalid]
+        _refuse(_with(verdict, invalid), output)
+    return scenario, [*scenario.notes, *map(str, verdict.findings)]
 
 
-def _refuse(verdict: Verdict, output: str) -> NoReturn:
+def _refuse(verdict: CheckResult, output: str) -> NoReturn:
     """Say what is wrong as `kuota check` does, and end the command."""
     show(verdict, output if output in ("json", "yaml") else "text")
     sys.exit(UNREADABLE if verdict.unreadable else FAULTY)
 
 
-def _with(verdict: Verdict, more: list[Finding]) -> Verdict:
+def _with(verdict: CheckResult, more: list[Finding]) -> CheckResult:
     return msgspec.structs.replace(verdict, findings=[*verdict.findings, *more])
 
 
-def _plan(scene: Scene, notes: list[str], settings: Configuration | None, gates: Gates) -> Plan:
+def _plan(
+    scenario: Scenario, notes: list[str], settings: Configuration | None, gates: Gates
+) -> Plan:
     rules = policy(settings, gates)
     if rules.block_until_ready:
         notes.append("Pods are taken to be ready as soon as they are admitted.")
         rules = msgspec.structs.replace(rules, block_until_ready=False)
-    end = played(scene, rules)
+    end = played(scenario, rules)
     subjects = [
         Subject(key=each.workload.key, name=each.name, kind=each.kind, workload=each.workload)
-        for each in scene.arrivals
+        for each in scenario.submissions
     ]
     subjects += [
-        Subject(key=each.key, name=each.key.name, kind="Job", queue=each.queue, stranded=each.why)
-        for each in scene.stranded
+        Subject(key=each.key, name=each.key.name, kind="Job", queue=each.queue, unqueued=each.why)
+        for each in scenario.unqueued
     ]
-    past = Past(events=end.events, borrowed=end.borrowed, restless=end.restless)
+    past = PastEvents(events=end.events, borrowed=end.borrowed, restless=end.restless)
     return Builder(end.engine, end.now, subjects, past).plan(notes)
 
 

@@ -34,7 +34,7 @@ from .kinds import elsewhere
 from .output import name_text
 from .progress import Progress, answer
 from .run_folder import default_folder
-from .run_job import CLASSES, Asked, job_of
+from .run_job import CLASSES, RunRequest, job_of
 
 if TYPE_CHECKING:
     from .session import Session
@@ -144,9 +144,9 @@ def _asked(
     time_limit: int | None,
     grace_period: int | None,
     **others: Any,
-) -> Asked:
+) -> RunRequest:
     """What the options say, checked; those that mean what they say go through as they are."""
-    return Asked(
+    return RunRequest(
         amounts=_amounts(gpus, cpus, memory, resources),
         variables=_variables(variables),
         time_limit_s=time_limit,
@@ -183,7 +183,7 @@ def _variables(given: tuple[str, ...]) -> dict[str, str]:
     return variables
 
 
-def _settled(asked: Asked, session: Session) -> Asked:
+def _settled(asked: RunRequest, session: Session) -> RunRequest:
     """The options, completed with defaults that depend on where the job runs.
 
     The embedded server runs processes on this machine: they start in the current directory and
@@ -214,11 +214,11 @@ class Running:
         self._progress = Progress(quiet=quiet)
         self._on_interrupt = on_interrupt
 
-    async def preview(self, asked: Asked) -> int:
+    async def preview(self, asked: RunRequest) -> int:
         output.show(await self._manifest(asked), "yaml")
         return 0
 
-    async def run(self, asked: Asked, *, detach: bool) -> int:
+    async def run(self, asked: RunRequest, *, detach: bool) -> int:
         """Submit and follow; returns the exit status."""
         manifest = await self._manifest(asked)
         job = await self._session.client.create(JOBS, manifest, validation="Strict")
@@ -230,7 +230,7 @@ class Running:
         self._progress.say(f"{name} submitted{where}")
         return await self._followed(job)
 
-    async def _manifest(self, asked: Asked) -> Json:
+    async def _manifest(self, asked: RunRequest) -> Json:
         await self._check_queue(asked.queue)
         kind = await self._priority_kind(asked.priority) if asked.priority else CLASSES[0]
         return job_of(asked, self._session.namespace, kind)

@@ -33,9 +33,9 @@ def default_folder() -> tuple[str, str]:
     here = os.getcwd()
     if os.geteuid() != 0:
         return here, ""
-    from kuota.up.place import default_place
+    from kuota.up.state_dir import default_state_dir
 
-    running = default_place().running()
+    running = default_state_dir().running()
     uid = running.run_as if running is not None else None
     if uid is None or uid == 0 or enterable(Path(here), uid):
         return here, ""

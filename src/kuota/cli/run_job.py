@@ -15,7 +15,7 @@ CLASSES = (_WORKLOAD_CLASS, _POD_CLASS)
 _LONGEST = 40
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to run and with what. `amounts` are for each pod; empty texts were not given."""
 
     arguments: tuple[str, ...]
@@ -32,7 +32,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""
 
 
-def job_of(asked: Asked, namespace: str, priority_kind: str = _WORKLOAD_CLASS) -> Json:
+def job_of(asked: RunRequest, namespace: str, priority_kind: str = _WORKLOAD_CLASS) -> Json:
     """The manifest. `priority_kind` is what kind of class `asked.priority` names."""
     queued = {"suspend": True} if asked.queue else {}
     together = {"completionMode": "Indexed"} if asked.parallelism > 1 else {}
@@ -59,7 +59,7 @@ def job_of(asked: Asked, namespace: str, priority_kind: str = _WORKLOAD_CLASS) -
     }
 
 
-def _labels(asked: Asked, priority_kind: str) -> dict[str, str]:
+def _labels(asked: RunRequest, priority_kind: str) -> dict[str, str]:
     labels = {QUEUE_NAME: asked.queue}
     if priority_kind == _WORKLOAD_CLASS:
         labels[PRIORITY_CLASS] = asked.priority
@@ -68,7 +68,7 @@ def _labels(asked: Asked, priority_kind: str) -> dict[str, str]:
     return {name: value for name, value in labels.items() if value}
 
 
-def _pod(asked: Asked, priority_kind: str) -> Json:
+def _pod(asked: RunRequest, priority_kind: str) -> Json:
     spec: Json = {"restartPolicy": "Never", "containers": [_container(asked)]}
     if asked.priority and priority_kind == _POD_CLASS:
         spec["priorityClassName"] = asked.priority
@@ -79,7 +79,7 @@ def _pod(asked: Asked, priority_kind: str) -> Json:
     return spec
 
 
-def _container(asked: Asked) -> Json:
+def _container(asked: RunRequest) -> Json:
     command = [_literal(each) for each in asked.arguments]
     container: Json = {"name": "main", "image": asked.image, "command": command}
     if asked.workdir:

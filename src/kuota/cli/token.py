@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connect import place_option
+from .connect import state_dir_option
 
 if TYPE_CHECKING:
     from kuota.server.tokens import TokenFile
-    from kuota.up.place import Place
+    from kuota.up.state_dir import StateDir
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _RIGHTLESS = "is in no team: they may read queues, and nothing else. Fix: --team NAME"
@@ -38,7 +38,7 @@ def command() -> None:
     "--certificate-authority", "authority", type=_FILE, help="Who signed that server's certificate."
 )
 @click.option("--out", type=_FILE, help="Write the kubeconfig there, for USER only.")
-@place_option
+@state_dir_option
 def create(
     user: str,
     teams: tuple[str, ...],
@@ -48,7 +48,7 @@ def create(
     server: str,
     authority: Path | None,
     out: Path | None,
-    place: Place,
+    state_dir: StateDir,
 ) -> None:
     """Give USER a token, and print a kubeconfig with it.
 
@@ -62,15 +62,16 @@ def create(
     from kuota.server.requests import ADMINS
     from kuota.up import kubeconfig
 
-    cluster = kubeconfig.cluster_of(place.kubeconfig)
+    cluster = kubeconfig.cluster_of(state_dir.kubeconfig)
     if server:
         cluster = kubeconfig.cluster(server, authority.read_bytes() if authority else b"")
     elif cluster is None:
-        raise click.ClickException(f"{place.kubeconfig} is not there yet: start `kuota up` first")
+        missing = state_dir.kubeconfig
+        raise click.ClickException(f"{missing} does not exist: start `kuota up` first")
     if out is not None and out.exists():
         raise click.ClickException(f"{out} is there already; name another file")
     groups = [*teams, *([ADMINS] if admin else [])]
-    token = _given(_tokens(place), user, groups, uid or _uid_of(user))
+    token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
     if not groups:
         click.echo(f"{user} {_RIGHTLESS}", err=True)
@@ -81,14 +82,14 @@ def create(
 
 
 @command.command("list")
-@place_option
-def list_(place: Place) -> None:
+@state_dir_option
+def list_(state_dir: StateDir) -> None:
     """Show who has a token, and what they may do. Tokens themselves are not shown."""
     from .output import show_table
 
     rows = [
         [each.id, each.user, each.uid or "-", ",".join(each.groups) or "-"]
-        for each in _tokens(place).holders()
+        for each in _tokens(state_dir).holders()
     ]
     show_table(["id", "user", "uid", "groups"], rows)
 
@@ -96,30 +97,32 @@ def list_(place: Place) -> None:
 @command.command("revoke")
 @click.argument("user", default="")
 @click.option("--id", "id_", default="", metavar="ID", help="Only this one, as `list` shows it.")
-@place_option
-def revoke(user: str, id_: str, place: Place) -> None:
+@state_dir_option
+def revoke(user: str, id_: str, state_dir: StateDir) -> None:
     """Take the tokens of USER away. What they asked for already goes on."""
     if bool(user) == bool(id_):
         raise click.UsageError("say whose: a USER, or one token by --id")
-    tokens = _tokens(place)
+    tokens = _tokens(state_dir)
     gone = tokens.revoke(user, id_)
     if not gone:
         raise click.ClickException(f"no token of {user or id_}; see `kuota token list`")
     for each in gone:
         click.echo(f"token {each.id} of {each.user} revoked")
-    _keep_owner(place, tokens)
+    _keep_owner(state_dir, tokens)
 
 
-def _tokens(place: Place) -> TokenFile:
+def _tokens(state_dir: StateDir) -> TokenFile:
     """The token file, which is made if this comes before the first start."""
     from kuota.server.tokens import TokenError, TokenFile, admin_token
 
     try:
-        place.prepare()
-        admin_token(place.tokens)
-        return TokenFile(place.tokens)
+        state_dir.prepare()
+        admin_token(state_dir.tokens)
+        return TokenFile(state_dir.tokens)
     except PermissionError:
-        raise click.ClickException(f"{place.tokens} is not yours to read: ask its owner") from None
+        raise click.ClickException(
+            f"{state_dir.tokens} is not yours to read: ask its owner"
+        ) from None
     except (OSError, TokenError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -133,7 +136,7 @@ def _given(tokens: TokenFile, user: str, groups: list[str], uid: str) -> str:
         raise click.ClickException(str(error)) from None
 
 
-def _keep_owner(place: Place, tokens: TokenFile) -> None:
+def _keep_owner(state_dir: StateDir, tokens: TokenFile) -> None:
     """Give whoever runs this a new token where the old one was revoked."""
     from kuota.server.requests import ADMINS
     from kuota.server.tokens import OWNER
@@ -142,10 +145,10 @@ def _keep_owner(place: Place, tokens: TokenFile) -> None:
     if any(each.user == OWNER for each in tokens.holders()):
         return
     token = tokens.give(OWNER, [ADMINS])
-    cluster = kubeconfig.cluster_of(place.kubeconfig)
+    cluster = kubeconfig.cluster_of(state_dir.kubeconfig)
     if cluster is not None:
-        kubeconfig.replace(place.kubeconfig, kubeconfig.content(cluster, token))
-    click.echo(f"{OWNER} has a new one, in {place.kubeconfig}")
+        kubeconfig.replace(state_dir.kubeconfig, kubeconfig.content(cluster, token))
+    click.echo(f"{OWNER} has a new one, in {state_dir.kubeconfig}")
 
 
 def _uid_of(user: str) -> str:

@@ -75,7 +75,7 @@ def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice:
     conduct(choice, work)
 
 
-class Doomed(msgspec.Struct, frozen=True):
+class ObjectToDelete(msgspec.Struct, frozen=True):
     """One object to delete."""
 
     resource: Resource
@@ -141,12 +141,12 @@ class Uninstalling:
         wanted.sort(key=lambda each: each["kind"] != DEPLOYMENTS.kind)
         return wanted
 
-    async def _present(self, objects: Sequence[Json]) -> list[tuple[Doomed, Json]]:
+    async def _present(self, objects: Sequence[Json]) -> list[tuple[ObjectToDelete, Json]]:
         """Those of the objects that are there, as they are there, in the same order."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def live(obj: Json) -> tuple[Doomed, Json] | None:
-            doomed = Doomed(resource_of(obj), key_of(obj))
+        async def live(obj: Json) -> tuple[ObjectToDelete, Json] | None:
+            doomed = ObjectToDelete(resource_of(obj), key_of(obj))
             async with limit:
                 try:
                     return doomed, await self._client.get(doomed.resource, doomed.key)
@@ -158,13 +158,17 @@ class Uninstalling:
         self._progress.show("")
         return [each for each in found if each is not None]
 
-    async def _users_objects(self, crds: Sequence[tuple[Doomed, Json]]) -> list[Doomed]:
+    async def _users_objects(
+        self, crds: Sequence[tuple[ObjectToDelete, Json]]
+    ) -> list[ObjectToDelete]:
         """Everything that would go with the definitions."""
         served = {doomed.key.name for doomed, _ in crds}
-        owned: list[Doomed] = []
+        owned: list[ObjectToDelete] = []
         for resource in _KUEUE_KINDS:
             if resource.name in served:
-                owned += [Doomed(resource, key_of(each)) for each in await self._listed(resource)]
+                owned += [
+                    ObjectToDelete(resource, key_of(each)) for each in await self._listed(resource)
+                ]
         return owned
 
     async def _listed(self, resource: Resource) -> list[Json]:
@@ -180,7 +184,7 @@ class Uninstalling:
                 await asyncio.sleep(_PAUSE_S)
         return []
 
-    async def _end(self, found: Sequence[tuple[Doomed, Json]]) -> None:
+    async def _end(self, found: Sequence[tuple[ObjectToDelete, Json]]) -> None:
         for doomed, live in found:
             await self._delete(doomed, live)
         if not self._dry_run:
@@ -189,7 +193,7 @@ class Uninstalling:
                 await gone(self._session, doomed, str(live["metadata"].get("uid") or ""))
             self._progress.show("")
 
-    async def _delete(self, doomed: Doomed, live: Json) -> None:
+    async def _delete(self, doomed: ObjectToDelete, live: Json) -> None:
         uid = str(live["metadata"].get("uid") or "")
         try:
             await self._client.delete(
@@ -215,10 +219,10 @@ class Uninstalling:
         if listed.items:
             self._progress.show(f"waiting for the end of {len(listed.items)} pods")
         for each in listed.items:
-            await gone(self._session, Doomed(PODS, key_of(each)), each["metadata"]["uid"])
+            await gone(self._session, ObjectToDelete(PODS, key_of(each)), each["metadata"]["uid"])
         self._progress.show("")
 
-    async def _end_definitions(self, crds: Sequence[tuple[Doomed, Json]]) -> None:
+    async def _end_definitions(self, crds: Sequence[tuple[ObjectToDelete, Json]]) -> None:
         if not self._dry_run:
             for doomed, live in crds:
                 await self._stop_converting(doomed, live)
@@ -228,13 +232,13 @@ class Uninstalling:
             await asyncio.gather(*(self._release(each, limit) for each in owned))
         await self._end(crds)
 
-    async def _stop_converting(self, doomed: Doomed, live: Json) -> None:
+    async def _stop_converting(self, doomed: ObjectToDelete, live: Json) -> None:
         """The webhook that converts has gone with the controller, and deletion must not need it."""
         if live["spec"].get("conversion", {}).get("strategy") == "Webhook":
             without: Json = {"strategy": "None", "webhook": None}
             await self._client.patch(CRDS, doomed.key, {"spec": {"conversion": without}})
 
-    async def _release(self, doomed: Doomed, limit: asyncio.Semaphore) -> None:
+    async def _release(self, doomed: ObjectToDelete, limit: asyncio.Semaphore) -> None:
         """Take off the finalizers, which nobody is left to take off, and delete."""
         async with limit:
             try:
@@ -245,7 +249,7 @@ class Uninstalling:
                 self._failures += 1
                 click.echo(f"Error: {doomed}: {refusal(error)}", err=True)
 
-    async def _delete_unheld(self, doomed: Doomed) -> None:
+    async def _delete_unheld(self, doomed: ObjectToDelete) -> None:
         await self._client.delete(doomed.resource, doomed.key, propagation="Background")
         for attempt in range(_TRIES):
             live = await self._client.get(doomed.resource, doomed.key)
@@ -281,7 +285,7 @@ class Uninstalling:
             )
 
 
-def _ask(owned: Sequence[Doomed]) -> None:
+def _ask(owned: Sequence[ObjectToDelete]) -> None:
     """Let the user agree to the loss; ends the command if they do not."""
     loss = _counted(owned)
     if not sys.stdin.isatty():
@@ -291,14 +295,14 @@ def _ask(owned: Sequence[Doomed]) -> None:
     click.confirm(f"This deletes {loss}. Go on?", abort=True)
 
 
-def _counted(owned: Sequence[Doomed]) -> str:
+def _counted(owned: Sequence[ObjectToDelete]) -> str:
     counts: dict[str, int] = {}
     for each in owned:
         counts[each.resource.kind] = counts.get(each.resource.kind, 0) + 1
     return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
-async def gone(session: Session, doomed: Doomed, uid: str) -> None:
+async def gone(session: Session, doomed: ObjectToDelete, uid: str) -> None:
     """Return when the object with that uid is not there any more."""
 
     def done(obj: Json | None) -> bool:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
-from .connect import place_option
+from .connect import state_dir_option
 
 if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration
     from kuota.api.gates import Gates
     from kuota.runner.nodes import NodePlan
-    from kuota.up.installation import Door, Wishes
-    from kuota.up.place import Place
+    from kuota.up.installation import ExternalListener, UpOptions
+    from kuota.up.state_dir import StateDir
 
 DOOR = 6443
 """The port of an address that names none, as other API servers have it."""
@@ -28,7 +28,7 @@ _LAST_LINES = 20
 
 
 @click.command("up")
-@place_option
+@state_dir_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -54,7 +54,7 @@ _LAST_LINES = 20
 )
 @click.option("--detach", is_flag=True, help="Return once it is ready; `kuota down` ends it.")
 def command(
-    place: Place,
+    state_dir: StateDir,
     run_as: str | None,
     allow_root: bool,
     verbosity: int,
@@ -68,24 +68,24 @@ def command(
     start takes it up again. Another address needs a certificate, since tokens travel there;
     `kuota token` says who has one.
     """
-    running = place.running()
+    running = state_dir.running()
     if running is not None:
         raise click.ClickException(
-            f"it runs already from {place.root} (pid {running.pid}): `kuota down` ends it"
+            f"it runs already from {state_dir.root} (pid {running.pid}): `kuota down` ends it"
         )
     fallback = _fallback_uid(run_as, allow_root)
     _check_door(chosen["address"], chosen["tls_cert"], chosen["tls_key"])
     if detach:
-        _detach(place)
+        _detach(state_dir)
         return
     if verbosity:
         from kuota.controller import logs
 
         logs.begin(logs.style(encoder="console", verbosity=verbosity))
-    _serve(place, _wishes(run_as=fallback, allow_root=allow_root, **chosen))
+    _serve(state_dir, _options(run_as=fallback, allow_root=allow_root, **chosen))
 
 
-def _wishes(
+def _options(
     *,
     port: int,
     address: str,
@@ -97,13 +97,13 @@ def _wishes(
     feature_gates: str,
     run_as: int | None,
     allow_root: bool,
-) -> Wishes:
-    from kuota.up.installation import Wishes
+) -> UpOptions:
+    from kuota.up.installation import UpOptions
 
     settings, gates = _settings(config, feature_gates)
-    return Wishes(
+    return UpOptions(
         port=port,
-        door=_door(address, tls_cert, tls_key),
+        external_listener=_door(address, tls_cert, tls_key),
         pretend_gpus=gpus,
         nodes=_plans(nodes) if nodes is not None else (),
         config=settings,
@@ -176,12 +176,12 @@ def _check_door(address: str, certificate: Path | None, key: Path | None) -> Non
         )
 
 
-def _door(address: str, certificate: Path | None, key: Path | None) -> Door | None:
+def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalListener | None:
     """Where others come in; ends the command when that cannot be."""
     import ssl
     from urllib.parse import urlsplit
 
-    from kuota.up.installation import Door
+    from kuota.up.installation import ExternalListener
 
     if not address or not certificate or not key:
         return None
@@ -194,7 +194,7 @@ def _door(address: str, certificate: Path | None, key: Path | None) -> Door | No
         raise click.ClickException(f"--address {address}: {error}") from None
     if not host:
         raise click.UsageError(f"--address {address}: say HOST or HOST:PORT")
-    return Door(host, port, context)
+    return ExternalListener(host, port, context)
 
 
 def _fallback_uid(run_as: str | None, allow_root: bool) -> int | None:
@@ -225,7 +225,7 @@ def _uid(user: str) -> int:
         raise click.ClickException(f"there is no user {user} on this machine") from None
 
 
-def _serve(place: Place, wishes: Wishes) -> None:
+def _serve(state_dir: StateDir, options: UpOptions) -> None:
     import asyncio
     import signal
     import traceback
@@ -239,10 +239,10 @@ def _serve(place: Place, wishes: Wishes) -> None:
 
     def ready(port: int) -> None:
         click.echo(f"Kuota answers on https://127.0.0.1:{port}")
-        click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+        click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
 
     async def serve() -> None:
-        task = asyncio.ensure_future(Installation(place, wishes).run(ready))
+        task = asyncio.ensure_future(Installation(state_dir, options).run(ready))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         try:
@@ -253,7 +253,7 @@ def _serve(place: Place, wishes: Wishes) -> None:
     try:
         loop.run(serve())
     except (OSError, CannotListen, StoreError, TokenError, NodesError) as error:
-        raise click.ClickException(_failure(error, place, wishes)) from error
+        raise click.ClickException(_failure(error, state_dir, options)) from error
     except BaseExceptionGroup as failures:
         traceback.print_exception(failures)
         raise click.ClickException(_broken(failures)) from failures
@@ -270,31 +270,34 @@ def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
     )
 
 
-def _failure(error: Exception, place: Place, wishes: Wishes) -> str:
+def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
     """Why Kuota cannot start, and what would help."""
     from kuota.listening import CannotListen
 
     if isinstance(error, CannotListen):
-        door = wishes.door
-        external = door is not None and (door.host, door.port) == (error.host, error.port)
+        external_listener = options.external_listener
+        external = external_listener is not None and (
+            external_listener.host,
+            external_listener.port,
+        ) == (error.host, error.port)
         option = "--address" if external else "--port"
         return f"{error}. Free the port, or choose another one with {option}"
     if not isinstance(error, OSError):
         return str(error)
-    return _homeless(place, os.strerror(error.errno) if error.errno else str(error))
+    return _homeless(state_dir, os.strerror(error.errno) if error.errno else str(error))
 
 
-def _homeless(place: Place, why: str) -> str:
-    return f"cannot keep anything in {place.root}: {why}. Name another folder with --state"
+def _homeless(state_dir: StateDir, why: str) -> str:
+    return f"cannot keep anything in {state_dir.root}: {why}. Name another folder with --state"
 
 
-def _detach(place: Place) -> None:
+def _detach(state_dir: StateDir) -> None:
     """Start the same command again, apart from this terminal, and wait until it answers."""
     import subprocess
     import time
 
     arguments = [each for each in sys.argv[1:] if each != "--detach"]
-    with _log(place) as log:
+    with _log(state_dir) as log:
         before = log.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "kuota.cli.main", *arguments],
@@ -305,28 +308,30 @@ def _detach(place: Place) -> None:
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
     deadline = time.monotonic() + START_S
-    while place.running() is None:
+    while state_dir.running() is None:
         if process.poll() is not None:
-            raise click.ClickException(_last_words(place, before))
+            raise click.ClickException(_last_words(state_dir, before))
         if time.monotonic() > deadline:
-            raise click.ClickException(f"it is not ready after {START_S:.0f} s; see {place.log}")
+            raise click.ClickException(
+                f"it is not ready after {START_S:.0f} s; see {state_dir.log}"
+            )
         time.sleep(0.05)
     click.echo(f"Kuota runs (pid {process.pid}); `kuota down` ends it")
-    click.echo(f"  export KUBECONFIG={place.kubeconfig}")
+    click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
 
 
-def _log(place: Place) -> BinaryIO:
+def _log(state_dir: StateDir) -> BinaryIO:
     try:
-        place.prepare()
-        return open(place.log, "ab")
+        state_dir.prepare()
+        return open(state_dir.log, "ab")
     except OSError as error:
-        raise click.ClickException(_homeless(place, error.strerror or str(error))) from None
+        raise click.ClickException(_homeless(state_dir, error.strerror or str(error))) from None
 
 
-def _last_words(place: Place, before: int) -> str:
+def _last_words(state_dir: StateDir, before: int) -> str:
     """What a start that failed wrote to its log, which nobody has open to see."""
-    with open(place.log, "rb") as log:
+    with open(state_dir.log, "rb") as log:
         log.seek(before)
         words = log.read().decode(errors="replace").strip()
     lines = words.removeprefix("Error: ").splitlines()[-_LAST_LINES:]
-    return "\n".join(lines) if lines else f"it did not start; see {place.log}"
+    return "\n".join(lines) if lines else f"it did not start; see {state_dir.log}"

@@ -12,7 +12,7 @@ from kuota.bridge.lifecycle_job import reconcile_job
 from kuota.bridge.lifecycle_job_workload import prebuilt_name
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
-from kuota.kube.workqueue import Unfinished
+from kuota.kube.workqueue import RetryLater
 
 from .effects import Sender
 from .world import World
@@ -43,7 +43,7 @@ class JobReconciler:
             result = reconcile_job(view, self._clock.now().timestamp())
             await self._sender.send(self._news(view, result.effects))
         if result.fault:
-            raise Unfinished(f"{key}: {result.fault}")
+            raise RetryLater(f"{key}: {result.fault}")
         return result.requeue_after_s
 
     def _names(self, key: Key) -> list[Key]:

@@ -53,9 +53,9 @@ async def shown(
     in the directory, and made only where there is none.
     """
     if not own and (directory / "tls.crt").exists():
-        from kuota.webhook.certificates import Directory
+        from kuota.webhook.certificates import CertificateDirectory
 
-        given = Directory(directory, to, clock)
+        given = CertificateDirectory(directory, to, clock)
         group.create_task(given.run())
         await given.ready.wait()
         return

@@ -36,10 +36,10 @@ class MetricsPart:
     def watch(self, system: System, leadership: Leadership | None) -> None:
         """Count all that the system does, which must not have begun yet."""
         from kuota.control.observer import WorldObjects, attach_observer
+        from kuota.metrics.config import metrics_config
         from kuota.metrics.metrics import Metrics
-        from kuota.metrics.setup import setup
 
-        wanted = setup(self._settings.config, self._settings.gates)
+        wanted = metrics_config(self._settings.config, self._settings.gates)
         metrics = Metrics(system.engine, wanted, WorldObjects(system.world))
         lease = leadership.lease if leadership is not None else ""
         metrics.show_process(self._runtime, lease=lease, depths=system.depths)

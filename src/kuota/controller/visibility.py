@@ -62,7 +62,7 @@ class VisibilityPart:
     async def _manage(self, context: ssl.SSLContext) -> None:
         """Show a certificate that the APIService is told to trust, where it wants one."""
         from kuota.visibility.pending import GROUP, VERSIONS
-        from kuota.webhook.certificates import SECRET, Managed
+        from kuota.webhook.certificates import SECRET, ManagedCertificate
         from kuota.webhook.certificates import Settings as Wanted
 
         certs = self._settings.config.internal_cert_management or InternalCertManagement()
@@ -74,7 +74,7 @@ class VisibilityPart:
             entry=ENTRY,
         )
         if await self._may_say_whom_to_trust(wanted.api_services[0]):
-            await Managed(self._client, context, wanted, self._clock).run()
+            await ManagedCertificate(self._client, context, wanted, self._clock).run()
 
     async def _may_say_whom_to_trust(self, api_service: str) -> bool:
         """Whether our role has APIServices. Kueue's has not: its APIServices trust anybody."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kuota.control.system import System
     from kuota.kube.client import Client
-    from kuota.webhook.certificates import Directory, Managed
+    from kuota.webhook.certificates import CertificateDirectory, ManagedCertificate
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class WebhookPart:
         return self._fault
 
     async def run(self) -> None:
-        from kuota.webhook.lookup import CacheLookup, Following
+        from kuota.webhook.lookup import CacheLookup, InformerLookup
         from kuota.webhook.server import Webhooks
 
         config, gates = self._settings.config, self._settings.gates
@@ -66,11 +66,11 @@ class WebhookPart:
         certificate = self._certificate(context)
         async with asyncio.TaskGroup() as group:
             group.create_task(certificate.run())
-            lookup: CacheLookup | Following
+            lookup: CacheLookup | InformerLookup
             if self._system is not None:
                 lookup = CacheLookup(self._client, self._cached, self._full)
             else:
-                lookup = Following(self._client, self._clock)
+                lookup = InformerLookup(self._client, self._clock)
                 group.create_task(lookup.run())
             await certificate.ready.wait()
             server = Webhooks(lookup, config, gates, self._topology_levels)
@@ -82,13 +82,15 @@ class WebhookPart:
             finally:
                 await server.close()
 
-    def _certificate(self, context: ssl.SSLContext) -> Managed | Directory:
+    def _certificate(self, context: ssl.SSLContext) -> ManagedCertificate | CertificateDirectory:
         config = self._settings.config
         if not certificates.managed(config):
-            from kuota.webhook.certificates import Directory
+            from kuota.webhook.certificates import CertificateDirectory
 
-            return Directory(certificates.webhook_directory(config), context, self._clock)
-        from kuota.webhook.certificates import SECRET, Managed
+            return CertificateDirectory(
+                certificates.webhook_directory(config), context, self._clock
+            )
+        from kuota.webhook.certificates import SECRET, ManagedCertificate
         from kuota.webhook.certificates import Settings as Wanted
         from kuota.webhook.manifests import SERVICE
 
@@ -100,7 +102,7 @@ class WebhookPart:
             # Replicas share it: an address of one's own would make the others refuse it.
             hosts=(config.webhook.host,) if is_loopback(config.webhook.host) else (),
         )
-        return Managed(self._client, context, wanted, self._clock)
+        return ManagedCertificate(self._client, context, wanted, self._clock)
 
     def _topology_levels(self) -> frozenset[str] | None:
         """The levels of all Topologies; None where this process does not follow them."""

@@ -37,7 +37,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Person(msgspec.Struct, frozen=True):
+class UserInfo(msgspec.Struct, frozen=True):
     """Who asks, as the API server knows them."""
 
     name: str
@@ -67,35 +67,35 @@ class Access(msgspec.Struct, frozen=True):
         return {"resourceAttributes": {word: said for word, said in named.items() if said}}
 
 
-class Reviews:
+class AccessReviews:
     """Questions to one API server. Failures to get an answer are those of `kuota.kube.errors`."""
 
     def __init__(self, client: Client, clock: Clock | None = None) -> None:
         self._client = client
         clock = clock or SystemClock()
-        self._people: _Remembered[bytes, Person | None] = _Remembered(clock)
-        self._answers: _Remembered[tuple[Person, Access], bool] = _Remembered(clock)
+        self._users: _TtlCache[bytes, UserInfo | None] = _TtlCache(clock)
+        self._answers: _TtlCache[tuple[UserInfo, Access], bool] = _TtlCache(clock)
 
-    async def person(self, token: str) -> Person | None:
+    async def user(self, token: str) -> UserInfo | None:
         """Who has this token; None if nobody the server knows."""
         at = sha256(token.encode()).digest()
-        if at in self._people:
-            return self._people[at]
+        if at in self._users:
+            return self._users[at]
         answer = await self._asked(TOKEN_REVIEWS, {"token": token})
         found = _person(answer.get("user") or {}) if answer.get("authenticated") else None
-        self._people.put(at, found, KNOWN_S if found is not None else DENIED_S)
+        self._users.put(at, found, KNOWN_S if found is not None else DENIED_S)
         return found
 
-    async def allows(self, person: Person, access: Access) -> bool:
+    async def allows(self, user: UserInfo, access: Access) -> bool:
         """Whether they may."""
-        at = person, access
+        at = user, access
         if at in self._answers:
             return self._answers[at]
         spec: Json = {
-            "user": person.name,
-            "uid": person.uid,
-            "groups": list(person.groups),
-            "extra": {name: list(values) for name, values in person.extra},
+            "user": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {name: list(values) for name, values in user.extra},
         }
         answer = await self._asked(ACCESS_REVIEWS, spec | access.attributes)
         allowed = bool(answer.get("allowed")) and not answer.get("denied")
@@ -108,9 +108,9 @@ class Reviews:
         return status
 
 
-def _person(user: Json) -> Person:
+def _person(user: Json) -> UserInfo:
     extra = user.get("extra") or {}
-    return Person(
+    return UserInfo(
         name=str(user.get("username") or ""),
         uid=str(user.get("uid") or ""),
         groups=tuple(user.get("groups") or ()),
@@ -118,7 +118,7 @@ def _person(user: Json) -> Person:
     )
 
 
-class _Remembered(Generic[K, V]):
+class _TtlCache(Generic[K, V]):
     """Answers that are believed for a while. The oldest make room."""
 
     def __init__(self, clock: Clock) -> None:

@@ -31,7 +31,7 @@ _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 PLUGIN_TIMEOUT_S = 60.0
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class PluginCredential(msgspec.Struct, frozen=True, kw_only=True):
     """What a plugin gave. No expiry means until the server refuses it."""
 
     token: Secret = Secret()
@@ -53,7 +53,7 @@ class _ExecCredential(Struct):
     status: _Status | None = None
 
 
-async def granted(plugin: ExecPlugin, connection: Connection) -> Grant:
+async def exec_credential(plugin: ExecPlugin, connection: Connection) -> PluginCredential:
     """Ask the plugin; raises ConfigError. What it prints to stderr goes to our user."""
     if plugin.api_version not in _VERSIONS:
         raise ConfigError(
@@ -73,7 +73,7 @@ async def granted(plugin: ExecPlugin, connection: Connection) -> Grant:
         )
     if not status.token and not (status.client_certificate_data and status.client_key_data):
         raise ConfigError(f"exec plugin {plugin.command} gave neither a token nor a certificate")
-    return Grant(
+    return PluginCredential(
         token=Secret(status.token),
         certificate=Secret(status.client_certificate_data),
         key=Secret(status.client_key_data),
@@ -143,7 +143,7 @@ class Credentials:
         self._clock = clock
         self._token = Secret()
         self._token_at: float | None = None
-        self._grant: Grant | None = None
+        self._credential: PluginCredential | None = None
         self._asking = asyncio.Lock()
         self._shown: tuple[object, ...] = ()
         self._trusted: tuple[object, ...] = ()
@@ -172,7 +172,7 @@ class Credentials:
         if dict(refused).get("Authorization", "") != self._authorization():
             return True
         self._token_at = None
-        had_grant, self._grant = self._grant is not None, None
+        had_grant, self._credential = self._credential is not None, None
         return had_grant or bool(self._user.token_file)
 
     @property
@@ -180,8 +180,8 @@ class Credentials:
         return self._connection.user
 
     def _authorization(self) -> str:
-        if self._grant and self._grant.token:
-            return f"Bearer {self._grant.token.reveal()}"
+        if self._credential and self._credential.token:
+            return f"Bearer {self._credential.token.reveal()}"
         token = self._bearer_token()
         if token:
             return f"Bearer {token.reveal()}"
@@ -210,13 +210,13 @@ class Credentials:
 
     async def _refresh_grant(self) -> None:
         plugin = self._user.plugin
-        if plugin is None or self._valid(self._grant):
+        if plugin is None or self._valid(self._credential):
             return
         async with self._asking:
-            if not self._valid(self._grant):
-                self._grant = await granted(plugin, self._connection)
+            if not self._valid(self._credential):
+                self._credential = await exec_credential(plugin, self._connection)
 
-    def _valid(self, grant: Grant | None) -> bool:
+    def _valid(self, grant: PluginCredential | None) -> bool:
         if grant is None:
             return False
         return grant.expires is None or self._clock.now() + _EARLY < grant.expires
@@ -243,8 +243,8 @@ class Credentials:
             return
         try:
             certificate, key = self._user.certificate, self._user.key
-            if self._grant and self._grant.certificate:
-                certificate, key = Pem(self._grant.certificate), Pem(self._grant.key)
+            if self._credential and self._credential.certificate:
+                certificate, key = Pem(self._credential.certificate), Pem(self._credential.key)
             if not certificate:
                 return
             stamp = (certificate, _stamp(certificate.file), key, _stamp(key.file))

@@ -41,7 +41,7 @@ class Unreachable(KubeError):
         self.sent = sent
 
 
-class NotWriting(KubeError):
+class WritesSuspended(KubeError):
     """This process may not write at present, for example because it lost its lease."""
 
 

@@ -72,7 +72,7 @@ class Recorder(Protocol):
         """
 
 
-class _Story(msgspec.Struct, frozen=True, cache_hash=True):
+class _EventIdentity(msgspec.Struct, frozen=True, cache_hash=True):
     """What makes two events the same event."""
 
     controller: str
@@ -133,9 +133,9 @@ class EventRecorder:
         self._clock = clock or SystemClock()
         self._quota = _EventQuota(self._clock)
         self._rate = Rate(self._clock, FLOOD_QPS, BURST)
-        self._series: OrderedDict[_Story, _Series] = OrderedDict()
-        self._fresh: deque[_Story] = deque()
-        self._repeated: dict[_Story, None] = {}
+        self._series: OrderedDict[_EventIdentity, _Series] = OrderedDict()
+        self._fresh: deque[_EventIdentity] = deque()
+        self._repeated: dict[_EventIdentity, None] = {}
         self._wake = asyncio.Event()
         self._serial = 0
 
@@ -151,7 +151,7 @@ class EventRecorder:
         can_wait: bool = False,
     ) -> None:
         """Have it said about the object, soon. One that `can_wait` leaves in its turn too."""
-        story = _Story(
+        story = _EventIdentity(
             controller=(controller or self._controller)[:_WORD_LENGTH],
             regarding=_reference(regarding),
             reason=reason[:_WORD_LENGTH],
@@ -183,7 +183,7 @@ class EventRecorder:
             await self._send(AT_ONCE)
         await self._send_counts(early=True)
 
-    def _begin(self, story: _Story, series: _Series) -> None:
+    def _begin(self, story: _EventIdentity, series: _Series) -> None:
         self._series[story] = series
         self._series.move_to_end(story)
         while len(self._series) > MOST_SERIES:
@@ -192,7 +192,9 @@ class EventRecorder:
         self._fresh.append(story)
         self._wake.set()
 
-    def _repeat(self, story: _Story, series: _Series, when: datetime, now_at: float) -> None:
+    def _repeat(
+        self, story: _EventIdentity, series: _Series, when: datetime, now_at: float
+    ) -> None:
         series.count += 1
         series.last = when
         series.last_at = now_at
@@ -212,7 +214,7 @@ class EventRecorder:
         except TimeoutError:
             return
 
-    def _due(self, story: _Story) -> float:
+    def _due(self, story: _EventIdentity) -> float:
         return self._series[story].written_at + INTERVAL_S
 
     async def _send_fresh(self) -> None:
@@ -232,7 +234,7 @@ class EventRecorder:
             self._repeated.pop(story, None)
             await self._count(story)
 
-    async def _create(self, story: _Story) -> None:
+    async def _create(self, story: _EventIdentity) -> None:
         series = self._series.get(story)
         if series is None:
             return
@@ -244,7 +246,7 @@ class EventRecorder:
         except Exception as error:
             self._drop(story, error)
 
-    async def _count(self, story: _Story) -> None:
+    async def _count(self, story: _EventIdentity) -> None:
         series = self._series.get(story)
         if series is None or series.key is None:
             return
@@ -257,7 +259,7 @@ class EventRecorder:
         except Exception as error:
             self._drop(story, error)
 
-    def _drop(self, story: _Story, error: Exception) -> None:
+    def _drop(self, story: _EventIdentity, error: Exception) -> None:
         self.dropped += 1
         if isinstance(error, KubeError):
             _log.debug("event %s was not sent: %s", story.reason, error)
@@ -268,7 +270,7 @@ class EventRecorder:
         series.written_count = series.count
         series.written_at = self._clock.monotonic()
 
-    def _event(self, story: _Story, series: _Series) -> Json:
+    def _event(self, story: _EventIdentity, series: _Series) -> Json:
         regarding = dict(story.regarding)
         return {
             "apiVersion": CORE_EVENTS.api_version,

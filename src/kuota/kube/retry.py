@@ -16,10 +16,10 @@ from kuota.api.backoff import Backoff
 from .clock import Clock
 from .errors import (
     ApiError,
-    NotWriting,
     ServerError,
     TooManyRequests,
     Unreachable,
+    WritesSuspended,
     response_error,
 )
 from .requests import HttpRequest, HttpResponse, Transport
@@ -83,7 +83,7 @@ class Sender:
         if self._rate is not None:
             await self._rate.take()
         if request.writes and self._may_write is not None and not self._may_write():
-            raise NotWriting(f"not sent: {request}: this process may not write at present")
+            raise WritesSuspended(f"not sent: {request}: this process may not write at present")
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """The successful answer; raises ApiError, Unreachable or NotWriting."""

@@ -20,7 +20,7 @@ from kuota.api.backoff import Backoff
 from kuota.failures import report
 
 from .clock import Clock, SystemClock
-from .errors import Conflict, KubeError, NotWriting
+from .errors import Conflict, KubeError, WritesSuspended
 
 N = TypeVar("N", bound=Hashable)
 
@@ -42,7 +42,7 @@ class Closed(Exception):
     """The queue takes and gives no more names."""
 
 
-class Unfinished(Exception):
+class RetryLater(Exception):
     """A pass came to nothing for now, and has to be made again."""
 
 
@@ -240,9 +240,9 @@ def _unexpected(name: object, error: Exception) -> bool:
     Another writer's haste is nothing to report, nor that we may not write any more; a server's
     refusal is, or what a pass lacks, and a bug above all.
     """
-    if isinstance(error, Conflict | NotWriting):
+    if isinstance(error, Conflict | WritesSuspended):
         _log.debug("reconciling %s: %s", name, error)
-    elif isinstance(error, KubeError | Unfinished):
+    elif isinstance(error, KubeError | RetryLater):
         _log.warning("reconciling %s failed: %s", name, error)
     else:
         report("reconcile", error, f"reconciling {name} failed")

@@ -21,7 +21,7 @@ from .metric import (
     WORKLOAD,
     Kind,
     Metric,
-    Need,
+    Requirement,
     counter,
     gauge,
     histogram,
@@ -37,7 +37,7 @@ _LOCAL_CLASS = f"{_LOCAL} priority_class"
 _CAUSE = "reason underlying_cause"
 _QUOTA = "cohort cluster_queue flavor resource"
 _SUBTREE = "cohort flavor resource"
-_ON, _READY = Need.LOCAL_QUEUES, Need.PODS_READY
+_ON, _READY = Requirement.LOCAL_QUEUES, Requirement.PODS_READY
 _waits = partial(histogram, WAITS)
 
 _BUILD = Metric(
@@ -79,7 +79,7 @@ _SCHEDULING = (
 
 
 def _both(
-    metric: Callable[..., Metric], name: str, labels: str, about: str, *needs: Need
+    metric: Callable[..., Metric], name: str, labels: str, about: str, *needs: Requirement
 ) -> tuple[Metric, Metric]:
     """The same metric for ClusterQueues and for LocalQueues."""
     return (
@@ -88,11 +88,11 @@ def _both(
     )
 
 
-def _wait(name: str, about: str, *needs: Need) -> tuple[Metric, Metric]:
+def _wait(name: str, about: str, *needs: Requirement) -> tuple[Metric, Metric]:
     return _both(_waits, f"{name}_time_seconds", "priority_class", about, *needs)
 
 
-def _gauges(prefix: str, need: Need, *rows: tuple[str, str, str]) -> list[Metric]:
+def _gauges(prefix: str, need: Requirement, *rows: tuple[str, str, str]) -> list[Metric]:
     """Gauges by the rest of their names, their labels and what they tell."""
     return [gauge(f"{prefix}{name}", labels, about, need) for name, labels, about in rows]
 
@@ -121,7 +121,7 @@ _CLUSTER_QUEUES = (
         "kueue_pending_scheduling_hashes",
         "cluster_queue status",
         "Different kinds of workloads among those that wait",
-        Need.CLASSES,
+        Requirement.CLASSES,
     ),
     counter("kueue_admitted_workloads_total", "cluster_queue priority_class", "Admissions"),
     histogram(
@@ -156,7 +156,7 @@ _CLUSTER_QUEUES = (
         "kueue_unadmitted_workloads",
         f"cluster_queue {_CAUSE}",
         "Workloads that are not admitted, by why",
-        Need.UNADMITTED,
+        Requirement.UNADMITTED,
     ),
     histogram(
         SHORT,
@@ -169,7 +169,7 @@ _CLUSTER_QUEUES = (
         "kueue_workload_creation_latency_seconds",
         "job_kind",
         "From a job's creation to that of its Workload",
-        Need.CREATION,
+        Requirement.CREATION,
         custom=(LOCAL_QUEUE,),
     ),
 )
@@ -202,7 +202,7 @@ _LOCAL_QUEUES = (
         f"{_LOCAL} cluster_queue {_CAUSE}",
         "Workloads that are not admitted, by why",
         _ON,
-        Need.UNADMITTED,
+        Requirement.UNADMITTED,
     ),
 )
 
@@ -210,7 +210,7 @@ _SHARE = "Fair share of what is borrowed; NaN for a borrower without weight"
 _QUOTAS = (
     *_gauges(
         "kueue_cluster_queue_",
-        Need.RESOURCES,
+        Requirement.RESOURCES,
         ("resource_reservation", _QUOTA, "What workloads hold"),
         ("resource_usage", _QUOTA, "What admitted workloads hold"),
         ("resource_pending", "cluster_queue resource", "What waiting workloads ask for"),
@@ -222,19 +222,19 @@ _QUOTAS = (
         "kueue_cluster_queue_weighted_share",
         "cluster_queue cohort",
         _SHARE,
-        Need.RESOURCES,
-        Need.FAIR_SHARING,
+        Requirement.RESOURCES,
+        Requirement.FAIR_SHARING,
     ),
     gauge(
         "kueue_cluster_queue_info",
         "cluster_queue parent_cohort root_cohort",
         "Always 1; the labels say where the queue is",
-        Need.COHORTS,
+        Requirement.COHORTS,
     ),
-    gauge("kueue_cohort_weighted_share", "cohort", _SHARE, Need.FAIR_SHARING),
+    gauge("kueue_cohort_weighted_share", "cohort", _SHARE, Requirement.FAIR_SHARING),
     *_gauges(
         "kueue_cohort_",
-        Need.COHORTS,
+        Requirement.COHORTS,
         (
             "info",
             "cohort parent_cohort root_cohort",
@@ -247,13 +247,13 @@ _QUOTAS = (
         "kueue_cohort_subtree_admitted_workloads_total",
         "cohort priority_class",
         "Admissions in all queues below",
-        Need.COHORTS,
+        Requirement.COHORTS,
     ),
     gauge(
         "kueue_cohort_subtree_admitted_active_workloads",
         "cohort",
         "Admitted workloads in all queues below",
-        Need.COHORTS,
+        Requirement.COHORTS,
         custom=(CLUSTER_QUEUE,),
     ),
 )

@@ -17,9 +17,9 @@ from kuota.bridge.variants import follows, is_parent, parent_of
 from kuota.engine.engine import Engine
 
 from .catalog import PREFIX
+from .config import CustomLabels
 from .metric import WORKLOAD
 from .series import Labels, Series
-from .setup import CustomLabels
 
 _OF_VARIANTS = frozenset({"QuotaReserved", "Admitted"})
 _OF_PARENTS = frozenset({"PodsReady", "Finished"})

@@ -16,18 +16,18 @@ from prometheus_client.registry import Collector
 from kuota.engine.engine import Engine
 from kuota.failures import COUNTS
 
-from .board import Board, waiting
 from .catalog import METRICS
+from .config import CustomLabels, MetricsConfig, Objects, measured
 from .gauges_local import read_local_queues, read_unadmitted
 from .gauges_queue import read_cluster_queues, read_cohorts
 from .metric import CLUSTER_QUEUE, COHORT, Kind, Metric, owner_of
+from .readings import GaugeReadings, waiting
 from .runtime import BUGS, DEPTH, MASTER, Runtime
 from .runtime import METRICS as RUNTIME_METRICS
 from .series import Distribution, Labels, Series
-from .setup import CustomLabels, Objects, Setup, measured
 
 
-class Kept(Collector):
+class CollectedFamilies(Collector):
     """Families that were collected already."""
 
     def __init__(self, families: list[Family]) -> None:
@@ -46,35 +46,35 @@ class Families(Collector):
         engine: Engine,
         objects: Objects,
         custom: CustomLabels,
-        setup: Setup,
+        metrics_config: MetricsConfig,
         role: Callable[[], str],
     ) -> None:
         self._series = series
         self._engine = engine
         self._objects = objects
         self._custom = custom
-        self._setup = setup
+        self._setup = metrics_config
         self._role = role
-        self._measured = measured(setup, objects)
+        self._measured = measured(metrics_config, objects)
 
     def collect(self) -> Iterator[Family]:
-        board = Board(self._engine, self._objects, self._custom, self._setup)
-        by_name, by_key = waiting(board)
-        read_cluster_queues(board, by_name)
-        read_local_queues(board, by_key)
-        read_cohorts(board)
-        read_unadmitted(board)
+        readings = GaugeReadings(self._engine, self._objects, self._custom, self._setup)
+        by_name, by_key = waiting(readings)
+        read_cluster_queues(readings, by_name)
+        read_local_queues(readings, by_key)
+        read_cohorts(readings)
+        read_unadmitted(readings)
         self._series.keep(self._exists)
         for metric in METRICS.values():
             if self._setup.shows(metric):
-                family = self._family(metric, board)
+                family = self._family(metric, readings)
                 if family.samples:
                     yield family
 
-    def _family(self, metric: Metric, board: Board) -> Family:
+    def _family(self, metric: Metric, readings: GaugeReadings) -> Family:
         family = family_of(metric, self._series, partial(self._counted, metric))
         names = (*metric.labels, *self._custom.names(*metric.custom))
-        for values, number in board.readings[metric.name].items():
+        for values, number in readings.readings[metric.name].items():
             family.add_sample(metric.name, self._labels(metric, names, values), number)
         return family
 

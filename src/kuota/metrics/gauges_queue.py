@@ -15,73 +15,75 @@ from kuota.engine.fairness import share
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
 
-from .board import ACTIVE, Board, PendingCounts, in_units
 from .metric import CLUSTER_QUEUE, COHORT, WORKLOAD
+from .readings import ACTIVE, GaugeReadings, PendingCounts, in_units
 from .series import Labels
 
 _STATUSES = ("pending", ACTIVE, "terminating")
 
 
-def read_cluster_queues(board: Board, waiting: Mapping[str, PendingCounts]) -> None:
+def read_cluster_queues(readings: GaugeReadings, waiting: Mapping[str, PendingCounts]) -> None:
     """Read all ClusterQueues."""
-    for name, queue in board.engine.state.queues.items():
-        custom = board.custom.values(CLUSTER_QUEUE, Key("", name))
-        _read_use(board, queue, custom)
-        _read_status(board, name, custom)
-        _read_place(board, queue.node, custom)
-        _read_quota(board, queue, custom)
-        _read_pending(board, name, waiting[name], custom)
-    _read_finished(board)
+    for name, queue in readings.engine.state.queues.items():
+        custom = readings.custom.values(CLUSTER_QUEUE, Key("", name))
+        _read_use(readings, queue, custom)
+        _read_status(readings, name, custom)
+        _read_place(readings, queue.node, custom)
+        _read_quota(readings, queue, custom)
+        _read_pending(readings, name, waiting[name], custom)
+    _read_finished(readings)
 
 
-def _read_pending(board: Board, name: str, counts: PendingCounts, custom: Labels) -> None:
-    if board.custom.names(WORKLOAD):
+def _read_pending(
+    readings: GaugeReadings, name: str, counts: PendingCounts, custom: Labels
+) -> None:
+    if readings.custom.names(WORKLOAD):
         for (status, own), count in counts.labels.items():
-            board.put("kueue_pending_workloads", count, (name, status), (*custom, *own))
+            readings.put("kueue_pending_workloads", count, (name, status), (*custom, *own))
     else:
-        board.put_each("kueue_pending_workloads", counts.counts, (name,), custom)
+        readings.put_each("kueue_pending_workloads", counts.counts, (name,), custom)
     kinds = {status: float(len(found)) for status, found in counts.classes.items()}
-    board.put_each("kueue_pending_scheduling_hashes", kinds, (name,), custom)
+    readings.put_each("kueue_pending_scheduling_hashes", kinds, (name,), custom)
     for resource, amount in counts.requests.items():
         value = in_units(amount, resource)
-        board.put("kueue_cluster_queue_resource_pending", value, (name, resource), custom)
+        readings.put("kueue_cluster_queue_resource_pending", value, (name, resource), custom)
 
 
-def _read_use(board: Board, queue: Queue, custom: Labels) -> None:
+def _read_use(readings: GaugeReadings, queue: Queue, custom: Labels) -> None:
     held = queue.running.total().count
-    board.put("kueue_reserving_active_workloads", held, (queue.name,), custom)
+    readings.put("kueue_reserving_active_workloads", held, (queue.name,), custom)
     counts: Counter[Labels] = Counter()
-    if board.custom.names(WORKLOAD):
+    if readings.custom.names(WORKLOAD):
         for each in queue.running.values():
             if each.workload.admitted and not each.assumed:
-                counts[board.custom.values(WORKLOAD, each.key)] += 1
+                counts[readings.custom.values(WORKLOAD, each.key)] += 1
     else:
         counts[()] = queue.running.total(admitted=True).count
     for own, count in counts.items():
         name = "kueue_admitted_active_workloads"
-        board.put(name, count, (queue.name,), (*custom, *own))
+        readings.put(name, count, (queue.name,), (*custom, *own))
 
 
-def _read_status(board: Board, name: str, custom: Labels) -> None:
-    obstacles = board.engine.state.obstacles.get(name, ())
+def _read_status(readings: GaugeReadings, name: str, custom: Labels) -> None:
+    obstacles = readings.engine.state.obstacles.get(name, ())
     status = ACTIVE if not obstacles else "pending"
     if any(each.reason is Inactive.TERMINATING for each in obstacles):
         status = "terminating"
     values = {each: float(each == status) for each in _STATUSES}
-    board.put_each("kueue_cluster_queue_status", values, (name,), custom)
+    readings.put_each("kueue_cluster_queue_status", values, (name,), custom)
 
 
-def _read_place(board: Board, node: Node, custom: Labels) -> None:
+def _read_place(readings: GaugeReadings, node: Node, custom: Labels) -> None:
     parent, root = cohorts_above(node)
-    board.put("kueue_cluster_queue_info", 1, (node.name, parent, root), custom)
-    if board.shows("kueue_cluster_queue_weighted_share"):
+    readings.put("kueue_cluster_queue_info", 1, (node.name, parent, root), custom)
+    if readings.shows("kueue_cluster_queue_weighted_share"):
         value = share_of(node)
-        board.put("kueue_cluster_queue_weighted_share", value, (node.name, parent), custom)
+        readings.put("kueue_cluster_queue_weighted_share", value, (node.name, parent), custom)
 
 
-def _read_quota(board: Board, queue: Queue, custom: Labels) -> None:
+def _read_quota(readings: GaugeReadings, queue: Queue, custom: Labels) -> None:
     prefix = "kueue_cluster_queue_"
-    if not board.shows(f"{prefix}nominal_quota"):
+    if not readings.shows(f"{prefix}nominal_quota"):
         return
     at = (queue.spec.cohort, queue.name)
     for group in queue.spec.groups:
@@ -92,28 +94,28 @@ def _read_quota(board: Board, queue: Queue, custom: Labels) -> None:
                 ("borrowing_limit", quota.borrowing_limit),
                 ("lending_limit", quota.lending_limit),
             ):
-                board.put(f"{prefix}{name}", in_units(amount, resource), labels, custom)
+                readings.put(f"{prefix}{name}", in_units(amount, resource), labels, custom)
     for name, use in (("reservation", reserved(queue)), ("usage", admitted(queue))):
         for each in use.columns:
             column = each.column
             value = in_units(each.total, column.resource)
             labels = (*at, column.flavor, column.resource)
-            board.put(f"{prefix}resource_{name}", value, labels, custom)
+            readings.put(f"{prefix}resource_{name}", value, labels, custom)
 
 
-def _read_finished(board: Board) -> None:
+def _read_finished(readings: GaugeReadings) -> None:
     """Count those that are finished and still there, by the queue where they were or would be.
 
     Variants count with their parent.
     """
-    state = board.engine.state
+    state = readings.engine.state
     counts: Counter[str] = Counter()
     for each in state.workloads.values():
         if each.finished and not each.parent_uid:
             counts[state.queue_of(each)] += 1
     for name in state.queues:
-        custom = board.custom.values(CLUSTER_QUEUE, Key("", name))
-        board.put("kueue_finished_workloads", counts[name], (name,), custom)
+        custom = readings.custom.values(CLUSTER_QUEUE, Key("", name))
+        readings.put("kueue_finished_workloads", counts[name], (name,), custom)
 
 
 def cohorts_above(node: Node) -> tuple[str, str]:
@@ -131,26 +133,26 @@ def share_of(node: Node) -> float:
     return math.nan if found.infinite else found.weighted
 
 
-def read_cohorts(board: Board) -> None:
+def read_cohorts(readings: GaugeReadings) -> None:
     """Read all cohorts, also those that are only named. Those in a cycle have no subtree."""
-    for name, node in board.engine.state.tree.cohorts.items():
-        custom = board.custom.values(COHORT, Key("", name))
-        board.put("kueue_cohort_info", 1, (name, *cohorts_above(node)), custom)
+    for name, node in readings.engine.state.tree.cohorts.items():
+        custom = readings.custom.values(COHORT, Key("", name))
+        readings.put("kueue_cohort_info", 1, (name, *cohorts_above(node)), custom)
         if node.cyclic:
             continue
-        if board.shows("kueue_cohort_weighted_share"):
-            board.put("kueue_cohort_weighted_share", share_of(node), (name,), custom)
-        if board.shows("kueue_cohort_subtree_quota"):
-            _read_subtree(board, node, custom)
+        if readings.shows("kueue_cohort_weighted_share"):
+            readings.put("kueue_cohort_weighted_share", share_of(node), (name,), custom)
+        if readings.shows("kueue_cohort_subtree_quota"):
+            _read_subtree(readings, node, custom)
 
 
-def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
+def _read_subtree(readings: GaugeReadings, node: Node, custom: Labels) -> None:
     """Read quota and use of all below. Nothing has no series, as in Kueue."""
     reserved: Amounts = {}
     admitted: Counter[Labels] = Counter()
     for name in sorted(node.leaf_names):
-        queue = board.engine.state.queues[name]
-        own = board.custom.values(CLUSTER_QUEUE, Key("", name))
+        queue = readings.engine.state.queues[name]
+        own = readings.custom.values(CLUSTER_QUEUE, Key("", name))
         admitted[own] += queue.running.total(admitted=True).count
         add_into(reserved, queue.running.total().amounts)
     quota = {column: cell.subtree for column, cell in node.cells.items()}
@@ -159,7 +161,7 @@ def _read_subtree(board: Board, node: Node, custom: Labels) -> None:
             if amount > 0:
                 labels = (node.name, column.flavor, column.resource)
                 value = in_units(amount, column.resource)
-                board.put(f"kueue_cohort_subtree_{name}", value, labels, custom)
+                readings.put(f"kueue_cohort_subtree_{name}", value, labels, custom)
     for own, count in admitted.items():
         name = "kueue_cohort_subtree_admitted_active_workloads"
-        board.put(name, count, (node.name,), own)
+        readings.put(name, count, (node.name,), own)

@@ -16,14 +16,14 @@ import ssl
 from aiohttp import web
 from prometheus_client import generate_latest
 
-from kuota.kube.access import Access, Reviews
+from kuota.kube.access import Access, AccessReviews
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.errors import KubeError
 from kuota.listening import Listeners
 from kuota.loopback import InsecureAddress, is_loopback
 
-from .families import Kept
+from .families import CollectedFamilies
 from .metrics import Metrics
 
 PATH = "/metrics"
@@ -40,7 +40,7 @@ class MetricsServer:
 
     def __init__(self, metrics: Metrics, client: Client, clock: Clock | None = None) -> None:
         self._metrics = metrics
-        self._reviews = Reviews(client, clock)
+        self._reviews = AccessReviews(client, clock)
         self._turn = asyncio.Lock()
         self._listeners = Listeners(self._answer)
 
@@ -75,15 +75,15 @@ class MetricsServer:
         if not said.lower().startswith(_BEARER):
             return web.Response(status=401, text="Authentication failed\n")
         try:
-            person = await self._reviews.person(said[len(_BEARER) :].strip())
-            if person is None:
+            user = await self._reviews.user(said[len(_BEARER) :].strip())
+            if user is None:
                 return web.Response(status=401, text="Authentication failed\n")
-            if await self._reviews.allows(person, _SCRAPE):
+            if await self._reviews.allows(user, _SCRAPE):
                 return None
         except KubeError as error:
             _log.warning("cannot find out who may read metrics: %s", error)
             return web.Response(status=500, text="Authorization failed\n")
-        return web.Response(status=403, text=f"Authorization denied for user {person.name}\n")
+        return web.Response(status=403, text=f"Authorization denied for user {user.name}\n")
 
     async def _scraped(self, request: web.BaseRequest) -> web.Response:
         zipped = "gzip" in request.headers.get("Accept-Encoding", "")
@@ -95,6 +95,6 @@ class MetricsServer:
         return web.Response(body=body, headers=headers)
 
 
-def _written(kept: Kept, zipped: bool) -> bytes:
+def _written(kept: CollectedFamilies, zipped: bool) -> bytes:
     text = generate_latest(kept)
     return gzip.compress(text, compresslevel=1) if zipped else text

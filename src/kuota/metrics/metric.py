@@ -29,7 +29,7 @@ class Kind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-class Need(StrEnum):
+class Requirement(StrEnum):
     """What the configuration or a feature gate has to allow."""
 
     RESOURCES = "metrics.enableClusterQueueResources"
@@ -52,7 +52,7 @@ class Metric(Struct):
     labels: tuple[str, ...]
     about: str
     custom: tuple[str, ...] = ()
-    needs: tuple[Need, ...] = ()
+    needs: tuple[Requirement, ...] = ()
     buckets: tuple[float, ...] = ()
     role: bool = True
 
@@ -74,7 +74,7 @@ def _metric(
     name: str,
     labels: str,
     about: str,
-    *needs: Need,
+    *needs: Requirement,
     custom: tuple[str, ...] | None = None,
 ) -> Metric:
     """A metric with these labels, separated by blanks.

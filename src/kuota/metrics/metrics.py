@@ -20,11 +20,11 @@ from kuota.engine.engine import Engine
 
 from .catalog import METRICS
 from .changes import Changes
-from .families import Families, Kept, RuntimeFamilies
+from .config import CustomLabels, MetricsConfig, NoObjects, Objects, measured
+from .families import CollectedFamilies, Families, RuntimeFamilies
 from .metric import LOCAL_QUEUE, owner_of
 from .runtime import Runtime
 from .series import Series
-from .setup import CustomLabels, NoObjects, Objects, Setup, measured
 
 
 def build_labels() -> tuple[str, ...]:
@@ -46,18 +46,23 @@ class Metrics:
     """
 
     def __init__(
-        self, engine: Engine, setup: Setup | None = None, objects: Objects | None = None
+        self,
+        engine: Engine,
+        metrics_config: MetricsConfig | None = None,
+        objects: Objects | None = None,
     ) -> None:
-        setup, objects = setup or Setup(), objects or NoObjects()
+        metrics_config, objects = metrics_config or MetricsConfig(), objects or NoObjects()
         self.role = STANDALONE
-        self._custom = CustomLabels(setup.labels, objects)
-        shown = {name: each for name, each in METRICS.items() if setup.shows(each)}
+        self._custom = CustomLabels(metrics_config.labels, objects)
+        shown = {name: each for name, each in METRICS.items() if metrics_config.shows(each)}
         self._series = Series(shown, self._custom)
-        self._changes = Changes(self._series, engine, self._custom, measured(setup, objects))
+        self._changes = Changes(
+            self._series, engine, self._custom, measured(metrics_config, objects)
+        )
         self._series.put("kueue_build_info", 1, *build_labels())
         self.registry = CollectorRegistry()
         self.registry.register(
-            Families(self._series, engine, objects, self._custom, setup, lambda: self.role)
+            Families(self._series, engine, objects, self._custom, metrics_config, lambda: self.role)
         )
 
     def show_process(
@@ -71,9 +76,9 @@ class Metrics:
         self.registry.register(RuntimeFamilies(runtime, lambda: self.role == LEADER, lease, depths))
         ProcessCollector(registry=self.registry)
 
-    def collected(self) -> Kept:
+    def collected(self) -> CollectedFamilies:
         """All metrics as of now, for someone else to write down."""
-        return Kept(list(self.registry.collect()))
+        return CollectedFamilies(list(self.registry.collect()))
 
     def cycle(self, outcome: Outcome, took_s: float) -> None:
         """Count one cycle. One in which nobody had a turn is none."""

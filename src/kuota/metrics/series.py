@@ -11,8 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 
+from .config import NO_LABELS, CustomLabels
 from .metric import Kind, Metric
-from .setup import NO_LABELS, CustomLabels
 
 Labels = tuple[str, ...]
 """The values of a metric's labels, then those of custom labels that are counted with."""

@@ -25,12 +25,12 @@ from kuota.kube.workqueue import REPEATED
 from .binder import Binder
 from .binding import offer
 from .cgroups import Cgroups, delegated
-from .devices import Ledger
+from .devices import DeviceAllocations
 from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
 from .pod_worker import PodWorker
 from .proc import become_subreaper
-from .settings import RunnerSettings, Shared
+from .settings import RunnerSettings, WorkerContext
 from .spawn import ShimStarter
 
 _RETRY = Backoff(base=1_000, cap=30_000)
@@ -88,11 +88,11 @@ class Agent:
         os.makedirs(self._settings.pods_dir, exist_ok=True)
         become_subreaper()  # a killed shim's process becomes our child, and its end ours to learn
         devices = {name: plan.devices for name, plan in self._plans.items()}
-        self._shared = Shared(
+        self._shared = WorkerContext(
             client=self._client,
             pods=self._pods,
             settings=self._settings,
-            ledger=Ledger(self._settings.state_dir + "/devices.json", devices),
+            allocations=DeviceAllocations(self._settings.state_dir + "/devices.json", devices),
             shims=ShimStarter(),
             clock=self._clock,
             cgroups=self._cgroups,
@@ -164,6 +164,6 @@ class Agent:
                 home.remove()
             elif uid not in self._workers:
                 self._employ(PodWorker(pod, self._shared, gone=True))
-        for uid in self._shared.ledger.holders():
+        for uid in self._shared.allocations.holders():
             if uid not in self._workers:
-                self._shared.ledger.release(uid)
+                self._shared.allocations.release(uid)

@@ -21,7 +21,7 @@ from kuota.kube.events import Recorder
 from kuota.kube.requests import Patch
 from kuota.kube.resources import PODS, key_of
 
-from .binding import Bind, Candidate, Decision, Offer, Placed, decisions, placed
+from .binding import Bind, BoundPod, Candidate, Decision, SchedulableNode, decisions, placed
 from .instants import time_text
 
 SCHEDULER = "default-scheduler"
@@ -37,13 +37,13 @@ class Binder:
         self._client = client
         self._clock = clock
         self._recorder = recorder
-        self._offers: list[Offer] = []
+        self._offers: list[SchedulableNode] = []
         self._pending: dict[Key, Candidate] = {}
-        self._placed: dict[Key, Placed] = {}
+        self._placed: dict[Key, BoundPod] = {}
         self._wake = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
 
-    def set_offers(self, offers: list[Offer]) -> None:
+    def set_offers(self, offers: list[SchedulableNode]) -> None:
         """The nodes as they are now."""
         if offers != self._offers:
             self._offers = offers
@@ -92,7 +92,7 @@ class Binder:
             if isinstance(decision, Bind):
                 # Before any pause: nobody else may be given that room.
                 found = self._pending.pop(decision.key)
-                self._placed[decision.key] = Placed(decision.node, found.pod, found.requests)
+                self._placed[decision.key] = BoundPod(decision.node, found.pod, found.requests)
         async with asyncio.TaskGroup() as writes:
             for each in made:
                 writes.create_task(self._carry_out(each))

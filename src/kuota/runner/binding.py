@@ -26,7 +26,7 @@ _TOO_BIG = "No node has that much, even when it is empty: ask for less."
 Labels = Mapping[str, str]
 
 
-class Offer(msgspec.Struct, frozen=True):
+class SchedulableNode(msgspec.Struct, frozen=True):
     """A node as pods see it."""
 
     name: str
@@ -36,7 +36,7 @@ class Offer(msgspec.Struct, frozen=True):
     unschedulable: bool = False
 
 
-class Placed(msgspec.Struct, frozen=True):
+class BoundPod(msgspec.Struct, frozen=True):
     """A pod that is on a node and has not ended."""
 
     node: str
@@ -57,10 +57,10 @@ class Unschedulable(msgspec.Struct, frozen=True):
 Decision = Bind | Unschedulable
 
 
-def offer(node: Json) -> Offer:
+def offer(node: Json) -> SchedulableNode:
     """What the Node object offers."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
-    return Offer(
+    return SchedulableNode(
         name=meta["name"],
         labels=dict(meta.get("labels") or {}),
         taints=msgspec.convert(spec.get("taints") or [], list[Taint]),
@@ -69,9 +69,9 @@ def offer(node: Json) -> Offer:
     )
 
 
-def placed(pod: Json) -> Placed:
+def placed(pod: Json) -> BoundPod:
     """A bound pod and what it takes."""
-    return Placed(pod["spec"]["nodeName"], pod, requests_of(pod["spec"]))
+    return BoundPod(pod["spec"]["nodeName"], pod, requests_of(pod["spec"]))
 
 
 def requests_of(spec: Json) -> Nanos:
@@ -108,12 +108,12 @@ class Candidate:
         self._affinity = msgspec.convert(affinity or {}, NodeAffinity)
         self._tolerations = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
 
-    def refusals(self, node: Offer, used: Mapping[str, int]) -> list[str]:
+    def refusals(self, node: SchedulableNode, used: Mapping[str, int]) -> list[str]:
         """Why the node cannot take the pod: all that it lacks room for, else the first reason."""
         bar = self.bar(node)
         return [bar] if bar else self.lacks(node, used)
 
-    def bar(self, node: Offer) -> str:
+    def bar(self, node: SchedulableNode) -> str:
         """Why the node would not take the pod however much room it had, "" if it would."""
         if node.unschedulable and not self._tolerates_unschedulable():
             return "node(s) were unschedulable"
@@ -124,7 +124,7 @@ class Candidate:
             return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         return ""
 
-    def lacks(self, node: Offer, used: Mapping[str, int]) -> list[str]:
+    def lacks(self, node: SchedulableNode, used: Mapping[str, int]) -> list[str]:
         """What the node has too little of while so much of it is used."""
         return [
             "Too many pods" if name == "pods" else f"Insufficient {name}"
@@ -132,7 +132,7 @@ class Candidate:
             if amount and amount > node.allocatable.get(name, 0) - used.get(name, 0)
         ]
 
-    def rank(self, node: Offer, used: Mapping[str, int]) -> tuple[int, int, float]:
+    def rank(self, node: SchedulableNode, used: Mapping[str, int]) -> tuple[int, int, float]:
         """Less is better: the pod's own preferences, soft taints, then how full the node is."""
         preferred = sum(
             each.weight
@@ -158,7 +158,7 @@ class Candidate:
         taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
         return any(tolerates(each, taint) for each in self._tolerations)
 
-    def _selected(self, node: Offer) -> bool:
+    def _selected(self, node: SchedulableNode) -> bool:
         if any(node.labels.get(key) != value for key, value in self._selector.items()):
             return False
         required = self._affinity.required_during_scheduling_ignored_during_execution
@@ -168,7 +168,7 @@ class Candidate:
 
 
 def decisions(
-    pending: Iterable[Candidate], offers: Sequence[Offer], there: Iterable[Placed]
+    pending: Iterable[Candidate], offers: Sequence[SchedulableNode], there: Iterable[BoundPod]
 ) -> list[Decision]:
     """One decision for each pending pod, the first ones taking room from the later ones."""
     around = list(there)
@@ -180,7 +180,7 @@ def decisions(
         decision = _decision(waiting, offers, used, around)
         made.append(decision)
         if isinstance(decision, Bind):
-            around.append(Placed(decision.node, waiting.pod, waiting.requests))
+            around.append(BoundPod(decision.node, waiting.pod, waiting.requests))
             used[decision.node].update(waiting.requests)
     return made
 
@@ -194,15 +194,15 @@ def _turn(pod: Json) -> tuple[int, str, str, str]:
 
 def _decision(
     waiting: Candidate,
-    offers: Sequence[Offer],
+    offers: Sequence[SchedulableNode],
     used: Mapping[str, Counter[str]],
-    around: Sequence[Placed],
+    around: Sequence[BoundPod],
 ) -> Decision:
     meta = waiting.pod["metadata"]
     key = Key(meta.get("namespace") or "", meta["name"])
     labels_of = {each.name: each.labels for each in offers}
     reasons: Counter[str] = Counter()
-    takers: list[Offer] = []
+    takers: list[SchedulableNode] = []
     for each in offers:
         refusals = waiting.refusals(each, used[each.name])
         if not refusals:
@@ -219,13 +219,13 @@ def _decision(
     return Unschedulable(key, f"{words} {_TOO_BIG}" if _too_big(waiting, offers) else words)
 
 
-def _too_big(waiting: Candidate, offers: Sequence[Offer]) -> bool:
+def _too_big(waiting: Candidate, offers: Sequence[SchedulableNode]) -> bool:
     """Whether waiting is in vain: the nodes that would take the pod are too small when empty."""
     takers = [each for each in offers if not waiting.bar(each)]
     return bool(takers) and all(waiting.lacks(each, {}) for each in takers)
 
 
-def _holds(term: NodeSelectorTerm, node: Offer) -> bool:
+def _holds(term: NodeSelectorTerm, node: SchedulableNode) -> bool:
     """Whether the node satisfies the term. One that says nothing, or nonsense, matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
@@ -241,7 +241,7 @@ def _holds(term: NodeSelectorTerm, node: Offer) -> bool:
 
 
 def _affinity_refusal(
-    pod: Json, node: Labels, labels_of: Mapping[str, Labels], around: Sequence[Placed]
+    pod: Json, node: Labels, labels_of: Mapping[str, Labels], around: Sequence[BoundPod]
 ) -> str:
     """Why the pod cannot be on a node with these labels for its neighbours' sake, "" if it can."""
     for term in _terms(pod, "podAntiAffinity"):
@@ -267,12 +267,12 @@ def _terms(pod: Json, kind: str) -> Iterator[Json]:
 
 
 def _near(
-    term: Json, owner: Json, other: Placed, node: Labels, labels_of: Mapping[str, Labels]
+    term: Json, owner: Json, other: BoundPod, node: Labels, labels_of: Mapping[str, Labels]
 ) -> bool:
     return _chosen(term, owner, other.pod) and _same_place(term, other, node, labels_of)
 
 
-def _same_place(term: Json, other: Placed, node: Labels, labels_of: Mapping[str, Labels]) -> bool:
+def _same_place(term: Json, other: BoundPod, node: Labels, labels_of: Mapping[str, Labels]) -> bool:
     key = term.get("topologyKey") or ""
     place = node.get(key)
     return place is not None and labels_of.get(other.node, {}).get(key) == place

@@ -74,9 +74,9 @@ class CronController(Controller):
         await self._write_status(cron, step.status)
         for event in step.events:
             self._say(cron, event.reason, event.message, warning=event.warning)
-        if step.again_at is None:
+        if step.retry_at is None:
             return None
-        return min(_LONGEST_NAP_S, max(0.0, step.again_at - self._now()))
+        return min(_LONGEST_NAP_S, max(0.0, step.retry_at - self._now()))
 
     def _jobs_of(self, cron: Json) -> list[Json]:
         namespace = key_of(cron).namespace

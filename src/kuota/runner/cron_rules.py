@@ -125,7 +125,7 @@ class CronStep(msgspec.Struct, kw_only=True):
     delete: list[Json] = []
     create: Json | None = None
     status: Json = {}
-    again_at: float | None = None
+    retry_at: float | None = None
     events: list[CronEvent] = []
 
 
@@ -143,7 +143,7 @@ def cron_step(cron: Json, jobs: Sequence[Json], now: float) -> CronStep:
         return step
     if not spec.get("suspend"):
         _schedule(step, cron, jobs, schedule, now)
-        step.again_at = schedule.after(now, _since(cron))
+        step.retry_at = schedule.after(now, _since(cron))
     return step
 
 

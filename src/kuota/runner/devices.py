@@ -20,7 +20,7 @@ Grant = dict[str, list[str]]
 """Device ids by resource."""
 
 
-class Ledger:
+class DeviceAllocations:
     """The devices of each node and their holders, by the pods' uids."""
 
     def __init__(self, path: str, devices: Mapping[str, Mapping[str, Sequence[str]]]) -> None:

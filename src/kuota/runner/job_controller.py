@@ -24,7 +24,7 @@ from kuota.kube.workqueue import serve
 
 from .controller import Controller
 from .job_pods import FINALIZER, PodView, controller_of, job_key, pod_view
-from .job_rules import Pace, Step, step
+from .job_rules import ReplacementBackoff, Step, step
 from .pod_informer import JOB, is_over
 
 WORKERS = 4
@@ -46,12 +46,12 @@ class JobController(Controller):
         pods: Informer[Json],
         *,
         clock: Clock | None = None,
-        pace: Pace | None = None,
+        backoff: ReplacementBackoff | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         super().__init__("job-controller", client, jobs, clock, recorder)
         self._pods = pods
-        self._pace = pace or Pace()
+        self._pace = backoff or ReplacementBackoff()
 
     async def run(self) -> None:
         """Reconcile until cancelled. Both informers must be running."""
@@ -135,7 +135,7 @@ class JobController(Controller):
             await self._release(view)
         if todo.remove:
             await self._delete_job(job)
-        return None if todo.again_at is None else max(0.0, todo.again_at - self._now())
+        return None if todo.retry_at is None else max(0.0, todo.retry_at - self._now())
 
     async def _release(self, view: PodView) -> None:
         """Take our finalizer off the pod, if it is still that pod and has it."""

@@ -18,11 +18,11 @@ from .instants import instant
 from .job_pods import PodView, new_pod, pod_view
 from .job_spec import JobView, condition, is_ours, job_view
 from .job_status import final_status, running_status
-from .job_tally import Tally, index_failures, tally
+from .job_tally import JobCounts, index_failures, tally
 from .job_target import deadline, new_target, standing_target
 
 
-class Pace(msgspec.Struct, frozen=True):
+class ReplacementBackoff(msgspec.Struct, frozen=True):
     """How fast failed pods are replaced, and how many pods one step may make."""
 
     first_s: float = 10
@@ -49,14 +49,19 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     end: list[PodView] = []
     status: Json | None = None
     release: list[PodView] = []
-    again_at: float | None = None
+    retry_at: float | None = None
     remove: bool = False
 
 
 NOTHING = Step()
 
 
-def step(job: Json, pods: Sequence[Json], now: float, pace: Pace = Pace()) -> Step:  # noqa: B008
+_BACKOFF = ReplacementBackoff()
+
+
+def step(
+    job: Json, pods: Sequence[Json], now: float, backoff: ReplacementBackoff = _BACKOFF
+) -> Step:
     """What to do about the Job. `pods` are all those it controls."""
     views = [pod_view(each) for each in pods]
     if not is_ours(job):
@@ -70,7 +75,7 @@ def step(job: Json, pods: Sequence[Json], now: float, pace: Pace = Pace()) -> St
     count = tally(view, views, standing is not None and standing.success)
     target = standing or new_target(view, count, views, now)
     if target is None:
-        return _under_way(view, count, views, now, pace)
+        return _under_way(view, count, views, now, backoff)
     if all(each.ended for each in views):
         status = final_status(view, count, views, target, now)
         return Step(status=status, release=[each for each in views if each.tracked])
@@ -88,16 +93,18 @@ def _after_the_end(job: Json, pods: Sequence[PodView], now: float) -> Step:
     end = condition(job, "Complete") or condition(job, "Failed") or {}
     at = (instant(end.get("lastTransitionTime")) or now) + ttl_s
     due = now >= at
-    return Step(release=release, remove=due, again_at=None if due else at)
+    return Step(release=release, remove=due, retry_at=None if due else at)
 
 
-def _under_way(job: JobView, count: Tally, pods: Sequence[PodView], now: float, pace: Pace) -> Step:
+def _under_way(
+    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float, backoff: ReplacementBackoff
+) -> Step:
     status = running_status(job, count, pods, None, now)
     moments = [deadline(msgspec.structs.replace(job, job={**job.job, "status": status}))]
     create: list[Json] = []
     drop = list(_surplus(job, count, pods))
     if not job.suspended and not drop:
-        create, at = _replacements(job, count, pods, now, pace)
+        create, at = _replacements(job, count, pods, now, backoff)
         moments.append(at)
     later = [each for each in moments if each is not None]
     return Step(
@@ -105,11 +112,11 @@ def _under_way(job: JobView, count: Tally, pods: Sequence[PodView], now: float, 
         drop=drop,
         status=status,
         release=count.release,
-        again_at=min(later, default=None),
+        retry_at=min(later, default=None),
     )
 
 
-def _wanted(job: JobView, count: Tally, active: int) -> int:
+def _wanted(job: JobView, count: JobCounts, active: int) -> int:
     """How many pods should be active."""
     if job.suspended:
         return 0
@@ -120,7 +127,7 @@ def _wanted(job: JobView, count: Tally, active: int) -> int:
     return max(0, min(left, job.parallelism))
 
 
-def _surplus(job: JobView, count: Tally, pods: Sequence[PodView]) -> Iterator[PodView]:
+def _surplus(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> Iterator[PodView]:
     """Active pods that are not wanted: of no index that is open, or too many."""
     active = [each for each in pods if each.active]
     kept = []
@@ -148,26 +155,26 @@ def _worth(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
 
 
 def _replacements(
-    job: JobView, count: Tally, pods: Sequence[PodView], now: float, pace: Pace
+    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float, backoff: ReplacementBackoff
 ) -> tuple[list[Json], float | None]:
     """The pods to make now, and when to look again for those that must wait."""
     active = sum(each.active for each in pods)
     room = _wanted(job, count, active) - active
     if job.replaces_failed_only:
         room -= sum(each.terminating for each in pods)
-    room = min(room, pace.pods)
+    room = min(room, backoff.pods)
     if room <= 0:
         return [], None
     if job.backoff_limit_per_index is None:
-        at = _ready_again(pods, pace)
+        at = _ready_again(pods, backoff)
         if now < at:
             return [], at
     if not job.indexed:
         return [new_pod(job.job) for _ in range(room)], None
-    return _indexed(job, count, pods, now, pace, room)
+    return _indexed(job, count, pods, now, backoff, room)
 
 
-def _ready_again(pods: Sequence[PodView], pace: Pace) -> float:
+def _ready_again(pods: Sequence[PodView], backoff: ReplacementBackoff) -> float:
     """When the pause after the last failures is over. A success in between ends the row."""
     ended = [each for each in pods if each.ended and (each.tracked or not each.deleting)]
     success = max((each.finished for each in ended if each.phase == "Succeeded"), default=0.0)
@@ -176,11 +183,16 @@ def _ready_again(pods: Sequence[PodView], pace: Pace) -> float:
     ]
     if not failures:
         return 0.0
-    return max(failures) + pace.wait_s(len(failures))
+    return max(failures) + backoff.wait_s(len(failures))
 
 
 def _indexed(
-    job: JobView, count: Tally, pods: Sequence[PodView], now: float, pace: Pace, room: int
+    job: JobView,
+    count: JobCounts,
+    pods: Sequence[PodView],
+    now: float,
+    backoff: ReplacementBackoff,
+    room: int,
 ) -> tuple[list[Json], float | None]:
     busy = {
         each.index
@@ -198,7 +210,7 @@ def _indexed(
         failures = None
         if limited:
             failures, last = index_failures(job, pods, index)
-            at = last + pace.wait_s(failures)
+            at = last + backoff.wait_s(failures)
             if now < at:
                 later.append(at)
                 continue

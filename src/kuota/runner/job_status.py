@@ -10,12 +10,12 @@ from kuota.api.base import Json
 from .instants import time_text
 from .job_pods import PodView, condition_status
 from .job_spec import JobView, indexes_text
-from .job_tally import Tally
-from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, Target
+from .job_tally import JobCounts
+from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, JobOutcome
 
 
 def running_status(
-    job: JobView, count: Tally, pods: Sequence[PodView], target: Target | None, now: float
+    job: JobView, count: JobCounts, pods: Sequence[PodView], target: JobOutcome | None, now: float
 ) -> Json:
     """The status of a Job that has not ended, though it may be about to."""
     status = _counts(job, count, pods)
@@ -37,7 +37,7 @@ def suspended_status(now: float) -> Json:
 
 
 def final_status(
-    job: JobView, count: Tally, pods: Sequence[PodView], target: Target, now: float
+    job: JobView, count: JobCounts, pods: Sequence[PodView], target: JobOutcome, now: float
 ) -> Json:
     """The status of a Job that ends now: everything is counted, and nothing will be again."""
     count.counted_succeeded += len(count.uncounted_succeeded)
@@ -51,7 +51,7 @@ def final_status(
     return status
 
 
-def _counts(job: JobView, count: Tally, pods: Sequence[PodView]) -> Json:
+def _counts(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> Json:
     status = dict(job.status)
     numbers = {
         "active": sum(each.active for each in pods),
@@ -72,7 +72,7 @@ def _counts(job: JobView, count: Tally, pods: Sequence[PodView]) -> Json:
     return status
 
 
-def _uncounted(count: Tally) -> Json:
+def _uncounted(count: JobCounts) -> Json:
     lists = {"succeeded": count.uncounted_succeeded, "failed": count.uncounted_failed}
     return {name: list(uids) for name, uids in lists.items() if uids}
 

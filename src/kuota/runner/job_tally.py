@@ -23,17 +23,17 @@ from .job_spec import JobView, parsed_indexes
 FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class FailurePolicyResult(msgspec.Struct, frozen=True):
     """The action of the first rule that matches, and why. Without a rule a failure counts."""
 
     action: str = COUNT
     message: str = ""
 
 
-NO_RULE = Verdict()
+NO_RULE = FailurePolicyResult()
 
 
-def verdict(job: Json, view: PodView) -> Verdict:
+def verdict(job: Json, view: PodView) -> FailurePolicyResult:
     """The policy's word on a pod that failed, or that is replaced while it is being deleted."""
     if view.phase != "Failed":
         return NO_RULE
@@ -42,7 +42,7 @@ def verdict(job: Json, view: PodView) -> Verdict:
         why = _exit_code_match(rule, view) or _condition_match(rule, view)
         if why:
             action = rule.get("action") or COUNT
-            return Verdict(action, f"{why} matching {action} rule at index {number}")
+            return FailurePolicyResult(action, f"{why} matching {action} rule at index {number}")
     return NO_RULE
 
 
@@ -75,7 +75,7 @@ def _name(view: PodView) -> str:
     return f"{view.pod['metadata'].get('namespace') or ''}/{view.name}"
 
 
-class Tally(msgspec.Struct):
+class JobCounts(msgspec.Struct):
     """The count so far. `failed_now` adds failures that are not in any counter yet."""
 
     counted_succeeded: int = 0
@@ -98,7 +98,7 @@ class Tally(msgspec.Struct):
         return self.counted_failed + len(self.uncounted_failed) + self.held
 
 
-def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> Tally:
+def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> JobCounts:
     """The count with these pods. `succeeding` when the Job has met its success criteria: what is
     deleted then did not fail."""
     count = _so_far(job, {each.uid for each in pods if each.tracked})
@@ -125,12 +125,12 @@ def has_failed(job: JobView, pod: PodView) -> bool:
     return pod.terminating and not job.replaces_failed_only
 
 
-def _so_far(job: JobView, tracked: set[str]) -> Tally:
+def _so_far(job: JobView, tracked: set[str]) -> JobCounts:
     """What the status says, with the uids whose pods have lost their finalizer counted."""
     status = job.status
     uncounted = status.get("uncountedTerminatedPods") or {}
     succeeded, failed = uncounted.get("succeeded") or [], uncounted.get("failed") or []
-    count = Tally(
+    count = JobCounts(
         uncounted_succeeded=[uid for uid in succeeded if uid in tracked],
         uncounted_failed=[uid for uid in failed if uid in tracked],
         completed=parsed_indexes(status.get("completedIndexes") or "", job.completions),
@@ -143,7 +143,7 @@ def _so_far(job: JobView, tracked: set[str]) -> Tally:
     return count
 
 
-def _succeed(count: Tally, job: JobView, pod: PodView) -> None:
+def _succeed(count: JobCounts, job: JobView, pod: PodView) -> None:
     count.release.append(pod)
     if not job.indexed:
         count.uncounted_succeeded.append(pod.uid)
@@ -152,7 +152,7 @@ def _succeed(count: Tally, job: JobView, pod: PodView) -> None:
         count.completed.add(pod.index)
 
 
-def _fail(count: Tally, job: JobView, pod: PodView, pods: Sequence[PodView]) -> None:
+def _fail(count: JobCounts, job: JobView, pod: PodView, pods: Sequence[PodView]) -> None:
     if job.indexed and not job.is_index(pod.index):
         count.release.append(pod)
         return

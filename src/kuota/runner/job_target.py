@@ -15,12 +15,12 @@ from kuota.api.base import Json
 from .instants import instant
 from .job_pods import PodView
 from .job_spec import JobView, condition, parsed_indexes
-from .job_tally import Tally
+from .job_tally import JobCounts
 
 SUCCESS_CRITERIA, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 
 
-class Target(msgspec.Struct, frozen=True):
+class JobOutcome(msgspec.Struct, frozen=True):
     """The end a Job is heading for."""
 
     success: bool
@@ -28,17 +28,19 @@ class Target(msgspec.Struct, frozen=True):
     message: str
 
 
-def standing_target(job: Json) -> Target | None:
+def standing_target(job: Json) -> JobOutcome | None:
     """The target that the status has already."""
     for type_ in (SUCCESS_CRITERIA, FAILURE_TARGET):
         found = condition(job, type_)
         if found is not None:
             reason, message = found.get("reason") or "", found.get("message") or ""
-            return Target(type_ == SUCCESS_CRITERIA, reason, message)
+            return JobOutcome(type_ == SUCCESS_CRITERIA, reason, message)
     return None
 
 
-def new_target(job: JobView, count: Tally, pods: Sequence[PodView], now: float) -> Target | None:
+def new_target(
+    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float
+) -> JobOutcome | None:
     """The target that follows from the count and the clock, if any."""
     return (
         _failure(job, count, pods, now)
@@ -48,14 +50,20 @@ def new_target(job: JobView, count: Tally, pods: Sequence[PodView], now: float) 
     )
 
 
-def _failure(job: JobView, count: Tally, pods: Sequence[PodView], now: float) -> Target | None:
+def _failure(
+    job: JobView, count: JobCounts, pods: Sequence[PodView], now: float
+) -> JobOutcome | None:
     if count.fail_job:
-        return Target(False, "PodFailurePolicy", count.fail_job)
+        return JobOutcome(False, "PodFailurePolicy", count.fail_job)
     if count.failed > job.backoff_limit or _restarted_too_often(job, pods):
-        return Target(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        return JobOutcome(
+            False, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+        )
     end = deadline(job)
     if end is not None and now >= end:
-        return Target(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+        return JobOutcome(
+            False, "DeadlineExceeded", "Job was active longer than specified deadline"
+        )
     return None
 
 
@@ -74,22 +82,22 @@ def _restarted_too_often(job: JobView, pods: Sequence[PodView]) -> bool:
     return restarts > 0 if job.backoff_limit == 0 else restarts >= job.backoff_limit
 
 
-def _index_failure(job: JobView, count: Tally) -> Target | None:
+def _index_failure(job: JobView, count: JobCounts) -> JobOutcome | None:
     if job.backoff_limit_per_index is None:
         return None
     failed = len(count.failed_indexes)
     if job.max_failed_indexes is not None and failed > job.max_failed_indexes:
-        return Target(
+        return JobOutcome(
             False,
             "MaxFailedIndexesExceeded",
             "Job has exceeded the specified maximal number of failed indexes",
         )
     if failed and failed + len(count.completed) >= (job.completions or 0):
-        return Target(False, "FailedIndexes", "Job has failed indexes")
+        return JobOutcome(False, "FailedIndexes", "Job has failed indexes")
     return None
 
 
-def _by_success_policy(job: JobView, count: Tally) -> Target | None:
+def _by_success_policy(job: JobView, count: JobCounts) -> JobOutcome | None:
     if not job.indexed:
         return None
     completed = count.completed
@@ -100,11 +108,11 @@ def _by_success_policy(job: JobView, count: Tally) -> Target | None:
         if least is None:
             least = len(completed) + 1 if wanted is None else len(wanted)
         if len(have) >= least:
-            return Target(True, "SuccessPolicy", f"Matched rules at index {number}")
+            return JobOutcome(True, "SuccessPolicy", f"Matched rules at index {number}")
     return None
 
 
-def _by_completions(job: JobView, count: Tally, pods: Sequence[PodView]) -> Target | None:
+def _by_completions(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> JobOutcome | None:
     succeeded = count.succeeded(job.indexed)
     if job.completions is None:
         reached = succeeded > 0 and not any(each.active for each in pods)
@@ -112,4 +120,4 @@ def _by_completions(job: JobView, count: Tally, pods: Sequence[PodView]) -> Targ
         reached = succeeded >= job.completions
     if not reached:
         return None
-    return Target(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    return JobOutcome(True, "CompletionsReached", "Reached expected number of succeeded pods")

@@ -36,7 +36,7 @@ class Mount(msgspec.Struct, frozen=True):
     read_only: bool = False
 
 
-class Place(msgspec.Struct, frozen=True):
+class PodEnvironment(msgspec.Struct, frozen=True):
     """What the machine gives to a pod before any of its containers starts."""
 
     root: str
@@ -57,7 +57,7 @@ class ContainerPlan(msgspec.Struct, frozen=True):
 def container_plan(
     pod: Json,
     container: Json,
-    place: Place,
+    place: PodEnvironment,
     sources: Sources,
     devices: Mapping[str, Sequence[str]] = _NO_DEVICES,
 ) -> ContainerPlan:
@@ -122,7 +122,7 @@ def device_env(devices: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return dict.fromkeys(VISIBLE, ",".join(ids))
 
 
-def mounts(container: Json, place: Place, env: Mapping[str, str]) -> Iterator[Mount]:
+def mounts(container: Json, place: PodEnvironment, env: Mapping[str, str]) -> Iterator[Mount]:
     """Where the container wants to see which directory. Raises LaunchError for unknown ones."""
     for each in container.get("volumeMounts") or ():
         name = each.get("name") or ""

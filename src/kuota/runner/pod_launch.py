@@ -14,11 +14,11 @@ from kuota.kube.resources import CONFIG_MAPS, SECRETS, Resource
 
 from .container_env import Sources
 from .devices import Grant, shares
-from .launch import ContainerPlan, Place, container_plan, grace_period_s, mount_notes
+from .launch import ContainerPlan, PodEnvironment, container_plan, grace_period_s, mount_notes
 from .pod_home import PodHome
 from .processes import Launch
 from .run_as import run_as
-from .settings import Shared
+from .settings import WorkerContext
 from .volumes import hand_over, link_mounts, make_volumes, references, volume_paths
 
 _PREPARED = "prepared"
@@ -27,7 +27,7 @@ _PREPARED = "prepared"
 class PodLaunch:
     """The launches of one pod. `notes` tells what is different here from a cluster."""
 
-    def __init__(self, home: PodHome, shared: Shared) -> None:
+    def __init__(self, home: PodHome, shared: WorkerContext) -> None:
         self._home = home
         self._shared = shared
         self.notes: list[str] = []
@@ -97,7 +97,7 @@ class PodLaunch:
         self._home.write(_PREPARED, True)
 
     def _plan(self, pod: Json, container: Json, sources: Sources, grant: Grant) -> ContainerPlan:
-        place = Place(
+        place = PodEnvironment(
             root=self._home.root,
             volumes=volume_paths(pod, self._home),
             base_env=self._shared.settings.base_env,

@@ -19,7 +19,7 @@ import msgspec
 
 from .container_env import LaunchError
 from .pod_home import PodHome, homes
-from .pod_steps import History, Run
+from .pod_steps import Run, RunHistory
 from .processes import Launch, Process, ShimState
 from .shim import BECOME, ENTER, EXECUTE
 from .spawn import ShimStarter
@@ -56,14 +56,14 @@ class PodRuns:
             message = "The container could not be located; its runner lost all trace of it"
             self.fail(container, LaunchError("ContainerStatusUnknown", message), attempt)
 
-    def histories(self, containers: Iterable[str]) -> dict[str, History]:
+    def histories(self, containers: Iterable[str]) -> dict[str, RunHistory]:
         """The last two runs of each container. Raises what kept us from following one."""
         found = {}
         for name in containers:
             attempts = sorted(self._processes.get(name, {}))[-2:]
             runs = [self._run(name, attempt) for attempt in attempts]
             last = runs[-1] if runs else None
-            found[name] = History(last, runs[-2] if len(runs) > 1 else None)
+            found[name] = RunHistory(last, runs[-2] if len(runs) > 1 else None)
         return {name: self._without_false_start(name, each) for name, each in found.items()}
 
     def start(self, container: str, launch: Launch, streak: int) -> None:
@@ -125,7 +125,7 @@ class PodRuns:
             self._ended[container, attempt] = run
         return run
 
-    def _without_false_start(self, container: str, history: History) -> History:
+    def _without_false_start(self, container: str, history: RunHistory) -> RunHistory:
         """The history without a last attempt that never came to run, which is tried again."""
         run = history.current
         if run is None or not run.ended or run.reason != _NEVER_RAN:
@@ -133,7 +133,7 @@ class PodRuns:
         del self._processes[container][run.attempt]
         del self._ended[container, run.attempt]
         shutil.rmtree(self._home.run(container, run.attempt), ignore_errors=True)
-        return History(history.previous, None)
+        return RunHistory(history.previous, None)
 
     def _note_streak(self, container: str, attempt: int, streak: int) -> None:
         if streak:

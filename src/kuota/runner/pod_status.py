@@ -15,16 +15,16 @@ from kuota.api.base import Json
 from kuota.api.core import ENDED, containers
 
 from .instants import time_text
-from .pod_steps import SIDECAR, History, Run, init_failed, initialized, restarts
+from .pod_steps import SIDECAR, Run, RunHistory, init_failed, initialized, restarts
 
 LOCAL = "kuota.dev/LocalProcess"
-_NEVER = History()
+_NEVER = RunHistory()
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """What the runner knows of a pod beyond its spec."""
 
-    histories: Mapping[str, History] = {}
+    histories: Mapping[str, RunHistory] = {}
     waiting: Mapping[str, tuple[str, str]] = {}
     """Why a container does not start: reason and message."""
     over: bool = False

@@ -40,14 +40,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.finished is not None
 
 
-class History(msgspec.Struct, frozen=True):
+class RunHistory(msgspec.Struct, frozen=True):
     """The present run of a container and the one before."""
 
     current: Run | None = None
     previous: Run | None = None
 
 
-class CrashPace(msgspec.Struct, frozen=True):
+class CrashBackoff(msgspec.Struct, frozen=True):
     """How long to wait before running a container again: at once the first time, then longer."""
 
     first_s: float = 10
@@ -59,7 +59,7 @@ class CrashPace(msgspec.Struct, frozen=True):
         lasted = (run.finished or 0) - (run.started or run.finished or 0)
         return 0 if lasted >= self.calm_s else run.streak + 1
 
-    def again_at(self, run: Run) -> float:
+    def retry_at(self, run: Run) -> float:
         """When a container may follow the run that ended."""
         if self.streak_after(run) <= 1:
             return run.finished or 0.0
@@ -68,26 +68,26 @@ class CrashPace(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, kw_only=True):
-    """`over` when no container runs and none will again; `again_at` when one may be started."""
+    """`over` when no container runs and none will again; `retry_at` when one may be started."""
 
     start: list[str] = []
     stop: list[str] = []
-    again_at: float | None = None
+    retry_at: float | None = None
     over: bool = False
 
 
-Histories = Mapping[str, History]
-_NEVER = History()
+Histories = Mapping[str, RunHistory]
+_NEVER = RunHistory()
 
 
 def next_steps(
-    spec: Json, histories: Histories, now: float, *, stopping: bool, pace: CrashPace
+    spec: Json, histories: Histories, now: float, *, stopping: bool, backoff: CrashBackoff
 ) -> Steps:
     """What to do now. `stopping` when the pod shall end, for whatever reason."""
     if stopping or init_failed(spec, histories):
         return _winding_down(spec, histories, mains_too=True)
     steps = Steps()
-    if not _initialize(spec, histories, now, pace, steps):
+    if not _initialize(spec, histories, now, backoff, steps):
         return steps
     going_on = False
     for container in spec.get("containers") or ():
@@ -98,7 +98,7 @@ def next_steps(
                 steps.start.append(container["name"])
         elif restarts(spec, container, run):
             going_on = True
-            _again(container["name"], run, now, pace, steps)
+            _again(container["name"], run, now, backoff, steps)
     return steps if going_on else _winding_down(spec, histories, mains_too=False)
 
 
@@ -136,7 +136,7 @@ def _init_done(container: Json, histories: Histories) -> bool:
 
 
 def _initialize(
-    spec: Json, histories: Histories, now: float, pace: CrashPace, steps: Steps
+    spec: Json, histories: Histories, now: float, backoff: CrashBackoff, steps: Steps
 ) -> bool:
     """Bring the init containers forward; True when the others may run."""
     for container in spec.get("initContainers") or ():
@@ -145,18 +145,18 @@ def _initialize(
         if run is None:
             steps.start.append(name)
         elif run.ended and (container.get("restartPolicy") == SIDECAR or run.code):
-            _again(name, run, now, pace, steps)
+            _again(name, run, now, backoff, steps)
         if not _init_done(container, histories):
             return False
     return True
 
 
-def _again(name: str, run: Run, now: float, pace: CrashPace, steps: Steps) -> None:
-    at = pace.again_at(run)
+def _again(name: str, run: Run, now: float, backoff: CrashBackoff, steps: Steps) -> None:
+    at = backoff.retry_at(run)
     if now >= at:
         steps.start.append(name)
     else:
-        steps.again_at = at if steps.again_at is None else min(at, steps.again_at)
+        steps.retry_at = at if steps.retry_at is None else min(at, steps.retry_at)
 
 
 def _winding_down(spec: Json, histories: Histories, *, mains_too: bool) -> Steps:

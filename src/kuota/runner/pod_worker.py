@@ -29,8 +29,8 @@ from .pod_home import PodHome
 from .pod_launch import PodLaunch
 from .pod_runs import PodRuns
 from .pod_status import Observed, notes_in, pod_status
-from .pod_steps import History, Steps, next_steps
-from .settings import Shared
+from .pod_steps import RunHistory, Steps, next_steps
+from .settings import WorkerContext
 
 _LULL_S = 0.25
 _RETRY = Backoff(base=100, cap=10_000)
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 class PodWorker:
     """Runs one pod. Give it news with `update`; `gone` when the server has forgotten the pod."""
 
-    def __init__(self, pod: Json, shared: Shared, *, gone: bool = False) -> None:
+    def __init__(self, pod: Json, shared: WorkerContext, *, gone: bool = False) -> None:
         self.pod = pod
         self.uid: str = pod["metadata"]["uid"]
         self.home = PodHome(shared.settings.pods_dir, self.uid)
@@ -109,20 +109,22 @@ class PodWorker:
             steps, histories = self._steps()
         for name in steps.stop:
             self._runs.stop(name, self._grace_s())
-        if steps.again_at is not None:
-            self._look_again(steps.again_at)
+        if steps.retry_at is not None:
+            self._look_again(steps.retry_at)
         if steps.over:
             # All its processes are dead. The server may give the room to others from the report on.
-            self._shared.ledger.release(self.uid)
+            self._shared.allocations.release(self.uid)
             self._shared.cgroups.remove(self.uid)
         return await self._report(steps, histories) and steps.over
 
-    def _steps(self) -> tuple[Steps, dict[str, History]]:
+    def _steps(self) -> tuple[Steps, dict[str, RunHistory]]:
         histories = self._runs.histories(self._names)
         stopping = self._stopping()
         now = self._now()
-        pace = self._shared.settings.crash_pace
-        return next_steps(self.pod["spec"], histories, now, stopping=stopping, pace=pace), histories
+        backoff = self._shared.settings.crash_backoff
+        return next_steps(
+            self.pod["spec"], histories, now, stopping=stopping, backoff=backoff
+        ), histories
 
     def _stopping(self) -> bool:
         limit_s = self.pod["spec"].get("activeDeadlineSeconds")
@@ -141,7 +143,7 @@ class PodWorker:
         end = instant(self.pod["metadata"].get("deletionTimestamp"))
         return whole if end is None else max(0.0, min(whole, end - self._now()))
 
-    async def _start(self, names: list[str], histories: dict[str, History]) -> None:
+    async def _start(self, names: list[str], histories: dict[str, RunHistory]) -> None:
         if not self._take_devices():
             for name in names:
                 self._waiting[name] = ("ContainerCreating", "its devices are not free yet")
@@ -155,13 +157,13 @@ class PodWorker:
         if self._grant is None:
             node = self.pod["spec"].get("nodeName") or ""
             whole = {name: nano // 10**9 for name, nano in requests_of(self.pod["spec"]).items()}
-            self._grant = self._shared.ledger.take(self.uid, node, whole)
+            self._grant = self._shared.allocations.take(self.uid, node, whole)
         return self._grant is not None
 
-    async def _start_one(self, container: Json, history: History) -> None:
+    async def _start_one(self, container: Json, history: RunHistory) -> None:
         name, last = container["name"], history.current
-        pace = self._shared.settings.crash_pace
-        streak = pace.streak_after(last) if last is not None else 0
+        backoff = self._shared.settings.crash_backoff
+        streak = backoff.streak_after(last) if last is not None else 0
         self._waiting.pop(name, None)
         try:
             launch = await self._launch.launch(self.pod, container, self._grant or {})
@@ -180,7 +182,7 @@ class PodWorker:
             self._waiting[name] = ("ContainerCreating", str(error))
             self._try_again()
 
-    async def _report(self, steps: Steps, histories: dict[str, History]) -> bool:
+    async def _report(self, steps: Steps, histories: dict[str, RunHistory]) -> bool:
         """Write the status if it is news. True when the server has it, or has no pod."""
         seen = Observed(
             histories=histories,

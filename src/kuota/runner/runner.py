@@ -16,7 +16,7 @@ from .agent import Agent
 from .cgroups import Cgroups
 from .cron_controller import CronController
 from .job_controller import JobController
-from .job_rules import Pace
+from .job_rules import ReplacementBackoff
 from .nodes import NodePlan
 from .pod_informer import pod_informer
 from .settings import RunnerSettings
@@ -36,7 +36,7 @@ class Runner:
         settings: RunnerSettings,
         *,
         clock: Clock | None = None,
-        pace: Pace | None = None,
+        backoff: ReplacementBackoff | None = None,
         recorder: Recorder | None = None,
         cgroups: Cgroups | None = None,
     ) -> None:
@@ -46,7 +46,7 @@ class Runner:
             client, self._pods, plans, settings, clock=when, cgroups=cgroups, recorder=recorder
         )
         self._job_controller = JobController(
-            client, jobs, self._pods, clock=when, pace=pace, recorder=recorder
+            client, jobs, self._pods, clock=when, backoff=backoff, recorder=recorder
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
 

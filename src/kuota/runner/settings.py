@@ -14,8 +14,8 @@ from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer
 
 from .cgroups import Cgroups
-from .devices import Ledger
-from .pod_steps import CrashPace
+from .devices import DeviceAllocations
+from .pod_steps import CrashBackoff
 from .run_as import RunAsPolicy
 from .spawn import ShimStarter
 
@@ -29,7 +29,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     host_ip: str = "127.0.0.1"
     base_env: Mapping[str, str] = msgspec.field(default_factory=lambda: base_env())
     run_as: RunAsPolicy = msgspec.field(default_factory=lambda: RunAsPolicy(os.geteuid()))
-    crash_pace: CrashPace = CrashPace()
+    crash_backoff: CrashBackoff = CrashBackoff()
     log_bytes: int = 10 << 20
     log_files: int = 5
 
@@ -38,13 +38,13 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
         return self.state_dir + "/pods"
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
     """What every pod worker needs."""
 
     client: Client
     pods: Informer[Json]
     settings: RunnerSettings
-    ledger: Ledger
+    allocations: DeviceAllocations
     shims: ShimStarter
     clock: Clock
     cgroups: Cgroups

@@ -84,7 +84,7 @@ def is_deep(value: Any, depth: int = 0) -> bool:
     return isinstance(value, list) and any(is_deep(each, depth + 1) for each in value)
 
 
-class _Twice(dict[str, Any]):
+class _DuplicateFields(dict[str, Any]):
     """An object whose text named some fields more than once."""
 
     names: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def duplicates(body: bytes, media: str) -> list[str]:
 
 
 def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = _Twice(pairs)
+    found = _DuplicateFields(pairs)
     if len(found) != len(pairs):
         counts = Counter(name for name, _ in pairs)
         found.names = tuple(name for name, count in counts.items() if count > 1)
@@ -113,7 +113,7 @@ def _repeated(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, list):
         for at, each in enumerate(value):
             yield from _repeated(each, f"{path}[{at}]")
-    elif isinstance(value, _Twice):
+    elif isinstance(value, _DuplicateFields):
         for name in value.names:
             yield f"{path}.{name}" if path else name
         for name, each in value.items():

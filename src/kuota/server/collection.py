@@ -90,7 +90,7 @@ def item_of(ref: Ref, body: bytes) -> Item:
     )
 
 
-class Standing(Enum):
+class OwnerState(Enum):
     """How an owner stands, seen from an object that names it."""
 
     SOLID = auto()
@@ -150,7 +150,7 @@ def in_ring(item: Item, owned: Callable[[Item], Sequence[Item]]) -> bool:
 
 
 def decided(
-    item: Item, standings: Mapping[str, Standing], dependents: Sequence[Item], ring: bool = False
+    item: Item, standings: Mapping[str, OwnerState], dependents: Sequence[Item], ring: bool = False
 ) -> list[Action]:
     """What is to be done now about `item`, or about its dependents on its account.
 
@@ -171,15 +171,15 @@ def decided(
 
 
 def _decided_by_owners(
-    item: Item, standings: Mapping[str, Standing], dependents: Sequence[Item]
+    item: Item, standings: Mapping[str, OwnerState], dependents: Sequence[Item]
 ) -> list[Action]:
     found = set(standings.values())
-    if Standing.UNKNOWN in found:
+    if OwnerState.UNKNOWN in found:
         return []
-    if Standing.SOLID in found:
-        lost = frozenset(uid for uid, each in standings.items() if each is not Standing.SOLID)
+    if OwnerState.SOLID in found:
+        lost = frozenset(uid for uid, each in standings.items() if each is not OwnerState.SOLID)
         return [Disown(item, lost)] if lost else []
-    if Standing.WAITING in found and dependents:
+    if OwnerState.WAITING in found and dependents:
         # Where owners form a ring each would wait for the next: this one lets go of its own.
         ring = any(each.waiting for each in dependents)
         return [*([Unblock(item)] if ring else []), Delete(item, "Foreground")]

@@ -22,8 +22,8 @@ from .collection import (
     Delete,
     Item,
     Owner,
+    OwnerState,
     Ref,
-    Standing,
     applied_to,
     decided,
     in_ring,
@@ -214,21 +214,21 @@ class Collector:
         reached = (self._item(ref) for ref in refs if namespace in ("", ref.key.namespace))
         return [each for each in reached if each is not None]
 
-    def _standing(self, item: Item, owner: Owner) -> Standing:
+    def _standing(self, item: Item, owner: Owner) -> OwnerState:
         if owner.uid in self._gone:
-            return Standing.GONE
+            return OwnerState.GONE
         group = owner.api_version.rpartition("/")[0]
         kind = self._kinds.of_kind(group, owner.kind)
         namespace = item.ref.key.namespace
         if kind is None or (kind.namespaced and not namespace):
-            return Standing.UNKNOWN
+            return OwnerState.UNKNOWN
         key = Key(namespace if kind.namespaced else "", owner.name)
         found = self._item(Ref(kind.stored_as, key))
         if found is None or found.uid not in ("", owner.uid):
-            return Standing.GONE
+            return OwnerState.GONE
         if not found.uid:
-            return Standing.UNKNOWN
-        return Standing.WAITING if found.waiting else Standing.SOLID
+            return OwnerState.UNKNOWN
+        return OwnerState.WAITING if found.waiting else OwnerState.SOLID
 
     def _act(self, action: Action) -> None:
         ref = action.item.ref

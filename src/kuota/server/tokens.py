@@ -80,7 +80,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
 
 
-class Holder(msgspec.Struct, frozen=True):
+class TokenHolder(msgspec.Struct, frozen=True):
     """Somebody with a token. `id` tells tokens apart, and tells nobody the token."""
 
     id: str
@@ -102,7 +102,7 @@ class TokenFile:
         self._follow()
         return self._tokens.user(token)
 
-    def holders(self) -> list[Holder]:
+    def holders(self) -> list[TokenHolder]:
         """Everybody in the file, in its order."""
         return [_holder(row) for row in _rows(self._path)]
 
@@ -114,9 +114,9 @@ class TokenFile:
             lines.append(_line(token, user, uid, groups))
         return token
 
-    def revoke(self, user: str = "", id: str = "") -> list[Holder]:
+    def revoke(self, user: str = "", id: str = "") -> list[TokenHolder]:
         """Take the tokens of a user away, or the one with that id; those that were there."""
-        gone: list[Holder] = []
+        gone: list[TokenHolder] = []
         with self._changing() as lines:
             for line in list(lines):
                 row = _row(line)
@@ -183,9 +183,9 @@ def _split(groups: str) -> tuple[str, ...]:
     return tuple(group.strip() for group in groups.split(",") if group.strip())
 
 
-def _holder(row: list[str]) -> Holder:
+def _holder(row: list[str]) -> TokenHolder:
     token, user, uid, groups = row
-    return Holder(_digest(token).hex()[:_ID_LENGTH], user, uid, _split(groups))
+    return TokenHolder(_digest(token).hex()[:_ID_LENGTH], user, uid, _split(groups))
 
 
 def _line(token: str, user: str, uid: str, groups: Sequence[str]) -> str:

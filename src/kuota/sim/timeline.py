@@ -13,10 +13,10 @@ from kuota.engine.engine import Engine
 from kuota.engine.model import Instant, Struct
 from kuota.engine.policy import Policy
 from kuota.view.loans import Loan, loans
-from kuota.view.timeline import Event, Happening
+from kuota.view.timeline import Event, TimelineEventType
 
-from .scene import Arrival, Scene
-from .world import Story, World
+from .scenario import Scenario, Submission
+from .simulation import Settled, Simulation
 
 
 class Played(Struct):
@@ -32,26 +32,26 @@ class Played(Struct):
     restless: tuple[Key, ...] = ()
 
 
-def played(scene: Scene, policy: Policy | None = None) -> Played:
+def played(scenario: Scenario, policy: Policy | None = None) -> Played:
     """Play until nobody comes, ends or moves any more, or until policies chase each other."""
-    return _Play(scene, policy).run()
+    return _Play(scenario, policy).run()
 
 
 class _Play:
-    def __init__(self, scene: Scene, policy: Policy | None) -> None:
-        self.scene = scene
-        self.world = World(policy, scene.start)
-        self.runs_for = {each.workload.key: each.runs_for for each in scene.arrivals}
+    def __init__(self, scenario: Scenario, policy: Policy | None) -> None:
+        self.scenario = scenario
+        self.world = Simulation(policy, scenario.start)
+        self.runs_for = {each.workload.key: each.runs_for for each in scenario.submissions}
         self.ends: dict[Key, Instant] = {}
         self.agenda: list[tuple[Instant, int, Key]] = []
-        self.coming: dict[Instant, list[Arrival]] = {}
+        self.coming: dict[Instant, list[Submission]] = {}
         self.events: list[Event] = []
         self.borrowed: dict[Instant, list[Loan]] = {}
 
     def run(self) -> Played:
-        for value in self.scene.known:
+        for value in self.scenario.known:
             self.world.store(value)
-        for number, each in enumerate(self.scene.arrivals):
+        for number, each in enumerate(self.scenario.submissions):
             self.coming.setdefault(each.at, []).append(each)
             heappush(self.agenda, (each.at, number, each.workload.key))
         restless: tuple[Key, ...] = ()
@@ -70,7 +70,7 @@ class _Play:
     def _instant(self, at: Instant) -> tuple[Key, ...]:
         """Everything that happens at one instant; answers who cannot come to rest."""
         world = self.world
-        world.advance(self.scene.start + at)
+        world.advance(self.scenario.start + at)
         if world.engine.policy.admission_fair_sharing is not None:
             world.engine.sample(world.now)
         self._end(at)
@@ -87,7 +87,7 @@ class _Play:
         self.borrowed[at] = loans(world.engine.state)
         return self._circle(story, at)
 
-    def _circle(self, story: Story, at: Instant) -> tuple[Key, ...]:
+    def _circle(self, story: Settled, at: Instant) -> tuple[Key, ...]:
         """Who never comes to rest, and for whom they are preempted again and again."""
         again = [
             event.by
@@ -103,16 +103,16 @@ class _Play:
             _, _, key = heappop(self.agenda)
             if self.ends.get(key) == at:
                 del self.ends[key]
-                self.events.append(Event(at=at, what=Happening.FINISHED, workload=key))
+                self.events.append(Event(at=at, what=TimelineEventType.FINISHED, workload=key))
                 self.world.finish(key)
 
-    def _store(self, story: Story, at: Instant) -> None:
+    def _store(self, story: Settled, at: Instant) -> None:
         for decision in story.decisions:
             for event in _events(decision, at):
                 self.events.append(event)
-                if event.what is Happening.ADMITTED:
+                if event.what is TimelineEventType.ADMITTED:
                     self._begin(event.workload, at)
-                elif event.what in (Happening.PREEMPTED, Happening.EVICTED):
+                elif event.what in (TimelineEventType.PREEMPTED, TimelineEventType.EVICTED):
                     self.ends.pop(event.workload, None)
 
     def _begin(self, key: Key, at: Instant) -> None:
@@ -123,7 +123,7 @@ class _Play:
 
     def _arrived(self, at: Instant, key: Key) -> None:
         why = self.world.engine.explain(key, self.world.now)
-        what = Happening.ARRIVED
+        what = TimelineEventType.ARRIVED
         self.events.append(Event(at=at, what=what, workload=key, why=why))
 
 
@@ -132,18 +132,20 @@ def _events(decision: Decision, at: Instant) -> Iterator[Event]:
     match decision:
         case Admit(workload=workload, checks=checks):
             passed = all(workload.checks.get(name) == "Ready" for name in checks)
-            what = Happening.ADMITTED if passed else Happening.RESERVED
+            what = TimelineEventType.ADMITTED if passed else TimelineEventType.RESERVED
             yield Event(at=at, what=what, workload=workload.key)
         case Preempt(workload=workload, victims=victims):
             for victim in victims:
                 yield Event(
                     at=at,
-                    what=Happening.PREEMPTED,
+                    what=TimelineEventType.PREEMPTED,
                     workload=victim.workload.key,
                     by=workload.key,
                     reason=victim.reason,
                 )
         case Migrate(workload=workload, sibling=sibling):
-            yield Event(at=at, what=Happening.EVICTED, workload=sibling.key, by=workload.key)
+            yield Event(
+                at=at, what=TimelineEventType.EVICTED, workload=sibling.key, by=workload.key
+            )
         case Evict(workload=workload):
-            yield Event(at=at, what=Happening.EVICTED, workload=workload.key)
+            yield Event(at=at, what=TimelineEventType.EVICTED, workload=workload.key)

@@ -21,7 +21,7 @@ SAVES = "/tmp/kuota-live"
 _POD_SET = "pod set main got no flavor: "
 
 
-class What(StrEnum):
+class EventType(StrEnum):
     """What can be seen to happen to a Job, or to a queue."""
 
     SUBMITTED = "submitted"
@@ -34,79 +34,79 @@ class What(StrEnum):
     FINISHED = "finished"
 
 
-class Sight(msgspec.Struct, frozen=True):
+class DemoEvent(msgspec.Struct, frozen=True):
     """One thing that happened to a Job (`namespace/name`) or a ClusterQueue (its name)."""
 
     who: str
-    what: What
+    what: EventType
     text: str
     gpus: int = 0
 
 
-class Seen(msgspec.Struct, frozen=True):
+class TimedEvent(msgspec.Struct, frozen=True):
     """A sight, and how many seconds after the start it was."""
 
     at_s: float
-    sight: Sight
+    event: DemoEvent
 
 
-class Awaited(msgspec.Struct, frozen=True):
+class Expectation(msgspec.Struct, frozen=True):
     """What has to happen before the story goes on; `words` have to be in the sight's text."""
 
     who: str
-    what: What
+    what: EventType
     words: str = ""
 
-    def matches(self, sight: Sight) -> bool:
-        return (self.who, self.what) == (sight.who, sight.what) and self.words in sight.text
+    def matches(self, event: DemoEvent) -> bool:
+        return (self.who, self.what) == (event.who, event.what) and self.words in event.text
 
     def __str__(self) -> str:
         return f"{self.who}: {self.what}" + (f" “{self.words}”" if self.words else "")
 
 
-class Act(msgspec.Struct, frozen=True):
+class DemoStep(msgspec.Struct, frozen=True):
     """A headline, the manifest to apply (none for an act that only watches), and its outcome."""
 
     title: str
     manifest: str
-    awaits: tuple[Awaited, ...]
+    expectations: tuple[Expectation, ...]
 
 
 TRAIN, GANG, PRETRAIN = "vision/train", "speech/gang", "research/pretrain"
 
-STORY = (
-    Act(
+STEPS = (
+    DemoStep(
         "Vision owns 2 GPUs and asks for 6. The others are idle, so it borrows 4.",
         "2-borrow.yaml",
         (
-            Awaited("vision", What.BORROWS),
-            Awaited(TRAIN, What.RUNS),
-            Awaited(TRAIN, What.SAYS, "step 2 "),
+            Expectation("vision", EventType.BORROWS),
+            Expectation(TRAIN, EventType.RUNS),
+            Expectation(TRAIN, EventType.SAYS, "step 2 "),
         ),
     ),
-    Act(
+    DemoStep(
         "Speech brings a gang of 4 pods, and 2 GPUs are free: none of the pods starts.",
         "3-gang.yaml",
-        (Awaited(GANG, What.WAITS), Awaited(TRAIN, What.SAYS, "step 4 ")),
+        (Expectation(GANG, EventType.WAITS), Expectation(TRAIN, EventType.SAYS, "step 4 ")),
     ),
-    Act(
+    DemoStep(
         "Research wants the 4 GPUs that it owns. The borrower has to go, and saves its work.",
         "4-reclaim.yaml",
         (
-            Awaited(TRAIN, What.PREEMPTED),
-            Awaited(TRAIN, What.SAYS, "got TERM"),
-            Awaited(PRETRAIN, What.RUNS),
-            Awaited(GANG, What.RUNS),
+            Expectation(TRAIN, EventType.PREEMPTED),
+            Expectation(TRAIN, EventType.SAYS, "got TERM"),
+            Expectation(PRETRAIN, EventType.RUNS),
+            Expectation(GANG, EventType.RUNS),
         ),
     ),
-    Act(
+    DemoStep(
         "Both run now, the gang as a whole. When they are done, vision goes on where it was.",
         "",
         (
-            Awaited(PRETRAIN, What.FINISHED),
-            Awaited(GANG, What.FINISHED),
-            Awaited(TRAIN, What.SAYS, "resumes from"),
-            Awaited(TRAIN, What.FINISHED),
+            Expectation(PRETRAIN, EventType.FINISHED),
+            Expectation(GANG, EventType.FINISHED),
+            Expectation(TRAIN, EventType.SAYS, "resumes from"),
+            Expectation(TRAIN, EventType.FINISHED),
         ),
     ),
 )
@@ -140,55 +140,59 @@ def placed(manifest: Json, folder: str) -> Json:
     return made
 
 
-def workload_sights(old: Json | None, new: Json | None) -> Iterator[Sight]:
+def workload_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
     """What a change of a Workload shows."""
     if new is None:
         return
     who, gpus = owner(new), _gpus(new)
     if old is None:
-        yield Sight(who, What.SUBMITTED, f"is submitted, for {_pods(new)} and {gpus} GPUs", gpus)
+        yield DemoEvent(
+            who, EventType.SUBMITTED, f"is submitted, for {_pods(new)} and {gpus} GPUs", gpus
+        )
     if _turned(old, new, "Evicted"):
-        yield Sight(who, What.PREEMPTED, f"is preempted ({_condition(new, 'Preempted').reason})")
+        yield DemoEvent(
+            who, EventType.PREEMPTED, f"is preempted ({_condition(new, 'Preempted').reason})"
+        )
     if _shortage(new) and not _shortage(old):
-        yield Sight(who, What.WAITS, f"waits whole: {_shortage(new)}")
+        yield DemoEvent(who, EventType.WAITS, f"waits whole: {_shortage(new)}")
     if _turned(old, new, "Admitted"):
-        yield Sight(who, What.ADMITTED, f"is admitted whole: {gpus} GPUs")
+        yield DemoEvent(who, EventType.ADMITTED, f"is admitted whole: {gpus} GPUs")
     if _turned(old, new, "Finished"):
-        yield Sight(who, What.FINISHED, "has finished")
+        yield DemoEvent(who, EventType.FINISHED, "has finished")
 
 
-def job_sights(old: Json | None, new: Json | None) -> Iterator[Sight]:
+def job_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
     """What a change of a Job shows: the moment from which all of its processes run."""
     if new is None:
         return
     pods = new["spec"].get("parallelism") or 1
     if _begun(new) == pods > _begun(old):
         processes = "its process runs" if pods == 1 else f"its {pods} processes run"
-        yield Sight(_name(new), What.RUNS, processes)
+        yield DemoEvent(_name(new), EventType.RUNS, processes)
 
 
-def queue_sights(old: Json | None, new: Json | None) -> Iterator[Sight]:
+def queue_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
     """What a change of a ClusterQueue shows."""
     borrowed = _borrowed(new)
     if borrowed > _borrowed(old):
         assert new is not None
         text = f"uses {borrowed} idle GPUs of the other teams"
-        yield Sight(new["metadata"]["name"], What.BORROWS, text)
+        yield DemoEvent(new["metadata"]["name"], EventType.BORROWS, text)
 
 
-def repeated(seen: Sequence[Seen], sight: Sight) -> bool:
+def repeated(events: Sequence[TimedEvent], event: DemoEvent) -> bool:
     """Whether that is known already: counts of pods and reasons to wait go up and down."""
-    if sight.what not in (What.RUNS, What.WAITS):
+    if event.what not in (EventType.RUNS, EventType.WAITS):
         return False
-    passed = [each.sight.what for each in seen if each.sight.who == sight.who]
-    last = [each for each in passed if each is not What.SAYS]
-    return bool(last) and last[-1] is sight.what
+    passed = [each.event.what for each in events if each.event.who == event.who]
+    last = [each for each in passed if each is not EventType.SAYS]
+    return bool(last) and last[-1] is event.what
 
 
-def summary(seen: Sequence[Seen]) -> list[Row]:
+def summary(events: Sequence[TimedEvent]) -> list[Row]:
     """One row for each Job, in the order in which they came."""
-    jobs = [each.sight for each in seen if each.sight.what is What.SUBMITTED]
-    return [_row(job, [each for each in seen if each.sight.who == job.who]) for job in jobs]
+    jobs = [each.event for each in events if each.event.what is EventType.SUBMITTED]
+    return [_row(job, [each for each in events if each.event.who == job.who]) for job in jobs]
 
 
 def owner(obj: Json) -> str:
@@ -198,15 +202,15 @@ def owner(obj: Json) -> str:
     return f"{metadata['namespace']}/{owners[0]['name']}"
 
 
-def _row(job: Sight, seen: Sequence[Seen]) -> Row:
+def _row(job: DemoEvent, events: Sequence[TimedEvent]) -> Row:
     waited = ran = 0.0
-    since = seen[0].at_s
-    for each in seen:
-        if each.sight.what is What.RUNS:
+    since = events[0].at_s
+    for each in events:
+        if each.event.what is EventType.RUNS:
             waited, since = waited + each.at_s - since, each.at_s
-        elif each.sight.what in (What.PREEMPTED, What.FINISHED):
+        elif each.event.what in (EventType.PREEMPTED, EventType.FINISHED):
             ran, since = ran + each.at_s - since, each.at_s
-    preempted = sum(each.sight.what is What.PREEMPTED for each in seen)
+    preempted = sum(each.event.what is EventType.PREEMPTED for each in events)
     return Row(job.who, job.gpus, waited, ran, preempted)
 
 

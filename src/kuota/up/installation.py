@@ -47,14 +47,14 @@ from kuota.server.requests import Request, Response
 from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
 from kuota.server.tokens import TokenFile, admin_token
-from kuota.visibility.api import PREFIX, VisibilityApi, asked
+from kuota.visibility.api import PREFIX, VisibilityApi, parse_path
 from kuota.visibility.documents import SUBRESOURCE
 from kuota.visibility.pending import GROUP
 
 from . import kubeconfig
 from .advice import adviser
 from .local import local_client
-from .place import Place, Running
+from .state_dir import RunningInstance, StateDir
 
 
 class VisibilityExtension:
@@ -66,7 +66,7 @@ class VisibilityExtension:
         self._api = api
 
     def access(self, request: Request) -> Access:
-        wanted = asked(request.path)
+        wanted = parse_path(request.path)
         verb = "get" if request.method in ("GET", "HEAD") else request.method.lower()
         if wanted is None:
             return Access(verb=verb, path=request.path)
@@ -109,7 +109,7 @@ def job_hook(store: Store, config: LifecycleConfig) -> Hook:
     return hook
 
 
-class Door(msgspec.Struct, frozen=True):
+class ExternalListener(msgspec.Struct, frozen=True):
     """An address for others, with the admin's own certificate for it."""
 
     host: str
@@ -117,15 +117,15 @@ class Door(msgspec.Struct, frozen=True):
     tls: ssl.SSLContext
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for. Port 0 is that of the last time, or any free one; no nodes means
-    this machine itself; `door` is where others come in, besides loopback.
+    this machine itself; `external_listener` is where others come in, besides loopback.
 
     Where the runner is root, pods that name no user run as `run_as`, and as root only if allowed.
     """
 
     port: int = 0
-    door: Door | None = None
+    external_listener: ExternalListener | None = None
     pretend_gpus: int = 0
     allow_root: bool = False
     run_as: int | None = None
@@ -137,22 +137,22 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 class Installation:
     """Runs until cancelled. Whatever it started goes on when it ends, and is taken up again."""
 
-    def __init__(self, place: Place, wishes: Wishes) -> None:
-        self._place = place
-        self._wishes = wishes
+    def __init__(self, state_dir: StateDir, options: UpOptions) -> None:
+        self._state_dir = state_dir
+        self._options = options
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve; `ready` hears the port once everything answers.
 
         Raises StoreError, TokenError, NodesError, CannotListen or OSError when it cannot start.
         """
-        self._place.prepare()
+        self._state_dir.prepare()
         async with AsyncExitStack() as stack:
             # The server answers a write only once it is on disk, so each need not wait for itself.
-            store = Store.open(self._place.store, Durability.NORMAL)
+            store = Store.open(self._state_dir.store, Durability.NORMAL)
             stack.callback(store.close)
-            gates = self._wishes.gates
-            config = lifecycle_config(self._wishes.config, gates)
+            gates = self._options.gates
+            config = lifecycle_config(self._options.config, gates)
             api = ApiServer(
                 store,
                 hooks=(job_hook(store, config),),
@@ -174,30 +174,30 @@ class Installation:
                 ready(port)
 
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
-        place = self._place
-        token = admin_token(place.tokens)
-        http = HttpServer(api, TokenFile(place.tokens))
+        state_dir = self._state_dir
+        token = admin_token(state_dir.tokens)
+        http = HttpServer(api, TokenFile(state_dir.tokens))
         stack.push_async_callback(http.close)
         port = await self._listen_here(http)
-        door = self._wishes.door
-        if door is not None:
-            await http.listen(door.host, door.port, door.tls)
-        await http.listen_unix(place.socket)
-        authority = (place.tls / "server.crt").read_bytes()
-        kubeconfig.write(place.kubeconfig, f"https://127.0.0.1:{port}", token, authority)
-        pid, run_as = os.getpid(), self._wishes.run_as
-        place.announce(Running(pid, start_ticks(pid), port, __version__, run_as))
-        stack.callback(place.retire)
+        external_listener = self._options.external_listener
+        if external_listener is not None:
+            await http.listen(external_listener.host, external_listener.port, external_listener.tls)
+        await http.listen_unix(state_dir.socket)
+        authority = (state_dir.tls / "server.crt").read_bytes()
+        kubeconfig.write(state_dir.kubeconfig, f"https://127.0.0.1:{port}", token, authority)
+        pid, run_as = os.getpid(), self._options.run_as
+        state_dir.announce(RunningInstance(pid, start_ticks(pid), port, __version__, run_as))
+        stack.callback(state_dir.retire)
         return port
 
     async def _listen_here(self, http: HttpServer) -> int:
         """Listen on loopback, where the last time's kubeconfigs lead to if that port is free."""
-        context = server_context(self._place.tls, datetime.now(UTC))
-        wanted = self._wishes.port or kubeconfig.port_of(self._place.kubeconfig)
+        context = server_context(self._state_dir.tls, datetime.now(UTC))
+        wanted = self._options.port or kubeconfig.port_of(self._state_dir.kubeconfig)
         try:
             return await http.listen(port=wanted, tls=context)
         except CannotListen:
-            if self._wishes.port:
+            if self._options.port:
                 raise
             return await http.listen(tls=context)
 
@@ -205,24 +205,24 @@ class Installation:
         self, api: ApiServer, plans: Sequence[NodePlan]
     ) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
-        system = System(client, config=self._wishes.config, gates=self._wishes.gates)
+        system = System(client, config=self._options.config, gates=self._options.gates)
         events = system.deferred_events()
         runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
-        if self._wishes.gates.on(Gate.VisibilityOnDemand):
+        if self._options.gates.on(Gate.VisibilityOnDemand):
             lines = VisibilityApi(system.engine, WorldObjects(system.world))
             api.extensions.append(VisibilityExtension(lines))
         return (runner.run(), system.run(), events.run())
 
     def _plans(self) -> Sequence[NodePlan]:
-        if self._wishes.nodes:
-            return self._wishes.nodes
-        found = machine(str(self._place.root), pretend_gpus=self._wishes.pretend_gpus)
+        if self._options.nodes:
+            return self._options.nodes
+        found = machine(str(self._state_dir.root), pretend_gpus=self._options.pretend_gpus)
         return (this_machine(node_name(socket.gethostname()), found),)
 
     def _runner_settings(self) -> RunnerSettings:
-        wishes = self._wishes
-        policy = RunAsPolicy(os.geteuid(), wishes.allow_root, wishes.run_as)
-        return RunnerSettings(state_dir=str(self._place.root), run_as=policy)
+        options = self._options
+        policy = RunAsPolicy(os.geteuid(), options.allow_root, options.run_as)
+        return RunnerSettings(state_dir=str(self._state_dir.root), run_as=policy)
 
     def _log(self, pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
         query = LogQuery(

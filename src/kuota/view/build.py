@@ -27,22 +27,22 @@ from .plan import (
     WhyRow,
     WorkloadRow,
 )
-from .timeline import Event, Happening, timeline
+from .timeline import Event, TimelineEventType, timeline
 from .words import why_row
 
 
 class Subject(Struct):
-    """A workload as its manifest calls it. `stranded` says why there is no workload at all."""
+    """A workload as its manifest calls it. `unqueued` says why there is no workload at all."""
 
     key: Key
     name: str
     kind: str
     workload: Workload | None = None
     queue: str = ""
-    stranded: str = ""
+    unqueued: str = ""
 
 
-class Past(Struct):
+class PastEvents(Struct):
     """What happened, the loans at each instant, and who never came to rest.
 
     Times are from the start.
@@ -57,12 +57,16 @@ class Builder:
     """Rows of one plan. The engine is only asked; `named` gives the names that people know."""
 
     def __init__(
-        self, engine: Engine, now: Instant, subjects: Sequence[Subject], past: Past | None = None
+        self,
+        engine: Engine,
+        now: Instant,
+        subjects: Sequence[Subject],
+        past: PastEvents | None = None,
     ) -> None:
         self.engine = engine
         self.now = now
         self.subjects = subjects
-        self.past = past or Past()
+        self.past = past or PastEvents()
         self._names = {each.key: f"{each.key.namespace}/{each.name}" for each in subjects}
         self._loans = loans(engine.state)
 
@@ -123,13 +127,13 @@ class Builder:
         )
 
     def _why(self, subject: Subject) -> WhyRow | None:
-        if subject.stranded:
-            return WhyRow(text=subject.stranded)
+        if subject.unqueued:
+            return WhyRow(text=subject.unqueued)
         found = self.engine.explain(subject.key, self.now)
         return why_row(found, self.named) if found is not None else None
 
     def _state(self, subject: Subject, known: Workload | None) -> State:
-        if subject.stranded:
+        if subject.unqueued:
             return State.NOT_QUEUED
         if known is None or known.finished:
             return State.FINISHED
@@ -146,7 +150,8 @@ class Builder:
         found = [
             each.workload if by else each.by
             for each in self.past.events
-            if each.what is Happening.PREEMPTED and (each.by if by else each.workload) == key
+            if each.what is TimelineEventType.PREEMPTED
+            and (each.by if by else each.workload) == key
         ]
         return list(dict.fromkeys(self.named(each) for each in found if each is not None))
 

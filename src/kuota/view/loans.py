@@ -37,7 +37,7 @@ def loans(state: State) -> list[Loan]:
     sound = [queue for queue in queues.values() if not queue.node.cyclic]
     borrowed = [each for queue in sound for each in _borrowed(queue)]
     borrowed.sort(key=lambda each: _reserved(each[0]))
-    purse = _Purse()
+    purse = _LendableQuota()
     found: list[Loan] = []
     for running, column, amount in borrowed:
         found += purse.lend(running, queues[running.queue].node, column, amount)
@@ -61,7 +61,7 @@ def _borrowed(queue: Queue) -> Iterator[tuple[Running, FlavorResource, int]]:
                 yield running, column, over
 
 
-class _Purse:
+class _LendableQuota:
     """What nodes still have to lend, by column, while loans are handed out one by one."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from .plan import TimelineRow
 from .words import TAKES, Naming, loans_text, several, why_text
 
 
-class Happening(StrEnum):
+class TimelineEventType(StrEnum):
     ARRIVED = "Arrived"
     ADMITTED = "Admitted"
     RESERVED = "QuotaReserved"
@@ -33,7 +33,7 @@ class Event(Struct):
     """
 
     at: Instant
-    what: Happening
+    what: TimelineEventType
     workload: Key
     by: Key | None = None
     reason: PreemptionReason | None = None
@@ -45,7 +45,7 @@ def timeline(
 ) -> list[TimelineRow]:
     """The lines, in order; none when everything happened at once and nobody had to go."""
     later = any(each.at > 0 for each in events)
-    if not later and not any(each.what is Happening.PREEMPTED for each in events):
+    if not later and not any(each.what is TimelineEventType.PREEMPTED for each in events):
         return []
     rows = []
     for at in dict.fromkeys(each.at for each in events):
@@ -73,27 +73,27 @@ def _row(
 def _clauses(
     key: Key, here: Sequence[Event], borrowed: Sequence[Loan], named: Naming
 ) -> Iterator[str]:
-    victims = [each for each in here if each.by == key and each.what is Happening.PREEMPTED]
+    victims = [each for each in here if each.by == key and each.what is TimelineEventType.PREEMPTED]
     own = [each for each in here if each.workload == key]
     whats = {each.what for each in own}
-    if Happening.FINISHED in whats:
+    if TimelineEventType.FINISHED in whats:
         yield "finishes"
-    if Happening.ARRIVED in whats:
+    if TimelineEventType.ARRIVED in whats:
         yield "arrives"
     if victims:
         names = dict.fromkeys(named(each.workload) for each in victims)
         yield f"preempts {several(names)}"
-    if Happening.ADMITTED in whats:
+    if TimelineEventType.ADMITTED in whats:
         yield f"is admitted{loans_text(borrowed)}"
-    if Happening.RESERVED in whats:
+    if TimelineEventType.RESERVED in whats:
         yield f"gets its quota reserved{loans_text(borrowed)}"
     for each in own:
-        if each.what is Happening.PREEMPTED and each.by is not None:
+        if each.what is TimelineEventType.PREEMPTED and each.by is not None:
             reason = f", {TAKES[each.reason]}" if each.reason is not None else ""
             yield f"is preempted by {named(each.by)}{reason}"
-        elif each.what is Happening.EVICTED:
+        elif each.what is TimelineEventType.EVICTED:
             yield f"is evicted{f' for {named(each.by)}' if each.by is not None else ''}"
-    if own[-1].what is Happening.ARRIVED:
+    if own[-1].what is TimelineEventType.ARRIVED:
         why = own[-1].why
         yield f"waits: {why_text(why, named)}" if why is not None and why.tried else "waits"
 

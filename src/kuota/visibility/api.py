@@ -14,12 +14,20 @@ from kuota.engine.engine import Engine
 from kuota.engine.model import Struct
 
 from . import documents
-from .pending import GROUP, VERSIONS, Objects, Window, in_cluster_queue, in_local_queue, summary
+from .pending import (
+    GROUP,
+    VERSIONS,
+    Objects,
+    PageRequest,
+    in_cluster_queue,
+    in_local_queue,
+    summary,
+)
 
 PREFIX = f"/apis/{GROUP}"
 
 
-class Answer(Struct):
+class ApiResponse(Struct):
     """What to say, and how it is called where that is not plain JSON."""
 
     status: int
@@ -27,7 +35,7 @@ class Answer(Struct):
     content_type: str = "application/json"
 
 
-class Asked(Struct):
+class PendingPath(Struct):
     """The line that a path names. Without a namespace it is that of a ClusterQueue."""
 
     version: str
@@ -43,9 +51,11 @@ class VisibilityApi:
         self._engine = engine
         self._objects = objects
 
-    def answer(self, method: str, path: str, query: Mapping[str, str], accept: str = "") -> Answer:
+    def answer(
+        self, method: str, path: str, query: Mapping[str, str], accept: str = ""
+    ) -> ApiResponse:
         """The answer to any request under `PREFIX`, to /apis or to /openapi."""
-        wanted = asked(path)
+        wanted = parse_path(path)
         if method not in ("GET", "HEAD"):
             return failure(405, "MethodNotAllowed", f"{method[:20]} is not served here")
         if wanted is not None:
@@ -53,10 +63,11 @@ class VisibilityApi:
         found = _document(path, accept)
         return found or failure(404, "NotFound", "the server could not find what was asked for")
 
-    def _line(self, wanted: Asked, query: Mapping[str, str]) -> Answer:
+    def _line(self, wanted: PendingPath, query: Mapping[str, str]) -> ApiResponse:
         try:
-            window = Window(
-                offset=_number(query, "offset", 0), limit=_number(query, "limit", Window().limit)
+            window = PageRequest(
+                offset=_number(query, "offset", 0),
+                limit=_number(query, "limit", PageRequest().limit),
             )
         except ValueError as error:
             return failure(400, "BadRequest", str(error))
@@ -69,10 +80,10 @@ class VisibilityApi:
             singular = wanted.resource.removesuffix("s")
             message = f'{singular}.{GROUP} "{wanted.name}" not found'
             return failure(404, "NotFound", message, wanted)
-        return Answer(status=200, body=summary(line, self._objects, wanted.version))
+        return ApiResponse(status=200, body=summary(line, self._objects, wanted.version))
 
 
-def asked(path: str) -> Asked | None:
+def parse_path(path: str) -> PendingPath | None:
     """The line that a path names; None for all other paths."""
     parts = [unquote(each) for each in path.strip("/").split("/")]
     if len(parts) < 4 or parts[:2] != ["apis", GROUP] or parts[2] not in VERSIONS:
@@ -83,36 +94,36 @@ def asked(path: str) -> Asked | None:
     resource = "localqueues" if namespaced else "clusterqueues"
     if len(rest) != 3 or rest[0] != resource or rest[2] != documents.SUBRESOURCE or "" in rest:
         return None
-    return Asked(version=version, resource=resource, name=rest[1], namespace=namespace)
+    return PendingPath(version=version, resource=resource, name=rest[1], namespace=namespace)
 
 
-def failure(code: int, reason: str, message: str, about: Asked | None = None) -> Answer:
+def failure(code: int, reason: str, message: str, about: PendingPath | None = None) -> ApiResponse:
     """A refusal, as the Status object that clients know."""
     details: Json = {}
     if about is not None:
         kind = about.resource.removesuffix("s")
         details = {"name": about.name, "group": GROUP, "kind": kind}
-    return Answer(status=code, body=failure_status(code, reason, message, details))
+    return ApiResponse(status=code, body=failure_status(code, reason, message, details))
 
 
-def _document(path: str, accept: str) -> Answer | None:
+def _document(path: str, accept: str) -> ApiResponse | None:
     parts = path.strip("/").split("/")
     match parts:
         case ["apis"] if "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
             kind = documents.AGGREGATED
-            return Answer(status=200, body=documents.aggregated(), content_type=kind)
+            return ApiResponse(status=200, body=documents.aggregated(), content_type=kind)
         case ["apis"]:
-            return Answer(status=200, body=documents.groups())
+            return ApiResponse(status=200, body=documents.groups())
         case ["apis", group] if group == GROUP:
-            return Answer(status=200, body=documents.group())
+            return ApiResponse(status=200, body=documents.group())
         case ["apis", group, version] if group == GROUP and version in VERSIONS:
-            return Answer(status=200, body=documents.resources(version))
+            return ApiResponse(status=200, body=documents.resources(version))
         case ["openapi", "v2"]:
-            return Answer(status=200, body=documents.openapi_v2())
+            return ApiResponse(status=200, body=documents.openapi_v2())
         case ["openapi", "v3"]:
-            return Answer(status=200, body=documents.openapi_index())
+            return ApiResponse(status=200, body=documents.openapi_index())
         case ["openapi", "v3", "apis", group, version] if group == GROUP and version in VERSIONS:
-            return Answer(status=200, body=documents.openapi_v3(version))
+            return ApiResponse(status=200, body=documents.openapi_v3(version))
         case _:
             return None
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from kuota.api.base import Json, Key
 from kuota.engine.model import Struct
-from kuota.kube.access import Person
+from kuota.kube.access import UserInfo
 
 CONFIG_MAP = Key("kube-system", "extension-apiserver-authentication")
 
@@ -40,7 +40,7 @@ class FrontProxy(Struct):
         """Whether a certificate that its authority has signed is that of the API server."""
         return bool(certificate) and (not self.names or _common_name(certificate) in self.names)
 
-    def person(self, headers: Headers) -> Person | None:
+    def user(self, headers: Headers) -> UserInfo | None:
         """The user that the headers name; None when they name nobody."""
         name = _first(headers, self.users)
         if not name:
@@ -51,7 +51,7 @@ class FrontProxy(Struct):
             for word, values in headers.items()
             if word.startswith(prefix)
         }
-        return Person(
+        return UserInfo(
             name=name,
             uid=_first(headers, self.uids),
             groups=_with_known(tuple(g for word in self.groups for g in headers.get(word, ()))),

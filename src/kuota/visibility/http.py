@@ -17,21 +17,21 @@ from aiohttp import web
 from kuota.api.config.shapes import Configuration, InternalCertManagement
 from kuota.api.config.shapes import VisibilityServer as VisibilityServerConfig
 from kuota.engine.model import Struct
-from kuota.kube.access import Access, Person, Reviews
+from kuota.kube.access import Access, AccessReviews, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import CONFIG_MAPS
 from kuota.listening import Listeners
 
-from .api import Answer, VisibilityApi, asked, failure
+from .api import ApiResponse, VisibilityApi, failure, parse_path
 from .documents import SUBRESOURCE
 from .front_proxy import CONFIG_MAP, UNKNOWN, FrontProxy, Headers, front_proxy
 from .pending import GROUP
 
 ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
 MASTERS = "system:masters"
-ANONYMOUS = Person("system:anonymous", groups=(UNKNOWN,))
+ANONYMOUS = UserInfo("system:anonymous", groups=(UNKNOWN,))
 REREAD_S = 60.0
 """Between two looks at whom the API server shows itself as."""
 UNKNOWN_S = 5.0
@@ -48,7 +48,7 @@ class VisibilityServer:
         self._api = api
         self._client = client
         self._clock = clock or SystemClock()
-        self._reviews = Reviews(client, self._clock)
+        self._reviews = AccessReviews(client, self._clock)
         self._proxy: FrontProxy | None = None
         self._contexts: list[ssl.SSLContext] = []
         self._listeners = Listeners(self._answer)
@@ -102,28 +102,28 @@ class VisibilityServer:
             )
         )
 
-    async def _refusal(self, request: web.BaseRequest) -> Answer | None:
+    async def _refusal(self, request: web.BaseRequest) -> ApiResponse | None:
         """What keeps the caller out; None lets them in."""
-        person = await self._person(request)
-        if person is None:
+        user = await self._person(request)
+        if user is None:
             return failure(401, "Unauthorized", "Unauthorized")
         access = _access(request)
-        if MASTERS in person.groups or await self._reviews.allows(person, access):
+        if MASTERS in user.groups or await self._reviews.allows(user, access):
             return None
         what = access.path or f"{access.resource}/{access.subresource} {access.name}"
-        return failure(403, "Forbidden", f'User "{person.name}" cannot {access.verb} {what}')
+        return failure(403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what}')
 
-    async def _person(self, request: web.BaseRequest) -> Person | None:
+    async def _person(self, request: web.BaseRequest) -> UserInfo | None:
         """Who asks; None for someone who claims to be somebody and is not."""
         proxy, transport = self._proxy, request.transport
         shown = transport.get_extra_info("peercert") if transport is not None else None
         if proxy is not None and proxy.trusts(shown):
-            named = proxy.person(_headers(request))
+            named = proxy.user(_headers(request))
             if named is not None:
                 return named
         said = request.headers.get("Authorization", "")
         if said.lower().startswith(_BEARER):
-            return await self._reviews.person(said[len(_BEARER) :].strip())
+            return await self._reviews.user(said[len(_BEARER) :].strip())
         return ANONYMOUS
 
 
@@ -137,7 +137,7 @@ def _trust(context: ssl.SSLContext, proxy: FrontProxy) -> None:
 
 def _access(request: web.BaseRequest) -> Access:
     path = request.rel_url.raw_path
-    wanted = asked(path)
+    wanted = parse_path(path)
     verb = request.method.lower() if request.method != "HEAD" else "get"
     if wanted is None:
         return Access(verb=verb, path=path)
@@ -159,7 +159,7 @@ def _headers(request: web.BaseRequest) -> Headers:
     return found
 
 
-def _sent(answer: Answer) -> web.Response:
+def _sent(answer: ApiResponse) -> web.Response:
     headers = {"Content-Type": answer.content_type, "Cache-Control": "no-cache, private"}
     return web.Response(
         status=answer.status, body=msgspec.json.encode(answer.body), headers=headers
@@ -170,7 +170,7 @@ EVERYWHERE = "0.0.0.0"
 PORT = 8082
 
 
-class Serving(Struct):
+class ServingConfig(Struct):
     """`own` certificates are made by ourselves; others are read from files."""
 
     host: str = EVERYWHERE
@@ -178,11 +178,11 @@ class Serving(Struct):
     own: bool = True
 
 
-def serving(cfg: Configuration) -> Serving:
+def serving(cfg: Configuration) -> ServingConfig:
     """What a configuration asks for, whether its defaults are filled in or not."""
     server = cfg.visibility_server or VisibilityServerConfig()
     certificates = cfg.internal_cert_management or InternalCertManagement()
-    return Serving(
+    return ServingConfig(
         host=server.bind_address or EVERYWHERE,
         port=PORT if server.bind_port is None else server.bind_port,
         own=certificates.enable is not False,

@@ -17,7 +17,7 @@ DEFAULT_LIMIT = 1000
 LARGEST_LIMIT = 100_000
 
 
-class Window(Struct):
+class PageRequest(Struct):
     """Which part of a line is asked for. Less than nothing is nothing; too much is cut."""
 
     offset: int = 0
@@ -41,12 +41,12 @@ class Position(Struct):
         return self.workload.priority - self.workload.boost
 
 
-def in_cluster_queue(engine: Engine, name: str, window: Window) -> list[Position] | None:
+def in_cluster_queue(engine: Engine, name: str, window: PageRequest) -> list[Position] | None:
     """The line of a ClusterQueue, parked workloads included; None if there is no such queue."""
     return window.of(_line(engine, name)) if name in engine.queues else None
 
 
-def in_local_queue(engine: Engine, key: Key, window: Window) -> list[Position] | None:
+def in_local_queue(engine: Engine, key: Key, window: PageRequest) -> list[Position] | None:
     """Of that line only those of one LocalQueue; None if there is no such queue."""
     spec = engine.state.local_queues.get(key)
     if spec is None:

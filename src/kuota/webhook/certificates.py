@@ -31,7 +31,7 @@ from kuota.kube.informer import Informer
 from kuota.kube.resources import SECRETS, Resource
 from kuota.pki.serving import BadCertificate, Chain, Pair, show, trusted_until, unexpired
 
-from .injection import Place, essence, inject, places, trusts
+from .injection import CaBundleTarget, ca_bundle_targets, essence, inject, trusts
 from .manifests import NAMESPACE, SERVICE
 
 SECRET = "kueue-webhook-server-cert"
@@ -67,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)
 
 
-class Managed:
+class ManagedCertificate:
     """A certificate that is made, kept in a Secret, renewed, and made known to the API server.
 
     `client` must be one that may write at any time: every replica serves, not the leader alone.
@@ -90,7 +90,7 @@ class Managed:
         self._changed = asyncio.Event()
         self._places = {
             each: self._informer(each.resource, each.name, essence)
-            for each in places(self._settings.api_services)
+            for each in ca_bundle_targets(self._settings.api_services)
         }
         # Only that the Secret changed is of interest, so nothing of it is kept.
         self._secret = self._informer(
@@ -225,7 +225,7 @@ def _explain(error: Exception) -> None:
         report("certificate", error, "looking after the webhooks' certificate failed")
 
 
-def _trusted(follower: Informer[Json], place: Place, bundle: str) -> bool:
+def _trusted(follower: Informer[Json], place: CaBundleTarget, bundle: str) -> bool:
     """Whether the object is known to trust the bundle, or not to be there."""
     if not follower.synced.is_set():
         return False
@@ -246,7 +246,7 @@ def _stored(secret: Json | None, entry: str) -> Chain | None:
     return Chain(authority=authority, pair=Pair(certificate, key))
 
 
-class Directory:
+class CertificateDirectory:
     """Keeps a context up to date with `tls.crt` and `tls.key` of a directory.
 
     `ready` is set once there is one. Files that change are read again, both or neither.

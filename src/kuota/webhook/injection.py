@@ -33,23 +33,23 @@ VALIDATING = _of_cluster(
 API_SERVICES = _of_cluster("apiregistration.k8s.io", "apiservices", "APIService")
 
 
-class Place(msgspec.Struct, frozen=True):
+class CaBundleTarget(msgspec.Struct, frozen=True):
     """An object that says whom to trust."""
 
     resource: Resource
     name: str
 
 
-def places(api_services: tuple[str, ...] = ()) -> Iterator[Place]:
+def ca_bundle_targets(api_services: tuple[str, ...] = ()) -> Iterator[CaBundleTarget]:
     """The APIServices named; where none is, the webhook configurations and the converted CRDs."""
     if api_services:
-        yield from (Place(API_SERVICES, each) for each in api_services)
+        yield from (CaBundleTarget(API_SERVICES, each) for each in api_services)
         return
-    yield Place(MUTATING, MUTATING_NAME)
-    yield Place(VALIDATING, VALIDATING_NAME)
+    yield CaBundleTarget(MUTATING, MUTATING_NAME)
+    yield CaBundleTarget(VALIDATING, VALIDATING_NAME)
     for kind in KINDS:
         if kind.converted:
-            yield Place(CRDS, f"{kind.plural}.{GROUP}")
+            yield CaBundleTarget(CRDS, f"{kind.plural}.{GROUP}")
 
 
 def trusting(obj: Json, bundle: str) -> Json:
@@ -98,7 +98,7 @@ def _within(obj: Any, path: tuple[str, ...], bundle: str) -> Any:
     return obj if inner is obj.get(path[0]) else obj | {path[0]: inner}
 
 
-async def inject(client: Client, place: Place, bundle: str) -> bool:
+async def inject(client: Client, place: CaBundleTarget, bundle: str) -> bool:
     """Have the object trust the authority; whether that took a write. None there is no fault."""
     while True:
         try:

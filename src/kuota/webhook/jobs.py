@@ -21,8 +21,8 @@ from .review import (
     CREATE,
     UNTOUCHED,
     UPDATE,
+    AdmissionResponse,
     Request,
-    Verdict,
     changed,
     expected,
     judged,
@@ -41,7 +41,7 @@ class JobReviews:
         self._config = config
         self._environment = environment
 
-    async def job_mutation(self, request: Request) -> Verdict:
+    async def job_mutation(self, request: Request) -> AdmissionResponse:
         """What a new Job is given."""
         if request.operation != CREATE or request.sub_resource:
             return UNTOUCHED
@@ -52,7 +52,7 @@ class JobReviews:
             return refused(403, "Forbidden", str(error))
         return changed(job, stored)
 
-    async def job_validation(self, request: Request) -> Verdict:
+    async def job_validation(self, request: Request) -> AdmissionResponse:
         """What is refused of a new or changed Job."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
@@ -61,7 +61,7 @@ class JobReviews:
         faults = await answered(self._lookup, question)
         return judged(request, faults, advice(job, self._environment))
 
-    async def pod_validation(self, request: Request) -> Verdict:
+    async def pod_validation(self, request: Request) -> AdmissionResponse:
         """What is refused of a new or changed Pod."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
@@ -71,7 +71,7 @@ class JobReviews:
         warnings = pod_warnings(pod, old, owned=owned(pod, self._config.owners))
         return judged(request, faults, [*warnings, *advice(pod, self._environment)])
 
-    async def unqueued_validation(self, request: Request) -> Verdict:
+    async def unqueued_validation(self, request: Request) -> AdmissionResponse:
         """Only warnings, for kinds that no controller queues."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED

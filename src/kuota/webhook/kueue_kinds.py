@@ -21,7 +21,16 @@ from kuota.api.gates import Gates
 from kuota.api.rules import webhook_faults, webhook_warnings
 from kuota.api.rules.validation import as_written
 
-from .review import CREATE, UNTOUCHED, UPDATE, Request, Unreadable, Verdict, changed, judged
+from .review import (
+    CREATE,
+    UNTOUCHED,
+    UPDATE,
+    AdmissionResponse,
+    Request,
+    Unreadable,
+    changed,
+    judged,
+)
 from .targets import Target
 
 _SHAPES: dict[str, dict[str, Any]] = {
@@ -30,7 +39,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def mutation(target: Target, request: Request, gates: Gates) -> Verdict:
+def mutation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
     """What is filled in; raises Unreadable."""
     if request.operation != CREATE or request.sub_resource:
         return UNTOUCHED
@@ -38,7 +47,7 @@ def mutation(target: Target, request: Request, gates: Gates) -> Verdict:
     return changed(obj, webhook_defaulted(obj, gates))
 
 
-def validation(target: Target, request: Request, gates: Gates) -> Verdict:
+def validation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
     """What is refused, of a new object or of a change, its status included; raises Unreadable."""
     if request.operation not in (CREATE, UPDATE):
         return UNTOUCHED

@@ -40,7 +40,7 @@ class Lookup(Protocol):
         """The object, None if there is none; raises KubeError when that cannot be said."""
 
 
-class _Unasked(Exception):
+class _NotLookedUp(Exception):
     """An object that has not been looked up yet."""
 
     def __init__(self, kind: GroupKind, key: Key) -> None:
@@ -57,13 +57,13 @@ async def answered(lookup: Lookup, question: Callable[[Finder], T]) -> T:
 
     def find(kind: GroupKind, key: Key) -> Json | None:
         if (kind, key) not in known:
-            raise _Unasked(kind, key)
+            raise _NotLookedUp(kind, key)
         return known[kind, key]
 
     while True:
         try:
             return question(find)
-        except _Unasked as missing:
+        except _NotLookedUp as missing:
             at = missing.kind, missing.key
         known[at] = await _found(lookup, *at)
 
@@ -106,7 +106,7 @@ class CacheLookup:
             return None
 
 
-class Following:
+class InformerLookup:
     """Small caches of its own, for a process that runs webhooks and no controllers."""
 
     def __init__(self, client: Client, clock: Clock | None = None) -> None:

@@ -104,7 +104,7 @@ class _Review(msgspec.Struct, rename="camel"):
     request: Request | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one request. `status` is None when it is allowed."""
 
     status: Json | None = None
@@ -112,7 +112,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-UNTOUCHED = Verdict()
+UNTOUCHED = AdmissionResponse()
 
 _decoder = msgspec.json.Decoder(_Review)
 
@@ -131,7 +131,7 @@ def request_of(body: bytes) -> Request:
     return review.request
 
 
-def answer(request: Request, verdict: Verdict) -> bytes:
+def answer(request: Request, verdict: AdmissionResponse) -> bytes:
     """The review that the API server waits for."""
     response: Json = {"uid": request.uid, "allowed": verdict.status is None}
     if verdict.status is not None:
@@ -145,29 +145,29 @@ def answer(request: Request, verdict: Verdict) -> bytes:
     return msgspec.json.encode(whole)
 
 
-def changed(before: Json, after: Json) -> Verdict:
+def changed(before: Json, after: Json) -> AdmissionResponse:
     """Allowed, with the changes that lead from one object to the other."""
-    return Verdict(patch=difference(before, after)) if after is not before else UNTOUCHED
+    return AdmissionResponse(patch=difference(before, after)) if after is not before else UNTOUCHED
 
 
 def judged(
     request: Request, faults: Sequence[FieldError], warnings: Sequence[FieldError] = ()
-) -> Verdict:
+) -> AdmissionResponse:
     """Refused for these faults, or allowed when there are none."""
     said = tuple(map(str, warnings[:MOST_CAUSES]))
     if not faults:
-        return Verdict(warnings=said) if said else UNTOUCHED
+        return AdmissionResponse(warnings=said) if said else UNTOUCHED
     texts = [str(each) for each in faults[:MOST_CAUSES]]
     if len(faults) > MOST_CAUSES:
         texts.append(f"and {len(faults) - MOST_CAUSES} more")
     message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     status = failure(403, "Forbidden", message)
     status["details"] = _details(request) | {"causes": list(map(_cause, faults[:MOST_CAUSES]))}
-    return Verdict(status=status, warnings=said)
+    return AdmissionResponse(status=status, warnings=said)
 
 
-def refused(code: int, reason: str, message: str) -> Verdict:
-    return Verdict(status=failure(code, reason, message))
+def refused(code: int, reason: str, message: str) -> AdmissionResponse:
+    return AdmissionResponse(status=failure(code, reason, message))
 
 
 def failure(code: int, reason: str, message: str) -> Json:

@@ -23,10 +23,10 @@ from kuota.kube.errors import KubeError
 from . import kueue_kinds
 from .jobs import JobReviews
 from .lookup import Lookup
-from .review import UNTOUCHED, Request, Unreadable, Verdict, answer, refused, request_of
+from .review import UNTOUCHED, AdmissionResponse, Request, Unreadable, answer, refused, request_of
 from .targets import JOBS, KUEUE, Target
 
-Judge = Callable[[Request], Awaitable[Verdict]]
+Judge = Callable[[Request], Awaitable[AdmissionResponse]]
 
 
 class Reviews:
@@ -57,7 +57,7 @@ class Reviews:
         return answer(request, await _verdict(judge, request))
 
 
-async def _verdict(judge: Judge, request: Request) -> Verdict:
+async def _verdict(judge: Judge, request: Request) -> AdmissionResponse:
     try:
         return await judge(request)
     except Unreadable as error:
@@ -81,11 +81,11 @@ def _kueue_judges(gates: Gates) -> dict[str, Judge]:
 
 
 async def _at_once(
-    judge: Callable[[Target, Request, Gates], Verdict],
+    judge: Callable[[Target, Request, Gates], AdmissionResponse],
     target: Target,
     gates: Gates,
     request: Request,
-) -> Verdict:
+) -> AdmissionResponse:
     return judge(target, request, gates)
 
 
@@ -106,5 +106,5 @@ def _job_judges(jobs: JobReviews, config: Configuration | None) -> dict[str, Jud
     return found
 
 
-async def _untouched(request: Request) -> Verdict:
+async def _untouched(request: Request) -> AdmissionResponse:
     return UNTOUCHED

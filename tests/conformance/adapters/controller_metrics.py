@@ -15,9 +15,9 @@ from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
 from kuota.engine.model import Reservation, Workload
-from kuota.metrics.metric import Need
+from kuota.metrics.config import MetricsConfig
+from kuota.metrics.metric import Requirement
 from kuota.metrics.metrics import Metrics
-from kuota.metrics.setup import Setup
 
 METRICS = {
     "nominalDPs": "kueue_cluster_queue_nominal_quota",
@@ -30,7 +30,7 @@ METRICS = {
 @suite("controller/core-TestRecordResourceMetrics")
 def published(run: Run) -> None:
     engine = Engine()
-    metrics = Metrics(engine, Setup(met=frozenset({Need.RESOURCES})))
+    metrics = Metrics(engine, MetricsConfig(met=frozenset({Requirement.RESOURCES})))
     for queue, wanted in (
         (run.inputs["queue"], run.expected["wantMetrics"]),
         (run.inputs.get("updatedQueue"), run.expected["wantUpdatedMetrics"]),

@@ -13,7 +13,7 @@ from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
-from kuota.visibility.api import PREFIX, Answer, VisibilityApi
+from kuota.visibility.api import PREFIX, ApiResponse, VisibilityApi
 from kuota.visibility.http import serving
 
 
@@ -74,7 +74,7 @@ class _Objects:
         return self._found.get(key, {})
 
 
-def _asked(api: VisibilityApi, req: Json, version: str) -> Answer:
+def _asked(api: VisibilityApi, req: Json, version: str) -> ApiResponse:
     namespace, name = req.get("nsName"), quote(req["queueName"], safe="")
     at = f"namespaces/{quote(namespace, safe='')}/localqueues" if namespace else "clusterqueues"
     query = {

@@ -21,7 +21,7 @@ from kuota.engine.engine import Engine
 from kuota.engine.facts import AdmissionFailed, EngineObject, ObjectStored
 from kuota.engine.model import ClusterQueue, Cohort, Eviction, Workload
 from kuota.engine.policy import Policy
-from kuota.sim.world import admitted
+from kuota.sim.simulation import admitted
 
 MOVES = ("submit", "cycle", "cycle", "write", "write", "news", "touch", "finish", "fail")
 

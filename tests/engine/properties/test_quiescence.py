@@ -16,7 +16,7 @@ from kuota.engine.facts import Fact, ObjectStored
 from kuota.engine.model import Instant, Workload
 from kuota.engine.pending import PendingState
 from kuota.engine.policy import Policy
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 SEVERAL = 4
 """Cycles in place of coming to rest, which the two engines may notice at different times."""
@@ -47,7 +47,7 @@ class Pair:
     """Two worlds that are told the same. In the eager one every head is taken in every cycle."""
 
     def __init__(self, policy: Policy, *, carried_out: bool) -> None:
-        self.quiet, self.eager = World(policy), World(policy)
+        self.quiet, self.eager = Simulation(policy), Simulation(policy)
         self.eager.engine = self._attentive = Attentive(policy)
         self.left_out = 0
         self._carried_out = carried_out
@@ -70,7 +70,7 @@ class Pair:
             if head.workload.key not in {each.workload.key for each in some}:
                 assert (head.workload, head.preemptor) == self._attentive.taken[name]
 
-    def _decided(self, world: World) -> tuple[Decision, ...]:
+    def _decided(self, world: Simulation) -> tuple[Decision, ...]:
         if self._carried_out:
             return world.cycle().decisions
         return world.engine.cycle(world.now).decisions

@@ -13,12 +13,12 @@ from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
 from kuota.engine.model import ClusterQueue, Cohort, LocalQueue, Workload
 from kuota.engine.pending import PendingState
 from kuota.engine.policy import Policy
-from kuota.sim.world import World
+from kuota.sim.simulation import Simulation
 
 
 class Witness:
     def __init__(self, policy: Policy, told: Iterable[EngineObject] = ()) -> None:
-        self.world = World(policy)
+        self.world = Simulation(policy)
         self.restless = False
         self.queues: dict[str, ClusterQueue] = {}
         self.cohorts: dict[str, Cohort] = {}

@@ -13,7 +13,7 @@ SYSTEM_STATE = Path("/var/lib/kuota")
 """The default state directory of root."""
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningInstance(msgspec.Struct, frozen=True):
     """What a running installation says of itself. A pid alone may come to mean another process."""
 
     pid: int
@@ -33,7 +33,7 @@ class Running(msgspec.Struct, frozen=True):
         return state != b"Z" and int(rest[18]) == self.started
 
 
-class Place:
+class StateDir:
     """One folder, for its owner only. Two installations have two places."""
 
     def __init__(self, root: Path) -> None:
@@ -49,15 +49,15 @@ class Place:
     def prepare(self) -> None:
         self.root.mkdir(mode=0o711, parents=True, exist_ok=True)
 
-    def running(self) -> Running | None:
+    def running(self) -> RunningInstance | None:
         """The installation that runs from here, None if there is none (any more)."""
         try:
-            found = msgspec.json.decode(self._running.read_bytes(), type=Running)
+            found = msgspec.json.decode(self._running.read_bytes(), type=RunningInstance)
         except (OSError, msgspec.DecodeError):
             return None
         return found if found.alive else None
 
-    def announce(self, running: Running) -> None:
+    def announce(self, running: RunningInstance) -> None:
         temporary = self._running.with_suffix(".new")
         temporary.write_bytes(msgspec.json.encode(running))
         temporary.replace(self._running)
@@ -66,15 +66,15 @@ class Place:
         self._running.unlink(missing_ok=True)
 
 
-def default_place() -> Place:
+def default_state_dir() -> StateDir:
     """The state directory of this user: $KUOTA_STATE, or one named kuota in the usual location.
 
     Root uses /var/lib: pods run as other users, who cannot enter root's home directory.
     """
     given = os.environ.get(ENVIRONMENT)
     if given:
-        return Place(Path(given))
+        return StateDir(Path(given))
     base = os.environ.get("XDG_STATE_HOME")
     if not base and os.geteuid() == 0:
-        return Place(SYSTEM_STATE)
-    return Place(Path(base or Path.home() / ".local" / "state") / "kuota")
+        return StateDir(SYSTEM_STATE)
+    return StateDir(Path(base or Path.home() / ".local" / "state") / "kuota")

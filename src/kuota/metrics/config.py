@@ -18,7 +18,7 @@ from kuota.api.match import matches
 from kuota.api.workload import Workload
 from kuota.engine.model import Struct
 
-from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, Metric, Need, owner_of
+from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, Metric, Requirement, owner_of
 
 
 class Objects(Protocol):
@@ -94,17 +94,17 @@ def _text(words: Mapping[str, str] | None, key: str) -> str:
 
 
 _GATES = {
-    Need.COHORTS: Gate.MetricsForCohorts,
-    Need.CLASSES: Gate.SchedulingEquivalenceHashing,
-    Need.UNADMITTED: Gate.UnadmittedWorkloadsObservability,
-    Need.CREATION: Gate.MetricForWorkloadCreationLatency,
+    Requirement.COHORTS: Gate.MetricsForCohorts,
+    Requirement.CLASSES: Gate.SchedulingEquivalenceHashing,
+    Requirement.UNADMITTED: Gate.UnadmittedWorkloadsObservability,
+    Requirement.CREATION: Gate.MetricForWorkloadCreationLatency,
 }
 
 
-class Setup(Struct):
+class MetricsConfig(Struct):
     """What is asked for. `selector` None means every LocalQueue."""
 
-    met: frozenset[Need] = frozenset()
+    met: frozenset[Requirement] = frozenset()
     selector: LabelSelector | None = None
     labels: tuple[CustomLabel, ...] = ()
 
@@ -112,7 +112,7 @@ class Setup(Struct):
         return self.met.issuperset(metric.needs)
 
 
-def setup(cfg: Configuration | None, gates: Gates) -> Setup:
+def metrics_config(cfg: Configuration | None, gates: Gates) -> MetricsConfig:
     """What a configuration asks for; without one, what Kueue's defaults do."""
     cfg = cfg or Configuration()
     local = cfg.metrics.local_queue_metrics
@@ -120,26 +120,26 @@ def setup(cfg: Configuration | None, gates: Gates) -> Setup:
     met |= {
         need
         for need, asked in (
-            (Need.RESOURCES, cfg.metrics.enable_cluster_queue_resources),
-            (Need.LOCAL_QUEUES, local_queue_metrics_enabled(cfg, gates)),
-            (Need.FAIR_SHARING, cfg.fair_sharing is not None),
-            (Need.PODS_READY, wait_for_pods_ready_enabled(cfg, gates)),
+            (Requirement.RESOURCES, cfg.metrics.enable_cluster_queue_resources),
+            (Requirement.LOCAL_QUEUES, local_queue_metrics_enabled(cfg, gates)),
+            (Requirement.FAIR_SHARING, cfg.fair_sharing is not None),
+            (Requirement.PODS_READY, wait_for_pods_ready_enabled(cfg, gates)),
         )
         if asked
     }
     custom = cfg.metrics.custom_labels if gates.on(Gate.CustomMetricLabels) else None
-    return Setup(
+    return MetricsConfig(
         met=frozenset(met),
         selector=local.local_queue_selector if local is not None else None,
         labels=tuple(custom or ()),
     )
 
 
-def measured(setup: Setup, objects: Objects) -> Callable[[Key], bool]:
+def measured(metrics_config: MetricsConfig, objects: Objects) -> Callable[[Key], bool]:
     """Which LocalQueues have metrics of their own."""
-    if Need.LOCAL_QUEUES not in setup.met:
+    if Requirement.LOCAL_QUEUES not in metrics_config.met:
         return lambda key: False
-    selector = setup.selector
+    selector = metrics_config.selector
     if selector is None:
         return lambda key: True
     return lambda key: matches(selector, objects.metadata(LOCAL_QUEUE, key).get("labels") or {})

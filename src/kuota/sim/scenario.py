@@ -112,7 +112,7 @@ T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
 
-class Arrival(Struct):
+class Submission(Struct):
     """A workload, and when it comes, in seconds from the start. Without `runs_for` it never ends.
 
     `name` and `kind` are those of the manifest: a Job, or the Workload itself.
@@ -125,7 +125,7 @@ class Arrival(Struct):
     runs_for: float | None = None
 
 
-class Stranded(Struct):
+class UnqueuedJob(Struct):
     """A job that Kueue would make no workload for, and why."""
 
     key: Key
@@ -133,29 +133,29 @@ class Stranded(Struct):
     why: str
 
 
-class Misfit(Struct):
+class InvalidObject(Struct):
     """A fault of the object at `index`."""
 
     index: int
     fault: FieldError
 
 
-class Scene(Struct):
+class Scenario(Struct):
     """Everything a plan starts from. With misfits there is nothing to start."""
 
     start: Instant = 0.0
     known: tuple[EngineObject, ...] = ()
-    arrivals: tuple[Arrival, ...] = ()
-    stranded: tuple[Stranded, ...] = ()
+    submissions: tuple[Submission, ...] = ()
+    unqueued: tuple[UnqueuedJob, ...] = ()
     notes: tuple[str, ...] = ()
-    misfits: tuple[Misfit, ...] = ()
+    invalid: tuple[InvalidObject, ...] = ()
 
 
-def staged(
+def load_scenario(
     objects: Sequence[Json], cfg: Configuration | None = None, gates: Gates | None = None
-) -> Scene:
+) -> Scenario:
     """The scene that manifests, in either version, describe."""
-    return _Builder(objects, cfg, gates or Gates()).scene()
+    return _Builder(objects, cfg, gates or Gates()).scenario()
 
 
 class _Builder:
@@ -164,9 +164,9 @@ class _Builder:
     def __init__(self, objects: Sequence[Json], cfg: Configuration | None, gates: Gates) -> None:
         self.cfg = cfg
         self.gates = gates
-        self.misfits: list[Misfit] = []
+        self.invalid: list[InvalidObject] = []
         self.notes: list[str] = []
-        self.stranded: list[Stranded] = []
+        self.unqueued: list[UnqueuedJob] = []
         self.objects = [_stored(each, gates) for each in objects]
         self.namespaces = {each.name: each for each in self._namespaces()}
         self.jobs = Jobs(
@@ -186,17 +186,17 @@ class _Builder:
             },
         )
 
-    def scene(self) -> Scene:
+    def scenario(self) -> Scenario:
         known = list(self._known())
-        arrivals = list(self._arrivals())
-        start = max((_latest(each.workload) for each in arrivals), default=0.0)
-        return Scene(
+        submissions = list(self._arrivals())
+        start = max((_latest(each.workload) for each in submissions), default=0.0)
+        return Scenario(
             start=start,
             known=(*self.namespaces.values(), *known),
-            arrivals=tuple(_dated(each, start, n) for n, each in enumerate(arrivals)),
-            stranded=tuple(self.stranded),
+            submissions=tuple(_dated(each, start, n) for n, each in enumerate(submissions)),
+            unqueued=tuple(self.unqueued),
             notes=tuple(self.notes),
-            misfits=tuple(sorted(self.misfits, key=lambda each: each.index)),
+            invalid=tuple(sorted(self.invalid, key=lambda each: each.index)),
         )
 
     def _each(self, kind: str) -> Iterator[tuple[int, Json]]:
@@ -216,7 +216,7 @@ class _Builder:
         try:
             return make()
         except (msgspec.ValidationError, QuantityError) as error:
-            self.misfits.append(Misfit(index=index, fault=_fault(str(error))))
+            self.invalid.append(InvalidObject(index=index, fault=_fault(str(error))))
             return None
 
     def _known(self) -> Iterator[EngineObject]:
@@ -266,7 +266,7 @@ class _Builder:
         for name in missing:
             yield model.Namespace(name=name, labels={NAME_LABEL: name})
 
-    def _arrivals(self) -> Iterator[Arrival]:
+    def _arrivals(self) -> Iterator[Submission]:
         owned = {owner for _, obj in self._each("Workload") for owner in _owners(obj)}
         for index, obj in enumerate(self.objects):
             if obj.get("kind") == "Workload":
@@ -287,7 +287,7 @@ class _Builder:
             if reason is None:
                 return batch_job.workload(stored, self.classes, self.gates)
         except Invalid as error:
-            self.misfits += [Misfit(index=index, fault=each) for each in error.errors]
+            self.invalid += [InvalidObject(index=index, fault=each) for each in error.errors]
         except (NestingError, batch_job.ClassMissing) as error:
             self._strand(obj, str(error.args[0]))
         else:
@@ -304,18 +304,18 @@ class _Builder:
 
     def _strand(self, job: Json, why: str) -> None:
         key = Key(namespace_of(job), name_of(job))
-        self.stranded.append(Stranded(key=key, queue=queue_name(job), why=why))
+        self.unqueued.append(UnqueuedJob(key=key, queue=queue_name(job), why=why))
 
-    def _arrival(self, index: int, manifest: Json, obj: Json) -> Iterator[Arrival]:
+    def _arrival(self, index: int, manifest: Json, obj: Json) -> Iterator[Submission]:
         faults = list(manifest_faults(manifest))
-        self.misfits += [Misfit(index=index, fault=each) for each in faults]
+        self.invalid += [InvalidObject(index=index, fault=each) for each in faults]
         decoded = None if faults else self._decoded(index, obj, Workload)
         if decoded is None:
             return
         workload = self._tried(index, lambda: inbound_workload(decoded, self.accounting))
         if workload is not None:
             held = workload.reservation is not None
-            yield Arrival(
+            yield Submission(
                 workload=workload,
                 name=name_of(manifest),
                 kind=text(manifest.get("kind")),
@@ -373,7 +373,7 @@ def _latest(workload: model.Workload) -> Instant:
     return max(workload.created, since or 0.0)
 
 
-def _dated(arrival: Arrival, start: Instant, number: int) -> Arrival:
+def _dated(arrival: Submission, start: Instant, number: int) -> Submission:
     """The arrival with a creation time: that of the manifest, or by order."""
     workload = arrival.workload
     if workload.created:

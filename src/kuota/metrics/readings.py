@@ -14,26 +14,26 @@ from kuota.engine.model import Workload
 from kuota.engine.pending import PendingState
 
 from .catalog import METRICS
+from .config import CustomLabels, MetricsConfig, Objects, measured
 from .metric import WORKLOAD
 from .series import Labels
-from .setup import CustomLabels, Objects, Setup, measured
 
 
-class Board:
+class GaugeReadings:
     """Takes readings. What nobody asked for is dropped.
 
     `measured` tells which LocalQueues have metrics of their own.
     """
 
     def __init__(
-        self, engine: Engine, objects: Objects, custom: CustomLabels, setup: Setup
+        self, engine: Engine, objects: Objects, custom: CustomLabels, metrics_config: MetricsConfig
     ) -> None:
         self.engine = engine
         self.objects = objects
         self.custom = custom
-        self.measured = measured(setup, objects)
+        self.measured = measured(metrics_config, objects)
         self.readings: dict[str, dict[Labels, float]] = {
-            name: {} for name, each in METRICS.items() if setup.shows(each)
+            name: {} for name, each in METRICS.items() if metrics_config.shows(each)
         }
 
     def shows(self, name: str) -> bool:
@@ -90,15 +90,15 @@ class PendingCounts:
                 self.requests[resource] = self.requests.get(resource, 0) + amount
 
 
-def waiting(board: Board) -> tuple[dict[str, PendingCounts], dict[Key, PendingCounts]]:
+def waiting(readings: GaugeReadings) -> tuple[dict[str, PendingCounts], dict[Key, PendingCounts]]:
     """Pending workloads by ClusterQueue, and by LocalQueue."""
-    state = board.engine.state
+    state = readings.engine.state
     by_name = {name: PendingCounts() for name in state.queues}
     by_key = {key: PendingCounts() for key in state.local_queues}
-    labelled = bool(board.custom.names(WORKLOAD))
-    summed = board.shows("kueue_cluster_queue_resource_pending")
-    for name, workload, status in _pending(board.engine):
-        labels = board.custom.values(WORKLOAD, workload.key) if labelled else ()
+    labelled = bool(readings.custom.names(WORKLOAD))
+    summed = readings.shows("kueue_cluster_queue_resource_pending")
+    for name, workload, status in _pending(readings.engine):
+        labels = readings.custom.values(WORKLOAD, workload.key) if labelled else ()
         by_name[name].add(workload, status, labels)
         if workload.local_queue in by_key:
             by_key[workload.local_queue].add(workload, status, ())

@@ -25,7 +25,7 @@ MOST_PREEMPTIONS = 20
 """How often one workload may be preempted at one instant before that is called going in circles."""
 
 
-class Story(Struct):
+class Settled(Struct):
     """What happened until the world came to rest.
 
     `restless` are the workloads that keep displacing each other: the policies never agree.
@@ -36,7 +36,7 @@ class Story(Struct):
     restless: tuple[Key, ...] = ()
 
 
-class World:
+class Simulation:
     """An engine and the objects it knows, at one instant that only `advance` moves."""
 
     def __init__(self, policy: Policy | None = None, now: Instant = 0.0) -> None:
@@ -56,7 +56,7 @@ class World:
         self.now = to
         self._evictions.clear()
 
-    def settle(self) -> Story:
+    def settle(self) -> Settled:
         """Run cycles until nothing more happens at this instant."""
         decisions: list[Decision] = []
         quiescence = Quiescence()
@@ -67,7 +67,7 @@ class World:
             decisions += outcome.decisions
             restless = tuple(k for k, n in self._evictions.items() if n >= MOST_PREEMPTIONS)
             if restless or quiescence.after(outcome):
-                return Story(decisions=tuple(decisions), cycles=cycles, restless=restless)
+                return Settled(decisions=tuple(decisions), cycles=cycles, restless=restless)
 
     def cycle(self) -> Outcome:
         """One cycle, and its decisions made true."""
