@@ -64,6 +64,7 @@ def test_fair_sharing_takes_three_lists_of_strategies(
     ("selector", "count"),
     [
         ({}, 2),
+        (None, 0),
         ({"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}, 1),
         ({"matchLabels": {"managed": "yes"}}, 0),
     ],
@@ -72,7 +73,8 @@ def test_managed_namespaces_may_not_include_the_systems_nor_kueues_own(
     selector: Any, count: int
 ) -> None:
     want = [("managedJobsNamespaceSelector", "Invalid")] * count
-    assert found(managedJobsNamespaceSelector=selector) == want
+    assert found(managedJobsNamespaceSelector=selector, namespace="kueue-system") == want
+    assert found(managedJobsNamespaceSelector=selector) == want[:1]
 
 
 def test_an_external_framework_may_not_repeat_a_built_in_one() -> None:
@@ -88,8 +90,90 @@ def test_multi_kueue_dispatches_external_kinds_it_has_no_adapter_for() -> None:
         (f"{at}[1].name", "Invalid"),
         (f"{at}[2].name", "Duplicate"),
         (f"{at}[3].name", "Invalid"),
-        (f"{at}[4].name", "Required"),
+        (f"{at}[4].name", "Invalid"),
     ]
+    # Only the adapters of enabled frameworks are in the way.
+    ray = [{"name": "RayJob.v1.ray.io"}]
+    assert found(multiKueue={"externalFrameworks": ray}) == []
+    jobs = {"externalFrameworks": [{"name": "Job.v1.batch"}] * 2}
+    assert found(multiKueue=jobs) == [
+        (f"{at}[0].name", "Invalid"),
+        (f"{at}[1].name", "Duplicate"),
+        (f"{at}[1].name", "Invalid"),
+    ]
+
+
+def test_an_empty_list_of_frameworks_is_fine_and_none_is_not() -> None:
+    assert found(integrations={"frameworks": []}) == []
+    lacking = {"externalFrameworks": ["invalid"]}
+    assert found(integrations=lacking) == [("integrations.frameworks", "Required")]
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}
+    assert found(integrations=None, managedJobsNamespaceSelector=selector) == [
+        ("integrations", "Required"),
+        ("managedJobsNamespaceSelector", "Invalid"),
+    ]
+
+
+def test_only_the_first_list_of_providers_counts() -> None:
+    lacking = {"name": "", "execConfig": {"apiVersion": "v1", "command": "a"}}
+    profile = {"accessProviders": [lacking], "credentialsProviders": [lacking]}
+    at = "multiKueue.clusterProfile"
+    assert found(multiKueue={"clusterProfile": profile}) == [
+        (f"{at}.credentialsProviders", "Forbidden"),
+        (f"{at}.accessProviders.name", "Required"),
+        (f"{at}.accessProviders.execConfig.interactiveMode", "Required"),
+    ]
+
+
+def test_steps_are_judged_under_every_dispatcher() -> None:
+    at = "multiKueue.incrementalDispatcherConfig"
+    assert found(multiKueue={"incrementalDispatcherConfig": {"stepSize": 0}}) == [
+        (at, "Invalid"),
+        (f"{at}.stepSize", "Invalid"),
+    ]
+
+
+def test_waiting_for_pods_needs_a_timeout_where_it_is_enabled() -> None:
+    waiting = {"timeout": "0s", "requeuingStrategy": {"backoffLimitCount": -1}}
+    assert found(waitForPodsReady=waiting) == [
+        ("waitForPodsReady.timeout", "Required"),
+        ("waitForPodsReady.requeuingStrategy.backoffLimitCount", "Invalid"),
+    ]
+    assert found({"DisableWaitForPodsReady": True}, waitForPodsReady=waiting) == []
+
+
+def test_the_visibility_server_binds_to_an_address() -> None:
+    at = "visibilityServer.bindAddress"
+    for address, want in (("", 1), ("localhost", 1), ("::1", 0), ("10.0.0.1", 0)):
+        assert found(visibilityServer={"bindAddress": address}) == [(at, "Invalid")] * want
+
+
+@pytest.mark.parametrize(
+    "curves", [[0], [-1], [65536], [23, 23], [23, 26], [1], [65535], [29, 4588, 29]]
+)
+def test_curves_are_known_to_go_and_listed_once(curves: list[int]) -> None:
+    assert found(tls={"curvePreferences": curves}) == [("tls", "Invalid")]
+
+
+def test_every_curve_of_go_is_taken() -> None:
+    assert found(tls={"curvePreferences": [23, 24, 25, 29, 4587, 4588, 4589]}) == []
+    assert found(tls={"curvePreferences": []}) == []
+
+
+def test_all_that_cannot_be_parsed_under_tls_is_one_fault() -> None:
+    wrong = {"minVersion": "VersionTLS11", "cipherSuites": ["TLS_NOPE"], "curvePreferences": [0]}
+    assert found(tls=wrong) == [("tls", "Invalid")]
+    # A combination is judged only once its parts can be parsed.
+    modern = {"minVersion": "VersionTLS13", "cipherSuites": ["TLS_AES_128_GCM_SHA256"]}
+    assert found(tls=modern) == [("tls.cipherSuites", "Invalid")]
+    assert found(tls=modern | {"curvePreferences": [0]}) == [("tls", "Invalid")]
+
+
+def test_the_message_about_tls_names_every_value_that_is_wrong() -> None:
+    wrong = {"minVersion": "VersionTLS11", "cipherSuites": ["TLS_NOPE"], "curvePreferences": [0]}
+    (fault,) = faults(from_json({"integrations": {"frameworks": []}, "tls": wrong}), Gates())
+    for word in ("VersionTLS11", "TLS_NOPE", "curve preference 0"):
+        assert word in str(fault)
 
 
 def test_only_known_quota_check_strategies_are_taken() -> None:
@@ -100,7 +184,7 @@ def test_only_known_quota_check_strategies_are_taken() -> None:
 
 
 def test_the_output_of_a_transformation_is_a_quantity() -> None:
-    rules = [{"input": "cpu", "outputs": {"credits": "ten"}}]
+    rules = [{"input": "cpu", "strategy": "Retain", "outputs": {"credits": "ten"}}]
     at = "resources.transformations[0].outputs[credits]"
     assert found(resources={"transformations": rules}) == [(at, "Invalid")]
 
@@ -120,9 +204,68 @@ def test_a_source_is_a_counter_or_a_capacity() -> None:
     at = "resources.deviceClassMappings[0].sources"
     both = mapping("a", {"counter": COUNTER, "capacity": COUNTER})
     assert found(gates, resources=mapped(both)) == [(f"{at}[0]", "Invalid")]
-    assert found(gates, resources=mapped(mapping("a", {}))) == [(f"{at}[0]", "Invalid")]
+    assert found(gates, resources=mapped(mapping("a", {}))) == [(f"{at}[0]", "Required")]
     mixed = mapping("a", {"counter": COUNTER}, {"capacity": COUNTER})
     assert found(gates, resources=mapped(mixed)) == [(at, "Invalid")]
+    # Faults of single sources do not hide that the others are mixed.
+    mixed["sources"].append({})
+    assert found(gates, resources=mapped(mixed)) == [(f"{at}[2]", "Required"), (at, "Invalid")]
+
+
+def test_capacities_do_not_tell_mappings_of_one_class_apart() -> None:
+    gates = {"KueueDRAIntegrationConsumableCapacity": True}
+    cores = {**COUNTER, "name": "cores"}
+    two = mapped(mapping("mem", {"capacity": COUNTER}), mapping("cores", {"capacity": cores}))
+    at = "resources.deviceClassMappings[1].deviceClassNames[0]"
+    assert found(gates, resources=two) == [(at, "Invalid")]
+
+
+def test_a_mapping_repeated_under_its_name_is_one_fault() -> None:
+    whole = {"name": "gpus", "deviceClassNames": ["gpu"]}
+    assert found(resources=mapped(whole, whole)) == [
+        ("resources.deviceClassMappings[1].name", "Duplicate")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "want"),
+    [
+        ("GPU.Example.com/memory", []),
+        ("gpu.example.com/memory", []),
+        ("a/b/c", []),
+        ("", ["Invalid"]),
+        ("/memory", ["Invalid"]),
+        ("gpu.example.com/", ["Invalid"]),
+        ("-gpu/9", ["Invalid", "Invalid"]),
+        ("x" * 33, ["TooLong"]),
+        ("9" * 33, ["TooLong", "Invalid"]),
+        ("x" * 63 + "/memory", []),
+        ("-" * 64 + "/memory", ["TooLong", "Invalid"]),
+    ],
+)
+def test_a_capacity_has_a_qualified_name(name: str, want: list[str]) -> None:
+    gates = {"KueueDRAIntegrationConsumableCapacity": True}
+    at = "resources.deviceClassMappings[0].sources[0].capacity.name"
+    named = mapping("a", {"capacity": {**COUNTER, "name": name}})
+    assert found(gates, resources=mapped(named)) == [(at, each) for each in want]
+
+
+def test_a_name_that_is_no_key_and_too_long_has_two_faults() -> None:
+    long = "x" * 254
+    whole = {"name": long, "deviceClassNames": [long]}
+    at = "resources.deviceClassMappings[0]"
+    assert found(resources=mapped(whole)) == [
+        (f"{at}.name", "Invalid"),
+        (f"{at}.name", "Invalid"),
+        (f"{at}.deviceClassNames[0]", "Invalid"),
+        (f"{at}.deviceClassNames[0]", "Invalid"),
+    ]
+
+
+def test_a_transformation_says_what_becomes_of_its_input() -> None:
+    at = "resources.transformations[0].strategy"
+    rules = {"transformations": [{"input": "cpu"}]}
+    assert found(resources=rules) == [(at, "NotSupported")]
 
 
 def test_capacities_need_their_gate() -> None:
@@ -140,6 +283,35 @@ def test_a_custom_label_has_a_name_of_its_own() -> None:
     assert found(metrics={"customLabels": labels}) == [
         ("metrics.customLabels[1].name", "Duplicate")
     ]
+
+
+def test_the_key_of_an_annotation_is_a_label_key() -> None:
+    at = "metrics.customLabels[0]"
+    for key, want in (("example.com/team", 0), ("Example.com/team", 1)):
+        label = {"name": "team", "sourceAnnotationKey": key}
+        expected = [(f"{at}.sourceAnnotationKey", "Invalid")] * want
+        assert found(metrics={"customLabels": [label]}) == expected
+    both = {"name": "team", "sourceLabelKey": "team", "sourceAnnotationKey": "not a key"}
+    assert found(metrics={"customLabels": [both]}) == [(at, "Invalid")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "want"),
+    [
+        ("Workload", 0, "Invalid"),
+        ("Workload", 12, ""),
+        ("Workload", 13, "Invalid"),
+        ("Workload", 17, "Invalid"),
+        ("Cohort", 16, ""),
+        ("Cohort", 17, "TooMany"),
+        ("", 17, "TooMany"),
+    ],
+)
+def test_the_number_of_tracked_values_is_bounded(kind: str, count: int, want: str) -> None:
+    values = [f"v{number}" for number in range(count)]
+    label = {"name": "team", "sourceKind": kind or None, "trackedValues": values}
+    expected = [("metrics.customLabels[0].trackedValues", want)] if want else []
+    assert found(metrics={"customLabels": [label]}) == expected
 
 
 def test_an_unknown_cipher_suite_is_refused() -> None:

@@ -115,6 +115,17 @@ def test_flag_and_file_exclude_each_other() -> None:
     assert resolved("", {}) == Gates()
     with pytest.raises(Invalid, match="keep one of the two"):
         resolved("PriorityBoost=true", {"PriorityBoost": True})
+    with pytest.raises(Invalid, match="keep one of the two"):
+        resolved("PriorityBoost=true", {})
+
+
+@pytest.mark.parametrize("flag", ["Nonsense=true,Nothing=true", "Nonsense=1,Other=x,Third=y"])
+def test_all_that_is_wrong_with_the_gates_is_one_fault(flag: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        resolved(flag, None)
+    (fault,) = refused.value.errors
+    wrong = [each.partition("=")[0] for each in flag.split(",") if "=1" not in each]
+    assert all(name in str(fault) for name in wrong)
 
 
 @settings(max_examples=50)

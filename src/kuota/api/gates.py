@@ -316,13 +316,19 @@ def _stranded(need: Gate, gates: Gates) -> list[Gate]:
 def resolved(flag: str, file: Mapping[str, bool] | None) -> Gates:
     """The gates chosen by the flag `--feature-gates` or by the file, never by both.
 
-    Raises Invalid with every fault.
+    Raises Invalid with a single fault, as Kueue reports it, that tells of all that is wrong.
     """
-    if flag and file:
+    if flag and file is not None:
         raise Invalid(
             [_error("set both by --feature-gates and in the file", fix="keep one of the two")]
         )
-    return Gates.of(parse_flag(flag) if flag else file or {})
+    try:
+        return Gates.of(parse_flag(flag) if flag else file or {})
+    except Invalid as refused:
+        if len(refused.errors) == 1:
+            raise
+        said = (f"{each.message} ({each.fix})" for each in refused.errors)
+        raise Invalid([_error("; ".join(said), fix="")]) from refused
 
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})

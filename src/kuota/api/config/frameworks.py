@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 BATCH_JOB = "batch/job"
@@ -16,10 +17,12 @@ class GroupVersionKind(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> GroupVersionKind | None:
-        """The kind written as `Kind.version.group`, such as `Job.v1.batch`; None if it is not."""
-        kind, _, rest = text.partition(".")
-        version, dot, group = rest.partition(".")
-        return cls(group, version, kind) if kind and version and dot else None
+        """The kind written as `Kind.version.group`, such as `Job.v1.batch`; None if it is not.
+
+        As in Kubernetes, only the two dots count: a part may be empty.
+        """
+        parts = text.split(".", 2)
+        return cls(parts[2], parts[1], parts[0]) if len(parts) == 3 else None
 
 
 FRAMEWORKS = {
@@ -52,5 +55,9 @@ FRAMEWORKS = {
 }
 
 _NOT_DISPATCHED = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
-DISPATCHED = frozenset(kind for name, kind in FRAMEWORKS.items() if name not in _NOT_DISPATCHED)
-"""The kinds that MultiKueue can send to other clusters without further configuration."""
+
+
+def dispatched(frameworks: Iterable[str]) -> set[GroupVersionKind]:
+    """The kinds of these frameworks that MultiKueue dispatches without further configuration."""
+    names = FRAMEWORKS.keys() & set(frameworks) - _NOT_DISPATCHED
+    return {FRAMEWORKS[name] for name in names}

@@ -10,9 +10,12 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+import msgspec
+
 from .. import names
 from ..faults import FieldError, invalid, not_supported, required
 from ..gates import Gates
+from .defaults import wait_for_pods_ready_enabled
 from .rules_integrations import integration_faults
 from .rules_metrics import custom_label_faults
 from .rules_multi_kueue import multi_kueue_faults
@@ -65,6 +68,10 @@ CIPHER_SUITES = frozenset(
         "TLS_RSA_WITH_RC4_128_SHA",
     }
 )
+CURVES = frozenset({23, 24, 25, 29, 4587, 4588, 4589})
+"""The key exchange groups that Go's crypto/tls names: P-256, P-384, P-521, X25519, and hybrids of
+the first, the second and the last with ML-KEM."""
+_LAST_CURVE = 65535
 _LAST_PORT = 65535
 
 
@@ -74,9 +81,10 @@ def faults(cfg: Configuration, gates: Gates) -> list[FieldError]:
 
 
 def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
-    yield from _wait_faults(cfg.wait_for_pods_ready)
+    if wait_for_pods_ready_enabled(cfg, gates):
+        yield from _wait_faults(cfg.wait_for_pods_ready)
     yield from integration_faults(cfg)
-    yield from multi_kueue_faults(cfg.multi_kueue, gates)
+    yield from multi_kueue_faults(cfg)
     yield from _fair_sharing_faults(cfg.fair_sharing)
     yield from _admission_fair_sharing_faults(cfg.admission_fair_sharing)
     yield from _certificate_faults(cfg.internal_cert_management)
@@ -93,6 +101,8 @@ def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
 def _wait_faults(wait: WaitForPodsReady | None) -> Iterator[FieldError]:
     if wait is None:
         return
+    if wait.timeout == 0:
+        yield required("waitForPodsReady.timeout", "must be set")
     yield from negative_faults(wait, "waitForPodsReady", "timeout", "recovery_timeout")
     strategy, at = wait.requeuing_strategy, "waitForPodsReady.requeuingStrategy"
     if strategy is None:
@@ -150,25 +160,48 @@ def _retention_faults(policies: ObjectRetentionPolicies | None) -> Iterator[Fiel
 
 
 def _tls_faults(tls: TLS | None) -> Iterator[FieldError]:
+    """At most one fault: all values that cannot be parsed, or else their combination."""
     if tls is None:
         return
     suites = tls.cipher_suites or []
-    if tls.min_version == TLS_13 and suites:
+    complaints = [
+        *_version_complaints(tls.min_version),
+        *_suite_complaints(suites),
+        *_curve_complaints(tls.curve_preferences or []),
+    ]
+    if complaints:
+        yield invalid("tls", msgspec.to_builtins(tls), "; ".join(complaints))
+    elif tls.min_version == TLS_13 and suites:
         fix = f"remove cipherSuites, or set minVersion: {TLS_12}"
         yield invalid("tls.cipherSuites", suites, "cannot be chosen under TLS 1.3", fix)
-    if tls.min_version not in ("", TLS_12, TLS_13):
-        fix = f"use {TLS_12} or {TLS_13}"
-        yield invalid("tls", tls.min_version, f"{tls.min_version!r} is not a minVersion", fix)
+
+
+def _version_complaints(version: str) -> Iterator[str]:
+    if version not in ("", TLS_12, TLS_13):
+        yield f"minVersion {version!r} is not supported, use {TLS_12} or {TLS_13}"
+
+
+def _suite_complaints(suites: list[str]) -> Iterator[str]:
     unknown = [suite for suite in suites if suite not in CIPHER_SUITES]
     if unknown:
-        yield invalid("tls", unknown, f"unknown cipher suites: {', '.join(unknown)}")
+        yield f"unknown cipher suites: {', '.join(unknown)}"
+
+
+def _curve_complaints(curves: list[int]) -> Iterator[str]:
+    for index, curve in enumerate(curves):
+        if not 1 <= curve <= _LAST_CURVE:
+            yield f"curve preference {curve} is not from 1 to {_LAST_CURVE}"
+        elif curve in curves[:index]:
+            yield f"curve preference {curve} is listed twice"
+        elif curve not in CURVES:
+            yield f"curve preference {curve} is unknown, use one of {sorted(CURVES)}"
 
 
 def _visibility_faults(server: VisibilityServer | None) -> Iterator[FieldError]:
     if server is None:
         return
     address, port = server.bind_address, server.bind_port
-    if address and not _is_ip(address):
+    if address is not None and not _is_ip(address):
         yield invalid("visibilityServer.bindAddress", address, f"{address!r} is not an IP address")
     if port is not None and not 1 <= port <= _LAST_PORT:
         yield invalid("visibilityServer.bindPort", port, f"must be from 1 to {_LAST_PORT}")

@@ -11,7 +11,7 @@ from ..base import LabelSelector
 from ..faults import FieldError, duplicate, invalid, not_supported, required
 from ..match import matches
 from ..rules.metadata import selector_faults
-from .defaults import NAMESPACE, NAMESPACE_NAME_LABEL
+from .defaults import NAMESPACE_NAME_LABEL
 from .frameworks import FRAMEWORKS, POD, GroupVersionKind
 from .shapes import Configuration, Integrations
 
@@ -19,19 +19,20 @@ _SELECTOR = "managedJobsNamespaceSelector"
 
 
 def integration_faults(cfg: Configuration) -> Iterator[FieldError]:
-    if cfg.integrations is None:
+    yield from _framework_faults(cfg.integrations)
+    yield from _selector_faults(cfg)
+
+
+def _framework_faults(integrations: Integrations | None) -> Iterator[FieldError]:
+    at = "integrations.frameworks"
+    if integrations is None:
         yield required("integrations", "must name the job kinds to manage")
         return
-    yield from _framework_faults(cfg.integrations)
-    yield from _selector_faults(cfg, cfg.integrations)
-
-
-def _framework_faults(integrations: Integrations) -> Iterator[FieldError]:
-    at = "integrations.frameworks"
-    if not integrations.frameworks:
-        yield required(at, "must name at least one job kind", 'the usual one is "batch/job"')
+    if integrations.frameworks is None:
+        yield required(at, "must be a list of job kinds", 'the usual one is ["batch/job"]')
+        return
     seen: set[GroupVersionKind] = set()
-    for index, name in enumerate(integrations.frameworks or ()):
+    for index, name in enumerate(integrations.frameworks):
         kind = FRAMEWORKS.get(name)
         if kind is None:
             yield not_supported(f"{at}[{index}]", name, FRAMEWORKS, "a known framework")
@@ -56,19 +57,19 @@ def _external_faults(
             seen.add(kind)
 
 
-def _selector_faults(cfg: Configuration, integrations: Integrations) -> Iterator[FieldError]:
+def _selector_faults(cfg: Configuration) -> Iterator[FieldError]:
     selector = cfg.managed_jobs_namespace_selector
     if selector is None:
-        if POD in (integrations.frameworks or ()):
+        if cfg.integrations is not None and POD in (cfg.integrations.frameworks or ()):
             yield required(_SELECTOR, "must be set when the pod framework is enabled")
         return
     faults = list(selector_faults(msgspec.to_builtins(selector), _SELECTOR))
-    yield from faults or _reach_faults(selector, cfg.namespace or NAMESPACE)
+    yield from faults or _reach_faults(selector, cfg.namespace)
 
 
-def _reach_faults(selector: LabelSelector, own: str) -> Iterator[FieldError]:
+def _reach_faults(selector: LabelSelector, own: str | None) -> Iterator[FieldError]:
     """Kueue must never hold back the pods of the system or its own."""
-    for namespace in ("kube-system", own):
+    for namespace in filter(None, ("kube-system", own)):
         if matches(selector, {NAMESPACE_NAME_LABEL: namespace}):
             yield invalid(
                 _SELECTOR,

@@ -53,24 +53,23 @@ def _source_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
             at, label.name, "has both sourceLabelKey and sourceAnnotationKey", "keep one of them"
         )
     if by_label:
-        complaints = names.qualified_name(by_label)
-        yield from at_most_one(f"{at}.sourceLabelKey", by_label, complaints)
-    if by_annotation:
-        complaints = names.qualified_name(by_annotation.lower())
-        yield from at_most_one(f"{at}.sourceAnnotationKey", by_annotation, complaints)
-    if not by_label and not by_annotation:
+        field, key = "sourceLabelKey", by_label
+    elif by_annotation:
+        field, key = "sourceAnnotationKey", by_annotation
+    else:
         # Without a source the name itself is the key of the label to copy.
-        yield from at_most_one(f"{at}.name", label.name, names.qualified_name(label.name))
+        field, key = "name", label.name
+    yield from at_most_one(f"{at}.{field}", key, names.qualified_name(key))
 
 
 def _value_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
     values = label.tracked_values or []
+    found = f"has {len(values)} values"
     if _kind(label) == "Workload":
-        least, most = 1, MOST_WORKLOAD_VALUES
-    else:
-        least, most = 0, MOST_VALUES
-    if not least <= len(values) <= most:
-        yield invalid(at, len(values), f"has {len(values)} values, wanted {least} to {most}")
+        if not 1 <= len(values) <= MOST_WORKLOAD_VALUES:
+            yield invalid(at, len(values), f"{found}, wanted 1 to {MOST_WORKLOAD_VALUES}")
+    elif len(values) > MOST_VALUES:
+        yield too_many(at, len(values), f"{found}, the limit is {MOST_VALUES}")
     if len(set(values)) < len(values):
         yield invalid(at, values, "lists a value twice")
 

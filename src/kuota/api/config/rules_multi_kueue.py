@@ -7,27 +7,27 @@ from collections.abc import Iterator
 
 from .. import names
 from ..faults import FieldError, duplicate, forbidden, invalid, not_supported, required
-from ..gates import Gate, Gates
 from .defaults import INCREMENTAL
-from .frameworks import DISPATCHED, GroupVersionKind
-from .shapes import AccessProvider, ClusterProfile, ExecConfig, MultiKueue
+from .frameworks import GroupVersionKind, dispatched
+from .shapes import AccessProvider, ClusterProfile, Configuration, ExecConfig, MultiKueue
 from .syntax import at_most_one, negative_faults
 
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 _PATH = "multiKueue"
 
 
-def multi_kueue_faults(multi: MultiKueue | None, gates: Gates) -> Iterator[FieldError]:
+def multi_kueue_faults(cfg: Configuration) -> Iterator[FieldError]:
+    multi = cfg.multi_kueue
     if multi is None:
         return
     yield from negative_faults(multi, _PATH, "gc_interval", "worker_lost_timeout")
     if multi.origin:
         yield from at_most_one(f"{_PATH}.origin", multi.origin, names.label_value(multi.origin))
-    yield from _step_faults(multi)
-    if gates.on(Gate.MultiKueueAdaptersForCustomJobs):
-        yield from _external_faults(multi)
+    frameworks = cfg.integrations.frameworks if cfg.integrations is not None else None
+    yield from _external_faults(multi, dispatched(frameworks or ()))
     if multi.cluster_profile is not None:
         yield from _profile_faults(multi.cluster_profile, f"{_PATH}.clusterProfile")
+    yield from _step_faults(multi)
 
 
 def _step_faults(multi: MultiKueue) -> Iterator[FieldError]:
@@ -37,34 +37,35 @@ def _step_faults(multi: MultiKueue) -> Iterator[FieldError]:
     if multi.dispatcher_name != INCREMENTAL:
         fix = f"set dispatcherName: {INCREMENTAL}, or remove the section"
         yield invalid(at, multi.dispatcher_name, "needs the incremental dispatcher", fix)
-    elif steps.step_size is not None and steps.step_size < 1:
+    if steps.step_size is not None and steps.step_size < 1:
         yield invalid(f"{at}.stepSize", steps.step_size, "must be 1 or more")
 
 
-def _external_faults(multi: MultiKueue) -> Iterator[FieldError]:
+def _external_faults(multi: MultiKueue, built_in: set[GroupVersionKind]) -> Iterator[FieldError]:
     seen: set[GroupVersionKind] = set()
     for index, framework in enumerate(multi.external_frameworks or ()):
         at, name = f"{_PATH}.externalFrameworks[{index}].name", framework.name
         kind = GroupVersionKind.parse(name)
-        if not name:
-            yield required(at, "must be a kind, written Kind.version.group")
-        elif kind is None:
+        if kind is None:
             yield invalid(at, name, f"{name!r} is not of the form Kind.version.group")
-        elif kind in DISPATCHED:
+            continue
+        if kind in seen:
+            yield duplicate(at, name, f"{name} is listed twice")
+        if kind in built_in:
             fix = "remove it"
             yield invalid(at, name, f"{name} is already dispatched by a built-in adapter", fix)
-        elif kind in seen:
-            yield duplicate(at, name, f"{name} is listed twice")
-        else:
-            seen.add(kind)
+        seen.add(kind)
 
 
 def _profile_faults(profile: ClusterProfile, path: str) -> Iterator[FieldError]:
+    """The old list counts only where the new one is empty."""
     if profile.access_providers and profile.credentials_providers:
         fix = "move its entries to accessProviders"
         yield forbidden(f"{path}.credentialsProviders", "cannot stand beside accessProviders", fix)
-    yield from _provider_faults(profile.access_providers, f"{path}.accessProviders")
-    yield from _provider_faults(profile.credentials_providers, f"{path}.credentialsProviders")
+    if profile.access_providers:
+        yield from _provider_faults(profile.access_providers, f"{path}.accessProviders")
+    else:
+        yield from _provider_faults(profile.credentials_providers, f"{path}.credentialsProviders")
 
 
 def _provider_faults(providers: list[AccessProvider] | None, path: str) -> Iterator[FieldError]:

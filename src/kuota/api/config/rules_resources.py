@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from .. import names
 from ..faults import FieldError, duplicate, invalid, not_supported, quoted, required, too_many
@@ -16,7 +17,6 @@ from .syntax import (
     capacity_name_faults,
     cel_complaints,
     driver_complaints,
-    resource_key,
 )
 
 IGNORE_UNDECLARED = "IgnoreUndeclared"
@@ -30,8 +30,6 @@ _GATES = {
     "counter": Gate.KueueDRAIntegrationPartitionableDevices,
     "capacity": Gate.KueueDRAIntegrationConsumableCapacity,
 }
-Charge = frozenset[tuple[str, str]]
-"""What one mapping charges a device class for; empty: for whole devices."""
 
 
 def resource_faults(resources: Resources | None, gates: Gates) -> Iterator[FieldError]:
@@ -58,7 +56,7 @@ def _transformation_faults(resources: Resources) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, rule in enumerate(resources.transformations or ()):
         at = f"{_PATH}.transformations[{index}]"
-        if rule.strategy and rule.strategy not in (RETAIN, REPLACE):
+        if rule.strategy not in (RETAIN, REPLACE):
             yield not_supported(f"{at}.strategy", rule.strategy, (RETAIN, REPLACE))
         if rule.input in seen:
             yield duplicate(f"{at}.input", rule.input, f"{rule.input!r} is transformed twice")
@@ -73,21 +71,27 @@ def device_mapping_faults(mappings: list[DeviceClassMapping], gates: Gates) -> I
     if len(mappings) > MOST_MAPPINGS:
         message = f"has {len(mappings)} mappings, the limit is {MOST_MAPPINGS}"
         yield too_many(_MAPPINGS, len(mappings), message)
-    charges: dict[str, list[Charge]] = {}
+    charges: dict[str, _Charges] = {}
     seen: set[str] = set()
     for index, mapping in enumerate(mappings):
         at = f"{_MAPPINGS}[{index}]"
-        complaints = resource_key(mapping.name)
-        yield from at_most_one(f"{at}.name", mapping.name, complaints)
-        if not complaints and mapping.name in seen:
+        yield from _key_faults(f"{at}.name", mapping.name)
+        if mapping.name in seen:
             yield duplicate(f"{at}.name", mapping.name, f"{mapping.name!r} is mapped twice")
         seen.add(mapping.name)
         yield from _class_faults(mapping, f"{at}.deviceClassNames", charges)
         yield from _source_faults(mapping.sources or [], f"{at}.sources", gates)
 
 
+def _key_faults(path: str, text: str) -> Iterator[FieldError]:
+    """Faults of a quota resource or device class: a label key of at most 253 bytes."""
+    yield from at_most_one(path, text, names.qualified_name(text))
+    if len(text.encode()) > names.MAX_SUBDOMAIN:
+        yield invalid(path, text, f"is longer than {names.MAX_SUBDOMAIN} characters")
+
+
 def _class_faults(
-    mapping: DeviceClassMapping, path: str, charges: dict[str, list[Charge]]
+    mapping: DeviceClassMapping, path: str, charges: dict[str, _Charges]
 ) -> Iterator[FieldError]:
     classes = mapping.device_class_names or []
     if not classes:
@@ -95,44 +99,56 @@ def _class_faults(
     if len(classes) > MOST_CLASSES:
         message = f"names {len(classes)} classes, the limit is {MOST_CLASSES}"
         yield too_many(path, len(classes), message)
-    charge = _charge(mapping)
+    counter = _first_counter(mapping)
     for index, name in enumerate(classes):
-        at, complaints = f"{path}[{index}]", resource_key(name)
-        if complaints:
-            yield from at_most_one(at, name, complaints)
-        elif name in classes[:index]:
+        at = f"{path}[{index}]"
+        yield from _key_faults(at, name)
+        if name in classes[:index]:
             yield duplicate(at, name, f"{name} is named twice")
+        known = charges.get(name)
+        if known is None:
+            charges[name] = _Charges(mapping.name, {counter} if counter else set())
+        elif known.resource == mapping.name:
+            continue
+        elif not counter or not known.counters or counter in known.counters:
+            fix = "map the class once, or charge different counters of it"
+            yield invalid(at, name, f"{name} is charged to {known.resource} already", fix)
         else:
-            if not all(_apart(charge, other) for other in charges.get(name, ())):
-                fix = "map the class once, or charge different counters of it"
-                yield invalid(at, name, f"{name} is charged by another mapping already", fix)
-            charges.setdefault(name, []).append(charge)
+            known.counters.add(counter)
 
 
-def _charge(mapping: DeviceClassMapping) -> Charge:
-    given = (item for source in mapping.sources or () for item in _given(source).items())
-    return frozenset((kind, device.name) for kind, device in given)
+class _Charges(NamedTuple):
+    """The first resource that a device class is charged to, and the counters that are charged.
+
+    Without counters, the whole device or its capacities are charged.
+    """
+
+    resource: str
+    counters: set[str]
 
 
-def _apart(charge: Charge, other: Charge) -> bool:
-    """Whether one class may bear both charges: different parts of a device, never the whole."""
-    return bool(charge and other) and not charge & other
+def _first_counter(mapping: DeviceClassMapping) -> str:
+    """The counter that tells mappings of one class apart; "" without one."""
+    counter = mapping.sources[0].counter if mapping.sources else None
+    return counter.name if counter is not None else ""
 
 
 def _source_faults(
     sources: list[DeviceClassSource], path: str, gates: Gates
 ) -> Iterator[FieldError]:
-    given = [_given(source) for source in sources]
-    kinds = {kind for each in given for kind in each}
-    if len(kinds) > 1 and all(len(each) == 1 for each in given):
+    kinds: set[str] = set()
+    for index, source in enumerate(sources):
+        at, given = f"{path}[{index}]", _given(source)
+        if not given:
+            yield required(at, "must have either a counter or a capacity")
+        elif len(given) > 1:
+            yield invalid(at, sorted(given), "must have either a counter or a capacity, not both")
+        else:
+            kinds.update(given)
+            for kind, device in given.items():
+                yield from _device_faults(device, kind, f"{at}.{kind}", gates)
+    if len(kinds) > 1:
         yield invalid(path, sorted(kinds), "mixes counters and capacities", "use one of the two")
-    for index, each in enumerate(given):
-        at = f"{path}[{index}]"
-        if len(each) != 1:
-            yield invalid(at, sorted(each), "must have either a counter or a capacity")
-            continue
-        for kind, device in each.items():
-            yield from _device_faults(device, kind, f"{at}.{kind}", gates)
 
 
 def _given(source: DeviceClassSource) -> dict[str, DeviceSource]:
@@ -147,12 +163,12 @@ def _device_faults(
     if not gates.on(gate := _GATES[kind]):
         yield invalid(path, None, f"needs the feature gate {gate}", f"set {gate}=true")
         return
-    if not source.name:
-        yield required(f"{path}.name", "must be set")
-    elif kind == "counter":
-        yield from at_most_one(f"{path}.name", source.name, names.dns_label(source.name))
-    else:
+    if kind == "capacity":
         yield from capacity_name_faults(f"{path}.name", source.name)
+    elif not source.name:
+        yield required(f"{path}.name", "must be set")
+    else:
+        yield from at_most_one(f"{path}.name", source.name, names.dns_label(source.name))
     if not source.driver:
         yield required(f"{path}.driver", "must be set")
     else:

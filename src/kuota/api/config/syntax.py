@@ -63,14 +63,6 @@ def metric_label(text: str) -> list[str]:
     return ["is not the name of a metric label: use letters, digits and '_', with a letter first"]
 
 
-def resource_key(text: str) -> list[str]:
-    """Complaints about a quota resource or device class: a label key of at most 253 bytes."""
-    complaints = names.qualified_name(text)
-    if len(text.encode()) > names.MAX_SUBDOMAIN:
-        complaints.append(f"is longer than {names.MAX_SUBDOMAIN} characters")
-    return complaints
-
-
 def driver_complaints(text: str) -> list[str]:
     """Complaints about the name of a DRA driver."""
     complaints = names.dns_subdomain(text)
@@ -80,16 +72,30 @@ def driver_complaints(text: str) -> list[str]:
 
 
 def capacity_name_faults(path: str, text: str) -> Iterator[FieldError]:
-    """Faults of DRA's qualified name: an identifier, or `DNS-subdomain/identifier`."""
-    domain, slash, identifier = text.rpartition("/")
-    if slash and len(domain) > MAX_DRIVER:
+    """Faults of DRA's qualified name: an identifier, or `DNS-subdomain/identifier`.
+
+    The domain is compared in lower case. As in Kubernetes, a second slash goes unnoticed.
+    """
+    match text.split("/"):
+        case [identifier]:
+            yield from _identifier_faults(path, identifier)
+        case [domain, identifier]:
+            yield from _domain_faults(path, domain)
+            yield from _identifier_faults(path, identifier)
+
+
+def _domain_faults(path: str, domain: str) -> Iterator[FieldError]:
+    if len(domain) > MAX_DRIVER:
         yield too_long(path, f"the part before '/' is longer than {MAX_DRIVER} characters")
-    elif slash and names.dns_subdomain(domain):
-        yield invalid(path, text, f"{quoted(domain)} before '/' is not a DNS subdomain")
-    if len(identifier) > MAX_DEVICE_IDENTIFIER:
-        yield too_long(path, f"{identifier} is longer than {MAX_DEVICE_IDENTIFIER} characters")
-    elif not _IDENTIFIER.fullmatch(identifier):
-        wrong = f"{quoted(identifier)} is not made of letters, digits and '_', no digit first"
+    if names.dns_subdomain(domain.lower()):
+        yield invalid(path, domain, f"{quoted(domain)} before '/' is not a DNS subdomain")
+
+
+def _identifier_faults(path: str, text: str) -> Iterator[FieldError]:
+    if len(text) > MAX_DEVICE_IDENTIFIER:
+        yield too_long(path, f"{text} is longer than {MAX_DEVICE_IDENTIFIER} characters")
+    if not _IDENTIFIER.fullmatch(text):
+        wrong = f"{quoted(text)} is not made of letters, digits and '_', no digit first"
         yield invalid(path, text, wrong)
 
 
