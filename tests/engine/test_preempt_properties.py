@@ -198,7 +198,7 @@ def test_candidates_found_one_by_one_come_as_if_all_had_been_sorted(
     request, queues = story.request, story.stage.snapshot.queues.values()
     rule = story.queue.spec.preemption.reclaim_within_cohort
     others = [queue for queue in queues if queue is not story.queue]
-    max_priority = max_victim_priority(rule, request.workload)
+    max_priority = max_victim_priority(rule, request.workload.priority)
     found = list(
         merged_candidates(others, rule, request, leaving=leaving, max_priority=max_priority)
     )

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 from kuota.api.base import Key
 
 from .assignment import ScanProgress
+from .entry import Head
 from .model import Instant, Workload
 
 Rank = tuple[int, Instant, str, Key]
@@ -90,6 +91,16 @@ class Pending(HeapItem):
 
     def best(self) -> Pending | None:
         return self
+
+    def head(self) -> Head:
+        """The workload as a cycle sees it, once it has been popped."""
+        return Head(
+            workload=self.workload,
+            cluster_queue=self.cluster_queue,
+            progress=self.progress,
+            preemptor=self.preemptor,
+            second_pass=self.second_pass,
+        )
 
     def __repr__(self) -> str:
         return f"Pending({self.key} in {self.cluster_queue})"

@@ -87,13 +87,13 @@ def may_preempt(rule: str, candidate: Workload, preemptor: Workload, policy: Pol
     return queue_timestamp(candidate, policy) > queue_timestamp(preemptor, policy)
 
 
-def max_victim_priority(rule: str, preemptor: Workload) -> float:
-    """The priority above which the rule gives up nobody."""
+def max_victim_priority(rule: str, preemptor: int) -> float:
+    """The highest priority that the policy lets a preemptor of that priority displace."""
     if rule == ANY:
         return math.inf
     if rule not in POLICIES:
         return -math.inf
-    return preemptor.priority - (rule == LOWER)
+    return preemptor - (rule == LOWER)
 
 
 def candidates_in(
@@ -121,7 +121,7 @@ def candidates_in(
 
 def has_candidates(queue: Queue, rule: str, request: PreemptionRequest) -> bool:
     """Whether the queue has a candidate at all."""
-    max_priority = max_victim_priority(rule, request.workload)
+    max_priority = max_victim_priority(rule, request.workload.priority)
     for leaving in (False, True):
         line = queue.running.ranked(leaving)
         if line and line[0].workload.priority <= max_priority:

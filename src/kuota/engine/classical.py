@@ -167,14 +167,14 @@ def _ordered_candidates(
     """Hierarchy before priority before own, those on their way out before all the others."""
     rules, preemptor = request.queue.spec.preemption, request.workload
     cohort, within = rules.reclaim_within_cohort, rules.within_cluster_queue
-    reclaim_limit = max_victim_priority(cohort, preemptor)
+    reclaim_limit = max_victim_priority(cohort, preemptor.priority)
     priority_limit = (
         min(reclaim_limit, _borrowing_threshold(request)) if borrowing else reclaim_limit
     )
     groups = (
         (pool.hierarchy, cohort, reclaim_limit),
         (pool.priority, cohort, priority_limit),
-        (pool.own, within, max_victim_priority(within, preemptor)),
+        (pool.own, within, max_victim_priority(within, preemptor.priority)),
     )
     for leaving in (True, False):
         for queues, rule, max_priority in groups:

@@ -19,7 +19,6 @@ from .assignment import ScanProgress
 from .buckets import Pending
 from .cycle import decide
 from .decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait, Why
-from .entry import Head
 from .explain import explain
 from .explanation import Explanation
 from .facts import AdmissionFailed, EngineObject, EvictionFailed, Fact, ObjectDeleted, ObjectStored
@@ -234,12 +233,13 @@ class Engine:
         self._end_admission_backoffs(now)
         self._flush_parked(now)
         self._quiescent.wake(now)
+        self._park_refused(now)
         taken = self._heads(now)
         if taken or self.queues.quiescent:
             self.cycles += 1
         if not taken:
             return Outcome()
-        heads = [_head(pending) for pending in taken]
+        heads = [pending.head() for pending in taken]
         outcome = decide(
             heads,
             self.snapshot(now),
@@ -319,7 +319,17 @@ class Engine:
         # Between the release and now a queue may be gone, or its cohorts have closed a loop.
         names = [name for name in sorted(released) if self.state.tree_of(name)]
         if names:
-            self.queues.flush(names, now, AttainableQuota(self.state.queues).upper_bound)
+            self.queues.flush(names, now, self._attainable().upper_bound)
+
+    def _park_refused(self, now: Instant) -> None:
+        """Spare heads a turn that they would get nothing from, like all others of their class."""
+        bound, active = self._attainable().upper_bound, self.state.is_active
+        for key in self.queues.park_refused(bound, now, active):
+            # It is parked for the reason of its class, whatever was decided when it was tried.
+            self.last.pop(key, None)
+
+    def _attainable(self) -> AttainableQuota:
+        return AttainableQuota(self.state.queues, fair=self.policy.fair_sharing is not None)
 
     def apply_decision(self, pending: Pending, decision: Decision | None, now: Instant) -> None:
         """Believe one decision: charge what is admitted, put back what waits."""
@@ -378,16 +388,6 @@ class Engine:
         if wait.why in _KEEPS_PROGRESS and not preserved:
             return None
         return wait.assignment.progress
-
-
-def _head(pending: Pending) -> Head:
-    return Head(
-        workload=pending.workload,
-        cluster_queue=pending.cluster_queue,
-        progress=pending.progress,
-        preemptor=pending.preemptor,
-        second_pass=pending.second_pass,
-    )
 
 
 def _blocked_by_unready_pods(decision: Decision) -> bool:

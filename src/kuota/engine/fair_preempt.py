@@ -197,7 +197,7 @@ def _streams(request: PreemptionRequest) -> dict[Node, CandidateStream]:
 
 
 def _candidates(queue: Queue, rule: str, request: PreemptionRequest) -> Iterator[Running]:
-    max_priority = max_victim_priority(rule, request.workload)
+    max_priority = max_victim_priority(rule, request.workload.priority)
     for leaving in (True, False):
         if queue.running.ranked(leaving):
             yield from merged_candidates(

@@ -9,21 +9,21 @@ back-off, are kept one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from heapq import heappop, heappush
 
 from kuota.api.base import Key
 from kuota.api.gates import Gate
 
 from .assignment import ScanProgress
+from .backoff import Backoffs
 from .buckets import FlushGroup, LazyHeap, Pending, Rank
 from .entry import Head
 from .model import Instant, Workload
 from .policy import Policy
 from .ranking import backoff_over, queue_timestamp, relevant_change
 from .reasons import RequeueReason, WaitReason
-from .unsatisfiable import Needs, UnsatisfiableClasses, UpperBound
+from .unsatisfiable import Needs, Refusal, UnsatisfiableClasses, UpperBound
 
 LocalUse = Callable[[Key], float]
 """How much a LocalQueue has used so far."""
@@ -77,9 +77,8 @@ class PendingQueue:
         self._groups: dict[Key, FlushGroup] = {}
         self._heap: LazyHeap[FlushGroup] = LazyHeap()
         self._by_class: dict[str, dict[Key, FlushGroup]] = {}
-        self._backing_off: dict[Key, Pending] = {}
+        self._backoffs = Backoffs()
         self._backing_off_in_heap: dict[Key, Pending] = {}
-        self._backoff_ends: list[tuple[Instant, Key]] = []
         self._failed: dict[str, WaitReason] = {}
         self._unsatisfiable = UnsatisfiableClasses()
         self._flush_count = 0
@@ -186,6 +185,20 @@ class PendingQueue:
         pending.preemptor = self.is_preemptor(pending.workload)
         return pending
 
+    def park_refused(self, upper_bound: UpperBound, now: Instant) -> Iterator[Key]:
+        """Park every best workload whose class was refused before and would be refused again.
+
+        The one that evictions were made for, and one in a scan, has to be tried.
+        """
+        while (best := self._best()) is not None:
+            scheduling_hash = best.workload.scheduling_hash
+            refusal = self._unsatisfiable.refused_again(scheduling_hash, upper_bound)
+            in_scan = best.progress is not None and best.progress.pending
+            if refusal is None or in_scan or self.is_preemptor(best.workload):
+                return
+            self._fail(scheduling_hash, refusal.reason, refusal.needs, now)
+            yield best.key
+
     def would_repeat(self, head: Head) -> bool:
         """Whether the next `pop` gives the same head, which has been put back, as it was before."""
         pending = self._best()
@@ -251,7 +264,8 @@ class PendingQueue:
         for scheduling_hash in freed:
             for group in self._by_class.get(scheduling_hash, {}).values():
                 group.make_satisfiable(scheduling_hash)
-        self._end_backoffs(now)
+        for pending in self._backoffs.expired(now):
+            self._make_inadmissible(pending, now)
         moved = 0
         for group in self._groups.values():
             if group.inadmissible.count and namespace_matches(group.key.namespace):
@@ -337,9 +351,7 @@ class PendingQueue:
             (group.unsatisfiable if unsatisfiable else group.inadmissible).add(pending)
             self._index(group, workload)
             return
-        self._backing_off[workload.key] = pending
-        if workload.requeued is not False and workload.requeue_at is not None:
-            heappush(self._backoff_ends, (workload.requeue_at, workload.key))
+        self._backoffs.add(pending)
 
     def _group(self, workload: Workload) -> FlushGroup:
         """The lane the workload belongs to."""
@@ -355,7 +367,7 @@ class PendingQueue:
         """Take a workload out of the heap or the parking, if it is in one."""
         bucket = pending.bucket
         if bucket is None:
-            self._backing_off.pop(pending.key, None)
+            self._backoffs.drop(pending.key)
             return
         self._backing_off_in_heap.pop(pending.key, None)
         group, name = bucket.partition.group, bucket.name
@@ -378,20 +390,11 @@ class PendingQueue:
         if needs is None:
             self._failed[scheduling_hash] = reason
         else:
-            self._unsatisfiable.put(scheduling_hash, needs, reason)
+            self._unsatisfiable.put(scheduling_hash, Refusal(reason, needs))
         unsatisfiable = needs is not None
         for group in self._by_class.get(scheduling_hash, {}).values():
             self._heap_size -= group.make_inadmissible(scheduling_hash, unsatisfiable=unsatisfiable)
         for pending in list(self._backing_off_in_heap.values()):
             if pending.workload.scheduling_hash == scheduling_hash:
                 self._detach(pending)
-                self._make_inadmissible(pending, now)
-
-    def _end_backoffs(self, now: Instant) -> None:
-        """Park those whose back-off is over like everyone else, for the flush to find them."""
-        while self._backoff_ends and self._backoff_ends[0][0] <= now:
-            _, key = heappop(self._backoff_ends)
-            pending = self._backing_off.get(key)
-            if pending is not None and backoff_over(pending.workload, now):
-                del self._backing_off[key]
                 self._make_inadmissible(pending, now)

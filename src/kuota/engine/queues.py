@@ -173,6 +173,22 @@ class Queues:
                 self._note(queue)
         return found
 
+    def park_refused(
+        self,
+        upper_bound: Callable[[str, int, FlavorResource], int],
+        now: Instant,
+        active: Callable[[str], bool],
+    ) -> list[Key]:
+        """Park heads that would be refused as others of their class were; answers with them."""
+        found: list[Key] = []
+        for name in sorted(filter(active, self._ready)):
+            queue = self._cluster_queues[name]
+            refused = list(queue.park_refused(partial(upper_bound, name), now))
+            if refused:
+                found += refused
+                self._note(queue)
+        return found
+
     def take(self, key: Key, active: Callable[[str], bool]) -> Pending | None:
         """That workload, whoever is before it, in flight like `heads`; None if it has no turn."""
         queue = self._in.get(key)

@@ -120,7 +120,7 @@ class RunningSet(dict[Key, Running]):
         parts = (self._by_local_queue.get((namespace, name, phase)) for phase in phases)
         return _sum(each for each in parts if each is not None)
 
-    def use_up_to(self, priority: int, column: FlavorResource) -> int:
+    def use_up_to(self, priority: float, column: FlavorResource) -> int:
         """What the workloads of that priority and below use of a column."""
         return sum(
             total.amounts.get(column, 0)

@@ -242,6 +242,11 @@ class State:
         """Whether heads are taken from the queue. A cohort cycle shows only at nomination."""
         return name in self.queues and not self.obstacles.get(name)
 
+    def is_active(self, name: str) -> bool:
+        """Whether the queue takes part in cycles: heads are taken, and no cohort cycle is above."""
+        queue = self.queues.get(name)
+        return queue is not None and queue.active
+
     def local_obstacles(self, key: Key) -> tuple[Obstacle, ...]:
         """Why a LocalQueue is inactive; empty when it is active."""
         queue = self.local_queues[key]

@@ -5,16 +5,18 @@ Whenever quota is released, Kueue tries every parked workload of the tree again.
 before, and with many different ones waiting in a queue that is nearly all the work there is. Here a
 class of workloads stays parked as long as more than can possibly be had is asked of every flavor:
 more than is free, plus all that its victims could give. Whoever stays would have been refused.
+The same test spares heads of queues a turn when others have taken the released quota before them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from .amounts import FlavorResource
 from .assignment import Attempt, Mode, Possibility
-from .candidates import NEVER
+from .candidates import NEVER, max_victim_priority
 from .decisions import Wait, Why
 from .model import ClusterQueue, ResourceGroup
 from .reasons import Cause, WaitReason
@@ -27,6 +29,14 @@ Need = tuple[int, FlavorResource, int]
 Needs = tuple[Need, ...]
 """Having any of these is worth a try; of none, only a change of the policies is."""
 
+
+class Refusal(NamedTuple):
+    """Why a class was refused, and what it needs."""
+
+    reason: WaitReason
+    needs: Needs
+
+
 UpperBound = Callable[[int, FlavorResource], int]
 """The most that somebody of a priority could get of a column, others' evictions included."""
 
@@ -36,31 +46,50 @@ _QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
 class UnsatisfiableClasses:
     """Classes that wait for more than there can be, by what they need.
 
-    A class has one entry for each of its needs, and they come and go together.
+    A class has one entry for each of its needs, and they come and go together. What a class needs
+    is remembered when it is taken out, until it is dropped.
     """
 
     def __init__(self) -> None:
-        self._classes: dict[str, tuple[WaitReason, Needs]] = {}
+        self._classes: dict[str, Refusal] = {}
         self._by_need: dict[tuple[int, FlavorResource], list[tuple[int, str]]] = {}
+        self._satisfiable: dict[str, Refusal] = {}
 
     def __contains__(self, scheduling_hash: str) -> bool:
         return scheduling_hash in self._classes
 
     def reason(self, scheduling_hash: str) -> WaitReason | None:
         known = self._classes.get(scheduling_hash)
-        return known[0] if known is not None else None
+        return known.reason if known is not None else None
 
-    def put(self, scheduling_hash: str, needs: Needs, reason: WaitReason) -> None:
-        """Keep what a class needs, in place of what was kept of it before."""
+    def put(self, scheduling_hash: str, refusal: Refusal) -> None:
+        """Add a class, in place of what was known of it before."""
         self.drop(scheduling_hash)
-        self._classes[scheduling_hash] = reason, needs
-        for priority, column, amount in needs:
+        self._classes[scheduling_hash] = refusal
+        for priority, column, amount in refusal.needs:
             insort(self._by_need.setdefault((priority, column), []), (amount, scheduling_hash))
+
+    def refused_again(self, scheduling_hash: str, upper_bound: UpperBound) -> Refusal | None:
+        """How a class that was taken out would be refused now; None if it has to be tried."""
+        known = self._satisfiable.get(scheduling_hash)
+        if known is None:
+            return None
+        for priority, column, amount in known.needs:
+            if amount <= upper_bound(priority, column):
+                return None
+        return known
 
     def drop(self, scheduling_hash: str) -> None:
         """Forget a class, if it is known."""
-        _, needs = self._classes.pop(scheduling_hash, (None, ()))
-        for priority, column, amount in needs:
+        self._take_out(scheduling_hash)
+        self._satisfiable.pop(scheduling_hash, None)
+
+    def _take_out(self, scheduling_hash: str) -> None:
+        known = self._classes.pop(scheduling_hash, None)
+        if known is None:
+            return
+        self._satisfiable[scheduling_hash] = known
+        for priority, column, amount in known.needs:
             entries = self._by_need[priority, column]
             del entries[bisect_left(entries, (amount, scheduling_hash))]
             if not entries:
@@ -76,14 +105,15 @@ class UnsatisfiableClasses:
                     break
                 found[scheduling_hash] = None
         for scheduling_hash in found:
-            self.drop(scheduling_hash)
+            self._take_out(scheduling_hash)
         return list(found)
 
     def clear(self) -> list[str]:
-        """Take out every class."""
+        """Take out and forget every class."""
         found = list(self._classes)
         self._classes.clear()
         self._by_need.clear()
+        self._satisfiable.clear()
         return found
 
 
@@ -130,22 +160,30 @@ def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, Attempt])
 
 
 class AttainableQuota:
-    """How far anyone can reach in the trees as they are now. To be used up before they change."""
+    """Upper bounds of what workloads could get in the trees as they are now.
 
-    def __init__(self, queues: Mapping[str, Queue]) -> None:
+    Use it up before anything changes. With `fair` sharing, who gives quota back is a matter of
+    shares and not of nominal quota.
+    """
+
+    def __init__(self, queues: Mapping[str, Queue], *, fair: bool) -> None:
         self._queues = queues
+        self._fair = fair
         self._borrowed_usage: dict[tuple[str, FlavorResource], int] = {}
 
     def upper_bound(self, name: str, priority: int, column: FlavorResource) -> int:
-        """An upper bound: what is free, what the own queue and what borrowers could give up."""
+        """The most of a column that is free or that preemption could free."""
         queue = self._queues[name]
-        cell = queue.node.cell(column)
-        rules = queue.spec.preemption
-        total = available(cell)
-        if rules.within_cluster_queue not in NEVER:
-            total += queue.running.use_up_to(priority, column)
-        if rules.reclaim_within_cohort not in NEVER and queue.node.parent is not None:
-            total += self._borrowers(queue.node.root, column)
+        node, rules = queue.node, queue.spec.preemption
+        cell = node.cell(column)
+        most_important = max_victim_priority(rules.within_cluster_queue, priority)
+        own = queue.running.use_up_to(most_important, column)
+        total = available(cell) + own
+        if node.parent is not None and rules.reclaim_within_cohort not in NEVER:
+            reclaimed = total + self._borrowers(node.root, column)
+            if not (self._fair or rules.borrow_within_cohort):
+                reclaimed = min(reclaimed, _entitlement(node, column, own))
+            total = max(total, reclaimed)
         return min(total, cell.potential)
 
     def _borrowers(self, root: Node, column: FlavorResource) -> int:
@@ -156,3 +194,21 @@ class AttainableQuota:
             found = sum(cell.used for cell in cells if cell and cell.used > cell.nominal)
             self._borrowed_usage[root.name, column] = found
         return found
+
+
+def _entitlement(node: Node, column: FlavorResource, own: int) -> int:
+    """The most for which other queues have to give quota back to a queue that must not borrow.
+
+    It is what the queue's nominal quota holds once its `own` victims are gone, which counts only
+    while it is not used up, or what a cohort around the queue could hold within its quota.
+    """
+    cell = node.cell(column)
+    left = cell.nominal - cell.used
+    most = left + own if left > 0 else 0
+    spare = cell.free
+    for cohort in node.ancestors():
+        if cohort.parent is not None:
+            cell = cohort.cell(column)
+            most = max(most, cell.subtree - cell.used + spare)
+            spare += cell.free
+    return most
