@@ -9,52 +9,27 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from bridge.objects import NOON, admission, at, check, condition, pod_set, workload
+from bridge.lifecycles import OWNER, holding, owned, running, waiting
+from bridge.objects import NOON, admission, at, check, condition, workload
 from bridge.passes import LOCAL, QUEUE, passed
 from kuota.api.backoff import Backoff
-from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.engine.model import CheckRule, ConcurrentAdmission
 
-FINALIZER = "kueue.x-k8s.io/resource-in-use"
-OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 SHORT = LifecycleConfig(timeout_s=60, recovery_timeout_s=30, backoff=Backoff(base=60, cap=3600))
 
 
-def _owned(obj: Workload, **meta: Any) -> Workload:
-    """The Workload with a job above it, held by its finalizer."""
-    record = msgspec.to_builtins(obj)
-    held: Json = {"ownerReferences": [OWNER], "finalizers": [FINALIZER], **meta}
-    return msgspec.convert(record | {"metadata": record["metadata"] | held}, Workload)
-
-
-def _waiting(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
-    return _owned(workload("w", pod_set(gpu="4"), conditions=[*conditions], status=status, **spec))
-
-
-def _holding(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
-    """One that holds quota since noon."""
-    held = [condition("QuotaReserved", reason="QuotaReserved"), *conditions]
-    given = {"admission": admission(gpu="a100"), **(status or {})}
-    return _waiting(*held, status=given, **spec)
-
-
-def _running(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
-    """One that is admitted since noon."""
-    return _holding(condition("Admitted", reason="Admitted"), *conditions, status=status, **spec)
-
-
 def test_a_new_workload_whose_turn_has_not_come_says_nothing() -> None:
-    assert passed(_waiting()).idle
+    assert passed(waiting()).idle
 
 
 def test_a_new_workload_may_be_made_to_say_that_it_waits() -> None:
     config = LifecycleConfig(
         gates=Gates.of({"UnadmittedWorkloadsExplicitStatus": True}, check=False)
     )
-    found = passed(_waiting(), config=config).conditions
+    found = passed(waiting(), config=config).conditions
     assert {"QuotaReserved": "False/PendingEvaluation", "Admitted": "False/NoReservation"} == found
 
 
@@ -77,27 +52,27 @@ def test_a_new_workload_may_be_made_to_say_that_it_waits() -> None:
     ],
 )
 def test_a_workload_says_what_is_in_its_way(view: dict[str, Any], reason: str) -> None:
-    found = passed(_waiting(), **view)
+    found = passed(waiting(), **view)
     assert f"False/{reason}" == found.conditions["QuotaReserved"]
     assert 1 == found.writes
 
 
 def test_what_the_scheduler_said_stays_until_something_else_is_in_the_way() -> None:
     said = condition("QuotaReserved", False, "NoMatchingFlavor")
-    assert "False/NoMatchingFlavor" == passed(_waiting(said)).conditions["QuotaReserved"]
-    gone = passed(_waiting(said), local_queue=None)
+    assert "False/NoMatchingFlavor" == passed(waiting(said)).conditions["QuotaReserved"]
+    gone = passed(waiting(said), local_queue=None)
     assert "False/Misconfigured" == gone.conditions["QuotaReserved"]
-    back = passed(_waiting(condition("QuotaReserved", False, "Misconfigured")))
+    back = passed(waiting(condition("QuotaReserved", False, "Misconfigured")))
     assert "False/PendingEvaluation" == back.conditions["QuotaReserved"]
 
 
 def test_an_orphan_is_finished_and_let_go() -> None:
     label = {"kueue.x-k8s.io/job-uid": "u"}
-    found = passed(_owned(workload("w"), ownerReferences=None, labels=label))
+    found = passed(owned(workload("w"), ownerReferences=None, labels=label))
     assert "True/OwnerNotFound" == found.conditions["Finished"]
     assert found.body["metadata"]["finalizers"] is None
     deleting = {"ownerReferences": None, "deletionTimestamp": at(0)}
-    found = passed(_owned(workload("w"), **deleting))
+    found = passed(owned(workload("w"), **deleting))
     assert "Finished" not in found.conditions
     assert found.body["metadata"]["finalizers"] is None
 
@@ -110,19 +85,27 @@ def test_a_finished_workload_is_kept_as_long_as_configured(
     kept_s: float | None, after_s: float, deleted: bool, requeue_after_s: float | None
 ) -> None:
     config = LifecycleConfig(retain_finished_s=kept_s)
-    found = passed(_waiting(condition("Finished")), NOON + after_s, config)
+    found = passed(waiting(condition("Finished")), NOON + after_s, config)
     assert (deleted, requeue_after_s) == (found.deleted, found.result.requeue_after_s)
     assert (["Deleted"] if deleted else []) == found.events
 
 
+def test_a_finished_workload_under_deletion_is_left_to_the_controller_of_its_owner() -> None:
+    ended = owned(waiting(condition("Finished")), deletionTimestamp=at(0))
+    assert passed(ended).idle
+    kept = passed(ended, NOON + 60, LifecycleConfig(retain_finished_s=60))
+    assert {"metadata": {"finalizers": None}} == kept.body
+    assert ([], False) == (kept.events, kept.deleted)
+
+
 def test_a_retry_moves_the_time_later_and_never_earlier() -> None:
     retry = check("ok", "Retry", requeueAfterSeconds=60)
-    found = passed(_waiting(status={"admissionChecks": [retry]}))
+    found = passed(waiting(status={"admissionChecks": [retry]}))
     state = found.after.status.requeue_state
     assert state is not None
     assert (None, at(60)) == (state.count, _z(state.requeue_at))
     later = {"count": 3, "requeueAt": at(100)}
-    found = passed(_waiting(status={"admissionChecks": [retry], "requeueState": later}))
+    found = passed(waiting(status={"admissionChecks": [retry], "requeueState": later}))
     state = found.after.status.requeue_state
     assert state is not None
     assert (3, at(100)) == (state.count, _z(state.requeue_at))
@@ -133,7 +116,7 @@ def _z(moment: Any) -> str:
 
 
 def test_deactivation_takes_three_writes_of_which_each_can_be_taken_up() -> None:
-    late = _running(maximumExecutionTimeSeconds=10, active=True)
+    late = running(maximumExecutionTimeSeconds=10, active=True)
     first = passed(late, NOON + 10)
     target = "True/MaximumExecutionTimeExceeded"
     assert target == first.conditions["DeactivationTarget"]
@@ -152,7 +135,7 @@ def _with_spec(obj: Workload, **spec: Any) -> Workload:
 
 
 def test_a_waiting_workload_is_deactivated_without_a_word() -> None:
-    found = passed(_waiting(active=False))
+    found = passed(waiting(active=False))
     assert "True/Deactivated" == found.conditions["Evicted"]
     assert "Requeued" not in found.conditions
     assert [] == found.events
@@ -162,19 +145,21 @@ def test_a_waiting_workload_is_deactivated_without_a_word() -> None:
 
 def test_tries_are_forgotten_with_the_deactivation() -> None:
     evicted = condition("Evicted", reason="PodsReadyTimeout")
-    found = passed(_waiting(evicted, active=False, status={"requeueState": {"count": 5}}))
+    found = passed(waiting(evicted, active=False, status={"requeueState": {"count": 5}}))
     assert found.after.status.requeue_state is None
+    assert "True/PodsReadyTimeout" == found.conditions["Evicted"]
+    assert found.after.status.scheduling_stats is None
 
 
 @pytest.mark.parametrize("reason", ["Deactivated", "DeactivatedDueToAdmissionCheck"])
 def test_who_is_active_again_queues_again_whoever_deactivated_it(reason: str) -> None:
-    found = passed(_waiting(condition("Requeued", False, reason)))
+    found = passed(waiting(condition("Requeued", False, reason)))
     assert "True/Reactivated" == found.conditions["Requeued"]
 
 
 @pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])
 def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
-    parked = _waiting(
+    parked = waiting(
         condition("Requeued", False, reason),
         status={"requeueState": {"count": 1, "requeueAt": at(60)}},
     )
@@ -189,7 +174,7 @@ def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
 
 
 def test_a_back_off_ends_at_its_time_also_for_one_that_still_holds_quota() -> None:
-    going = _running(
+    going = running(
         condition("Evicted", reason="PodsReadyTimeout"),
         condition("Requeued", False, "PodsReadyTimeout"),
         status={"requeueState": {"count": 2, "requeueAt": at(60)}},
@@ -204,16 +189,16 @@ def test_a_back_off_ends_at_its_time_also_for_one_that_still_holds_quota() -> No
 
 
 def test_a_queue_that_runs_again_brings_back_whom_it_drained() -> None:
-    found = passed(_waiting(condition("Requeued", False, "LocalQueueStopped")))
+    found = passed(waiting(condition("Requeued", False, "LocalQueueStopped")))
     assert "True/LocalQueueRestarted" == found.conditions["Requeued"]
-    found = passed(_waiting(condition("Requeued", False, "ClusterQueueStopped")))
+    found = passed(waiting(condition("Requeued", False, "ClusterQueueStopped")))
     assert "True/ClusterQueueRestarted" == found.conditions["Requeued"]
 
 
 def test_required_checks_are_listed_by_name_and_others_dropped() -> None:
     queue = replace(QUEUE, checks=(CheckRule(name="b"), CheckRule(name="a")))
     found = passed(
-        _waiting(status={"admissionChecks": [check("old", "Ready")]}), cluster_queue=queue
+        waiting(status={"admissionChecks": [check("old", "Ready")]}), cluster_queue=queue
     )
     listed = [(each.name, each.state) for each in found.after.status.admission_checks or ()]
     assert [("a", "Pending"), ("b", "Pending")] == listed
@@ -222,7 +207,7 @@ def test_required_checks_are_listed_by_name_and_others_dropped() -> None:
 def test_the_last_check_that_is_ready_admits() -> None:
     queue = replace(QUEUE, checks=(CheckRule(name="ok"),))
     ready = {"admissionChecks": [check("ok", "Ready")]}
-    found = passed(_holding(status=ready), NOON + 7, cluster_queue=queue)
+    found = passed(holding(status=ready), NOON + 7, cluster_queue=queue)
     assert "True/Admitted" == found.conditions["Admitted"]
     assert (["Admitted"], 1) == (found.events, found.writes)
 
@@ -240,7 +225,7 @@ def test_checks_may_take_a_running_workload_down(
 ) -> None:
     queue = replace(QUEUE, checks=(CheckRule(name="a"), CheckRule(name="b")))
     listed = [check(name, state) for name, state in zip("ab", states, strict=True)]
-    found = passed(_running(status={"admissionChecks": listed}), cluster_queue=queue)
+    found = passed(running(status={"admissionChecks": listed}), cluster_queue=queue)
     told = {k: v for k, v in found.conditions.items() if k in ("Evicted", "DeactivationTarget")}
     assert written == told
 
@@ -269,7 +254,7 @@ def test_a_stopped_queue_takes_quota_as_its_policy_says(
         view["cluster_queue"] = replace(view["cluster_queue"], checks=(CheckRule(name="ok"),))
     else:
         view["cluster_queue"] = replace(QUEUE, checks=(CheckRule(name="ok"),))
-    obj = _running(status=waiting) if admitted else _holding(status=waiting)
+    obj = running(status=waiting) if admitted else holding(status=waiting)
     found = passed(obj, **view)
     told = {k: v for k, v in found.conditions.items() if k in written}
     assert {k: v.format(which) for k, v in written.items()} == told
@@ -277,37 +262,37 @@ def test_a_stopped_queue_takes_quota_as_its_policy_says(
 
 
 def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
-    early = passed(_running(), NOON + 20, SHORT)
+    early = passed(running(), NOON + 20, SHORT)
     assert (0, 40) == (early.writes, early.result.requeue_after_s)
-    late = passed(_running(), NOON + 60, SHORT)
+    late = passed(running(), NOON + 60, SHORT)
     assert "True/PodsReadyTimeout" == late.conditions["Evicted"]
     state = late.after.status.requeue_state
     assert state is not None
     assert (1, at(120)) == (state.count, _z(state.requeue_at))
     limited = msgspec.structs.replace(SHORT, backoff_limit=0)
-    given_up = passed(_running(), NOON + 60, limited)
+    given_up = passed(running(), NOON + 60, limited)
     assert "True/RequeuingLimitExceeded" == given_up.conditions["DeactivationTarget"]
 
 
 def test_pods_that_were_lost_have_a_time_of_their_own() -> None:
     lost = condition("PodsReady", False, "WaitForRecovery", since=100)
-    found = passed(_running(lost), NOON + 110, SHORT)
+    found = passed(running(lost), NOON + 110, SHORT)
     assert 20 == found.result.requeue_after_s
-    found = passed(_running(lost), NOON + 130, SHORT)
+    found = passed(running(lost), NOON + 130, SHORT)
     assert "True/PodsReadyTimeout" == found.conditions["Evicted"]
     patient = msgspec.structs.replace(SHORT, recovery_timeout_s=None)
-    assert passed(_running(lost), NOON + 9999, patient).idle
+    assert passed(running(lost), NOON + 9999, patient).idle
 
 
 def test_a_running_workload_with_nothing_to_do_is_left_alone() -> None:
     ready = condition("PodsReady", True, "Started")
-    found = passed(_running(ready), NOON + 9999)
+    found = passed(running(ready), NOON + 9999)
     assert (True, None) == (found.idle, found.result.requeue_after_s)
 
 
 def test_an_admission_ends_with_its_reservation_whoever_ended_that() -> None:
     lost = condition("QuotaReserved", False, "PendingEvaluation")
-    left = _waiting(lost, status={"admission": admission(gpu="a100")})
+    left = waiting(lost, status={"admission": admission(gpu="a100")})
     assert passed(left).after.status.admission is None
 
 
@@ -319,40 +304,40 @@ CONCURRENT = replace(QUEUE, concurrent_admission=ConcurrentAdmission())
 
 class TestConcurrentAdmission:
     def test_a_workload_stands_aside_for_variants_where_there_are_any(self) -> None:
-        found = passed(_waiting(), config=VARIANTS, cluster_queue=CONCURRENT)
+        found = passed(waiting(), config=VARIANTS, cluster_queue=CONCURRENT)
         assert {"metadata": {"labels": {PARENT: "true"}}} == found.body
-        assert passed(_waiting(), cluster_queue=CONCURRENT).idle
-        over = _waiting(condition("Finished"))
+        assert passed(waiting(), cluster_queue=CONCURRENT).idle
+        over = waiting(condition("Finished"))
         assert passed(over, config=VARIANTS, cluster_queue=CONCURRENT).idle
-        variant = _owned(_waiting(), ownerReferences=[ABOVE])
+        variant = owned(waiting(), ownerReferences=[ABOVE])
         assert passed(variant, config=VARIANTS, cluster_queue=CONCURRENT).idle
-        assert {} == passed(_running(), config=VARIANTS, cluster_queue=CONCURRENT).body
+        assert {} == passed(running(), config=VARIANTS, cluster_queue=CONCURRENT).body
 
     def test_a_parent_says_who_waits_in_its_place(self) -> None:
-        parent = _owned(_waiting(), labels={PARENT: "true"})
+        parent = owned(waiting(), labels={PARENT: "true"})
         found = passed(parent, config=VARIANTS, cluster_queue=CONCURRENT)
         assert "False/PendingEvaluation" == found.conditions["QuotaReserved"]
         assert passed(found.after, config=VARIANTS, cluster_queue=CONCURRENT).idle
 
     def test_elsewhere_it_queues_itself_again(self) -> None:
-        parent = _owned(_waiting(), labels={PARENT: "true"})
+        parent = owned(waiting(), labels={PARENT: "true"})
         found = passed(parent, config=VARIANTS)
         assert {"metadata": {"labels": {PARENT: None}}} == found.body
-        assert passed(_owned(_running(), labels={PARENT: "true"}), config=VARIANTS).body == {}
+        assert passed(owned(running(), labels={PARENT: "true"}), config=VARIANTS).body == {}
 
     def test_checks_are_for_variants(self) -> None:
         queue = replace(CONCURRENT, checks=(CheckRule(name="slow"),))
         listed = {"admissionChecks": [check("slow", "Pending")]}
-        parent = _owned(_waiting(status=listed), labels={PARENT: "true"})
+        parent = owned(waiting(status=listed), labels={PARENT: "true"})
         found = passed(parent, config=VARIANTS, cluster_queue=queue)
         assert found.after.status.admission_checks is None
-        variant = _owned(_waiting(), ownerReferences=[ABOVE])
+        variant = owned(waiting(), ownerReferences=[ABOVE])
         found = passed(variant, config=VARIANTS, cluster_queue=queue)
         assert ["slow"] == [each.name for each in found.after.status.admission_checks or ()]
 
     def test_time_is_for_parents(self) -> None:
-        limited = _running(maximumExecutionTimeSeconds=30)
+        limited = running(maximumExecutionTimeSeconds=30)
         for owner, waits in ((OWNER, True), (ABOVE, False)):
-            obj = _owned(limited, ownerReferences=[owner], labels={PARENT: str(waits).lower()})
+            obj = owned(limited, ownerReferences=[owner], labels={PARENT: str(waits).lower()})
             found = passed(obj, now=NOON + 90, config=VARIANTS, cluster_queue=CONCURRENT)
             assert waits is not found.idle

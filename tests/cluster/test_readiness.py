@@ -59,6 +59,19 @@ def test_pods_that_are_lost_for_too_long_cost_the_quota(told: Told) -> None:
     told(scene, {"waitForPodsReady": READY | {"timeout": "5m"}})
 
 
+def test_nothing_is_blocked_while_waiting_for_pods_is_disabled(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(10)
+        stage.kubelet.ready = False
+        await stage.apply(job("a"))
+        await stage.shows(1, stage.active, "a")
+        await stage.apply(job("b"))
+        await stage.shows(1, stage.active, "b")
+
+    config = {"waitForPodsReady": PATIENT | {"blockAdmission": True}}
+    told(scene, config, {"DisableWaitForPodsReady": True})
+
+
 def test_blocked_admission_lets_one_start_at_a_time(told: Told) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(10)

@@ -15,7 +15,7 @@ from kuota.api.rules.metadata import ADMISSION_GATED_BY
 from kuota.engine.model import ClusterQueue, LocalQueue
 from kuota.engine.reasons import EvictionReason, WaitReason
 
-from .admission import sync_admitted
+from .admission import condition_reason, sync_admitted
 from .draft import Draft, PassResult
 from .effects import Delete
 from .eviction import evicted_status, eviction_event
@@ -82,13 +82,14 @@ def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
 
 
 def finished(draft: Draft, view: WorkloadView) -> bool:
-    """Nothing more happens to a finished Workload, but that it is deleted in the end."""
+    """Delete a finished Workload after its retention period; nothing else happens to it.
+
+    The finalizer of one that somebody else deletes is left to the controller of its owner.
+    """
     if not draft.current.true("Finished"):
         return False
     kept_s = view.config.retain_finished_s
-    if draft.current.deleting:
-        draft.drop_finalizer()
-    if kept_s is None or draft.current.deleting:
+    if kept_s is None:
         return True
     end = draft.conditions().get("Finished")
     since = end.last_transition_time if end is not None else None
@@ -97,6 +98,8 @@ def finished(draft: Draft, view: WorkloadView) -> bool:
         draft.requeue_after(left_s)
         return True
     draft.drop_finalizer()
+    if draft.current.deleting:
+        return True
     draft.add(Delete(key=draft.obj.key, uid=draft.obj.metadata.uid))
     draft.record_event(
         "Deleted", "Deleted, since it finished longer ago than finished workloads are kept"
@@ -168,24 +171,28 @@ def _backoff_over(draft: Draft) -> bool:
 
 
 def deactivated(draft: Draft, view: WorkloadView) -> bool:
-    """An inactive Workload is evicted, quota or not, and its tries are forgotten."""
-    obj = draft.obj
-    settled = draft.current.true("Evicted") and obj.status.requeue_state is None
-    if draft.active or settled:
+    """Evict an inactive Workload, whether or not it holds quota, and forget its retries.
+
+    One that was evicted already keeps the reason of that eviction.
+    """
+    obj, evicted = draft.obj, draft.current.true("Evicted")
+    if draft.active or (evicted and obj.status.requeue_state is None):
         return False
     conditions = draft.conditions()
     target = true_condition(obj.status.conditions, "DeactivationTarget")
-    cause = target.reason if target is not None else ""
-    message = "The workload is deactivated"
-    if target is not None:
-        message += f" due to {target.message}"
     conditions.drop("DeactivationTarget")
-    reason = EvictionReason.DEACTIVATED
-    status = evicted_status(obj, conditions, reason, message, draft.now, cause)
+    if evicted:
+        draft.put(conditions)
+    else:
+        cause = target.reason if target is not None else ""
+        message = "The workload is deactivated"
+        if target is not None:
+            message += f" due to {target.message}"
+        reason = EvictionReason.DEACTIVATED
+        draft.write(evicted_status(obj, conditions, reason, message, draft.now, cause))
+        draft.add(*eviction_event(obj, reason, message, cause))
     if obj.status.requeue_state is not None:
-        status["requeueState"] = None
-    draft.write(status)
-    draft.add(*eviction_event(obj, reason, message, cause))
+        draft.write({"requeueState": None})
     return True
 
 
@@ -205,8 +212,8 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     if bool(gated) == said or (gated and not draft.active):
         return False
     note = f"Admission waits for {gated}" if gated else "Nothing gates the admission any more"
-    reason = WaitReason.ADMISSION_GATED if gated else WaitReason.PENDING_EVALUATION
-    conditions.put("QuotaReserved", False, reason, note)
+    cleared = condition_reason(WaitReason.PENDING_EVALUATION, gates)
+    conditions.put("QuotaReserved", False, WaitReason.ADMISSION_GATED if gated else cleared, note)
     sync_admitted(conditions, (), gates)
     draft.put(conditions)
     if draft.obj.status.admission is not None:
@@ -222,7 +229,7 @@ def cluster_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
 
 def checks_listed(draft: Draft, view: WorkloadView) -> bool:
     """The status lists the admission checks that the queue requires for these flavors."""
-    if view.cluster_queue is None or not draft.active:
+    if view.cluster_queue is None:
         return False
     if view.parent:
         # Its variants have passed theirs before it is admitted.

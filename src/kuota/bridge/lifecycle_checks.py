@@ -22,7 +22,7 @@ def synced_checks(obj: Workload, queue: ClusterQueue, now: float) -> Json:
     """The status patch that lists exactly the required checks; empty when it does."""
     listed = obj.status.admission_checks or []
     wanted = listed_checks(listed, required_checks(queue, obj.status.admission), now)
-    if wanted == listed:
+    if [each.name for each in wanted] == sorted(each.name for each in listed):
         return {}
     return {"admissionChecks": [check_json(each) for each in wanted] or None}
 

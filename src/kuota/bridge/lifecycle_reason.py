@@ -40,12 +40,16 @@ def sync_pending_conditions(draft: Draft, view: WorkloadView) -> bool:
         queue = draft.obj.status.admission.cluster_queue if draft.obj.status.admission else ""
         note = f"Admitted by ClusterQueue {queue}, {held_s}s after the reservation"
         draft.record_event("Admitted", note)
-        return True
     return not draft.current.reserved
 
 
 def _why(draft: Draft, view: WorkloadView) -> Why | None:
-    """The first that applies; None when what is said already stays."""
+    """The first reason that applies; None to leave the condition as it is.
+
+    Without UnadmittedWorkloadsObservability only queues that cannot admit are reported.
+    """
+    if not view.config.gates.on(Gate.UnadmittedWorkloadsObservability):
+        return queue_obstacle(view)
     if not draft.active:
         return WaitReason.DEACTIVATED, "The workload is deactivated"
     said = draft.conditions().get("QuotaReserved")

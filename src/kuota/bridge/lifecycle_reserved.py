@@ -152,7 +152,7 @@ def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
 def not_ready(obj: Workload, config: LifecycleConfig, now: float) -> tuple[str, float | None]:
     """What the pods of an admitted Workload are waited for, and for how many seconds more.
 
-    "" when nobody waits for them; None for ever.
+    "" and None if they may take as long as they need.
     """
     conditions = obj.status.conditions
     admitted = true_condition(conditions, "Admitted")
@@ -162,6 +162,8 @@ def not_ready(obj: Workload, config: LifecycleConfig, now: float) -> tuple[str, 
         return "", None
     ready = condition(conditions, "PodsReady")
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
+        if config.recovery_timeout_s is None:
+            return "", None
         return WAIT_FOR_RECOVERY, _left(ready.last_transition_time, config.recovery_timeout_s, now)
     return WAIT_FOR_START, _left(admitted.last_transition_time, config.timeout_s, now)
 
@@ -191,15 +193,17 @@ def evict(
 def _stopped(
     draft: Draft, view: WorkloadView, obstacle: Why | None, drained: EvictionReason | None
 ) -> bool:
-    """Hold: what runs goes on, what only holds quota loses it. Drain: what runs is evicted."""
-    if obstacle is None or draft.current.true("Evicted"):
+    """Withdraw the reservation of a Workload that is not admitted; evict an admitted one if the
+    queue is drained.
+    """
+    if obstacle is None:
         return False
     reason, message = obstacle
     if not draft.current.true("Admitted"):
         status = withdrawn_status(draft.obj, reason, message, draft.now, view.config.gates)
         draft.write(status)
         return True
-    if drained is None:
+    if drained is None or draft.current.true("Evicted"):
         return False
     evict(draft, drained, message)
     return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kuota.api.config.defaults import wait_for_pods_ready_enabled
 from kuota.api.config.shapes import Configuration
 from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gates
@@ -28,7 +29,9 @@ def policy(cfg: Configuration | None, gates: Gates) -> Policy:
         fair_sharing=tuple(fair.preemption_strategies or ()) if fair is not None else None,
         admission_fair_sharing=_history(cfg),
         ignore_undeclared=resources is not None and resources.quota_check_strategy == _IGNORE,
-        block_until_ready=ready is not None and bool(ready.block_admission),
+        block_until_ready=wait_for_pods_ready_enabled(cfg, gates)
+        and ready is not None
+        and bool(ready.block_admission),
         by_eviction=requeuing is None or requeuing.timestamp != _BY_CREATION,
     )
 
