@@ -19,6 +19,7 @@ from kuota.api.core import Namespace
 from kuota.api.merge_patch import merged
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.bridge import inbound
+from kuota.bridge.changes import flavors_of
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle import reconcile_workload
@@ -236,9 +237,13 @@ def _untimed(listed: list[Json] | None) -> list[Json]:
 
 @suite("controller/core-TestResourceFlavorReconcile")
 def kept(run: Run) -> None:
-    """A flavor that is not stored any more is not reconciled."""
-    flavor = whole(run.inputs["flavor"])
-    stored = None if run.inputs["skipStore"] else _finalized(flavor)
+    """A flavor that is not stored is not reconciled. The test deletes those that are to be gone."""
+    flavor, queues = whole(run.inputs["flavor"]), whole(run.inputs.get("clusterQueues")) or ()
+    if run.expected["wantDeleted"]:
+        flavor["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    used = {name for each in queues for name in flavors_of(convert(each, kueue.ClusterQueue))}
+    in_use = flavor["metadata"]["name"] in used
+    stored = None if run.inputs["skipStore"] else _finalized(flavor, in_use)
     meta = stored["metadata"] if stored else {}
     deleted = bool(meta.get("deletionTimestamp")) and not meta.get("finalizers")
     same(run.expected["wantDeleted"], deleted)
@@ -246,11 +251,11 @@ def kept(run: Run) -> None:
     refused(run.expected["wantError"], None)
 
 
-def _finalized(flavor: Json) -> Json:
-    """The flavor with the finalizers that it should have, given that no queue uses it."""
+def _finalized(flavor: Json, in_use: bool) -> Json:
+    """The flavor with the finalizers that it should have."""
     meta = flavor["metadata"]
     found = wanted_finalizers(
-        meta.get("finalizers") or [], deleting=bool(meta.get("deletionTimestamp")), in_use=False
+        meta.get("finalizers") or [], deleting=bool(meta.get("deletionTimestamp")), in_use=in_use
     )
     return flavor if found is None else flavor | {"metadata": meta | {"finalizers": found}}
 

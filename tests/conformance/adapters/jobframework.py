@@ -77,10 +77,12 @@ def _recorded(shared: Json) -> list[Json]:
 
 def _selector(shared: Json) -> LabelSelector:
     """The record does not show the selector, which leaves out one of its two namespaces."""
+    return _without([shared["unmanagedNamespace"]["metadata"]["name"]])
+
+
+def _without(namespaces: list[str]) -> LabelSelector:
     left_out = LabelSelectorRequirement(
-        key="kubernetes.io/metadata.name",
-        operator="NotIn",
-        values=[shared["unmanagedNamespace"]["metadata"]["name"]],
+        key="kubernetes.io/metadata.name", operator="NotIn", values=namespaces
     )
     return LabelSelector(match_expressions=[left_out])
 
@@ -107,10 +109,19 @@ def webhook_defaults(run: Run) -> None:
     config = LifecycleConfig(
         gates=gates_of(run),
         manage_all=bool(given["manageJobsWithoutQueueName"]),
-        namespaces=selector(given.get("managedJobsNamespaceSelector")),
+        namespaces=_webhook_selector(run),
         owners=Owners(managed=frozenset()) if given.get("withoutIntegrationManager") else Owners(),
     )
     same(run.expected["want"], defaulted(whole(given["job"]), stored(around), config))
+
+
+def _webhook_selector(run: Run) -> LabelSelector:
+    """The selector of managed namespaces. A Go value without text leaves out those of the case."""
+    recorded = whole(run.inputs.get("managedJobsNamespaceSelector"))
+    if recorded is None or isinstance(recorded, str):
+        return selector(recorded)
+    names = [each["metadata"]["name"] for each in whole(run.inputs.get("namespaces")) or ()]
+    return _without(names)
 
 
 def _multikueue() -> list[Json]:
@@ -171,10 +182,30 @@ def reconciled(run: Run) -> None:
     same(_plain(run.expected["wantWorkloads"]), _plain(objects.all("Workload")))
     if run.expected["wantEvents"]:
         same(events_of(run.expected["wantEvents"]), events_of(result.effects))
+    started = objects.of("Job", job["metadata"]["name"]) or {}
     for each in run.expected["wantPodSets"] or ():
-        left = (objects.of("Job", job["metadata"]["name"]) or {})["spec"]["template"]["metadata"]
-        same(each.get("labels"), left.get("labels"))
-        same(each.get("annotations"), left.get("annotations"))
+        _same_injection(_lower(each), started["spec"])
+
+
+def _same_injection(wanted: Json, spec: Json) -> None:
+    """Compare what the pod template of a started job was given; the templates here have no more."""
+    meta, pod = spec["template"].get("metadata") or {}, spec["template"].get("spec") or {}
+    name, count = wanted.pop("name"), wanted.pop("count")
+    same(name, "main", ".podSets.name")
+    same(count, spec["parallelism"], ".podSets.count")
+    given = {
+        "labels": meta.get("labels"),
+        "annotations": meta.get("annotations"),
+        "nodeSelector": pod.get("nodeSelector"),
+        "tolerations": pod.get("tolerations"),
+        "schedulingGates": pod.get("schedulingGates"),
+    }
+    same(wanted, given, ".podSets")
+
+
+def _lower(info: Json) -> Json:
+    """A recorded Go struct without tags, its names as in JSON."""
+    return {name[:1].lower() + name[1:]: value for name, value in whole(info).items()}
 
 
 def _asking(job: Json, pod_sets: list[Json]) -> Json:
