@@ -50,10 +50,10 @@ else
 	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full)
 endif
 
-conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler preemption"]
+conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler preemption"] [ALTER=1]
 	@test -n "$(CASES)" || { \
 	  echo 'Which cases? Say: make conformance CASES=DIR [ONLY="scheduler preemption"]' >&2; exit 2; }
-	PYTHONPATH=tests $(BIN)/python -m conformance "$(CASES)" $(ONLY)
+	PYTHONPATH=tests $(BIN)/python -m conformance $(if $(ALTER),--alter) "$(CASES)" $(ONLY)
 
 docs: $(DOCS)  ## build the documentation into site/
 	$(BIN)/zensical build --clean

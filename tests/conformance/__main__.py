@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m conformance DIR [GROUP…]`: judge Kuota by recorded cases, one line a case.
+"""`python -m conformance [--alter] DIR [GROUP…]`: judge Kuota by recorded cases, one line a case.
 
 A case fails when Kuota disagrees with what it expects, and also when its adapter leaves an input
-unread or an expectation uncompared without having declared why.
+unread or an expectation uncompared without having declared why. With --alter, a case that passes
+also has some of its expected values changed, one at a time, and fails if that goes unnoticed.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from .alter import Alterations
 from .case import Case, Difference, Run, load
 from .negative import negative
-from .recorder import matches
-from .registry import Adapter, Exercise, load_adapters
+from .registry import Adapter, Exercise, load_adapters, undeclared
 from .skips import Skips
 
 NEGATIVE = "a negative: a rejection, or nothing happens"
@@ -23,12 +25,16 @@ NEGATIVE = "a negative: a rejection, or nothing happens"
 
 def judge(case: Case, suites: Mapping[str, Adapter], skips: Skips) -> tuple[str, str]:
     """The verdict on one case, PASS, FAIL or SKIP, and the words that go with it."""
-    reason = skips.reason(case.suite, case.id, case.record.get("inputs") or ())
-    if reason is None and case.opaque:
-        reason = f"opaque: {', '.join(map(str, case.opaque))}"
+    record, adapter = case.record, suites.get(case.suite)
+    reason = skips.reason(
+        case.suite, case.id, record.get("inputs") or (), record.get("expected") or {}
+    )
+    known = adapter.functions if adapter is not None else {}
+    unknown = [str(each) for each in case.opaque or () if str(each) not in known]
+    if reason is None and unknown:
+        reason = f"opaque: {', '.join(unknown)}"
     if reason is not None:
         return "SKIP", reason
-    adapter = suites.get(case.suite)
     if adapter is None:
         reason = skips.not_yet(case.suite)
         return ("SKIP", reason) if reason else ("FAIL", f"no adapter for suite {case.suite}")
@@ -48,25 +54,23 @@ def _difference(adapter: Adapter, run: Run) -> str:
         return f"{difference}{under}"
     except Exception as error:  # an adapter or product bug fails its case, not the whole run
         return f"{type(error).__name__}: {error}{under}"
-    left = _unread(adapter, run)
+    left = undeclared(adapter, run)
     return f"unread: {', '.join(left)}{under}" if left else ""
 
 
-def _unread(adapter: Adapter, run: Run) -> list[str]:
-    """What the adapter has neither read nor declared to be without meaning for Kuota."""
-    declared = [tuple(pattern.split(".")) for pattern in adapter.ignores]
-    return [
-        ".".join(path)
-        for path in run.unread()
-        if not any(matches(path, pattern) for pattern in declared)
-    ]
-
-
-def report(cases: Iterable[Case], suites: Mapping[str, Adapter], skips: Skips) -> Counter[str]:
+def report(
+    cases: Iterable[Case],
+    suites: Mapping[str, Adapter],
+    skips: Skips,
+    alterations: Alterations | None = None,
+) -> Counter[str]:
     """Print one line a case. Count verdicts, and what the cases that pass exercise."""
     tally: Counter[str] = Counter()
     for case in cases:
         verdict, words = judge(case, suites, skips)
+        unnoticed = alterations.unnoticed(case) if alterations and verdict == "PASS" else []
+        if unnoticed:
+            verdict, words = "FAIL", f"passes with other values: {', '.join(unnoticed)}"
         tally[verdict] += 1
         if verdict == "PASS":
             tally[_exercised(case, suites[case.suite])] += 1
@@ -81,17 +85,25 @@ def _exercised(case: Case, adapter: Adapter) -> str:
 
 
 def main(argv: list[str]) -> int:
+    alter = "--alter" in argv
+    argv = [each for each in argv if each != "--alter"]
     if not argv or not Path(argv[0]).is_dir():
-        print("usage: python -m conformance DIR [GROUP ...]", file=sys.stderr)
+        print("usage: python -m conformance [--alter] DIR [GROUP ...]", file=sys.stderr)
         return 2
-    tally = report(load(Path(argv[0]), tuple(argv[1:])), load_adapters(), Skips())
+    logging.disable(logging.CRITICAL)  # some cases are about failures, which Kuota logs
+    try:
+        suites = load_adapters()
+        cases = load(Path(argv[0]), tuple(argv[1:]))
+        tally = report(cases, suites, Skips(), Alterations(suites) if alter else None)
+    finally:
+        logging.disable(logging.NOTSET)
     if not tally:
         print(f"no cases under {' '.join(argv)}", file=sys.stderr)
         return 2
     for exercised in (*Exercise, NEGATIVE):
         if tally[exercised]:
-            cases = "case exercises" if tally[exercised] == 1 else "cases exercise"
-            print(f"{tally[exercised]} passed {cases} {exercised}")
+            words = "case exercises" if tally[exercised] == 1 else "cases exercise"
+            print(f"{tally[exercised]} passed {words} {exercised}")
     print(f"{tally['PASS']} passed, {tally['FAIL']} failed, {tally['SKIP']} skipped")
     return 1 if tally["FAIL"] else 0
 

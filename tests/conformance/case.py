@@ -120,9 +120,15 @@ def same(expected: Any, actual: Any, at: str = "") -> None:
         raise Difference(f"{at or '.'}: want {brief(expected)}, got {brief(actual)}")
 
 
-def refused(wanted: Any, error: object) -> None:
-    """Check that an error occurred exactly when one is wanted. Its text is that of Go, not ours."""
-    check(bool(whole(wanted)) == bool(error), f"want error {brief(wanted)}, got {error or None}")
+def refused(wanted: Any, error: object, reason: str = "") -> None:
+    """Check that an error occurred exactly when one is wanted. Its text is that of Go, not ours.
+
+    `reason` is that of the API error which this one stands for.
+    """
+    want = whole(wanted)
+    check(bool(want) == bool(error), f"want error {brief(want)}, got {error or None}")
+    if isinstance(want, dict):
+        same(want.get("apiReason"), reason, ".apiReason")
 
 
 def check(claim: bool, message: str) -> None:

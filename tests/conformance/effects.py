@@ -63,6 +63,6 @@ def events_of(listed: Iterable[Any] | None) -> list[Json]:
                     "type": "Warning" if each.warning else "Normal",
                 }
             )
-        elif isinstance(each, dict):
+        elif not isinstance(each, Effect):
             found.append({name: each[name] for name in ("namespace", "name", "reason", "type")})
     return found

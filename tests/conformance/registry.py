@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from . import adapters
 from .case import Run
+from .recorder import matches
 
 
 class Exercise(StrEnum):
@@ -27,12 +28,14 @@ class Adapter:
 
     `compare` raises Difference when a run disagrees. `ignores` maps patterns of paths, such as
     `inputs.shared.*` or `expected.want.**.message`, to the reason why Kuota has nothing to do with
-    them. Every other input must be read, and every other expectation compared.
+    them. Every other input must be read, and every other expectation compared. `functions` says
+    what the Go functions do that records of the suite name as opaque; others are skipped.
     """
 
     compare: Callable[[Run], None]
     exercises: Exercise = Exercise.FUNCTION
     ignores: Mapping[str, str] = field(default_factory=dict)
+    functions: Mapping[str, str] = field(default_factory=dict)
 
 
 # What holds for every suite.
@@ -41,6 +44,10 @@ EVERYWHERE = {
     "inputs.note": "a remark for the reader of the case",
     "expected.**.message": "messages are Kuota's own; the reason beside them is compared",
     "expected.wantMessage": "messages are Kuota's own; the reason beside them is compared",
+    "expected.**.lastTransitionTime": (
+        "the clock's; compared where Kueue's tests compare it, which are those of its scheduler"
+    ),
+    "expected.**.resourceVersion": "the API server's, which Kueue's tests ignore too",
     "expected.**.error": "the text of a Go error; that there is an error is compared",
     "expected.**.detail": "the text of a fault; Kueue's tests ignore it too",
     "expected.**.badValue": "part of the text of a fault; Kueue's tests ignore it too",
@@ -58,6 +65,7 @@ def suite(
     *names: str,
     exercises: Exercise = Exercise.FUNCTION,
     ignores: dict[str, str] | None = None,
+    functions: dict[str, str] | None = None,
 ) -> Callable[[Compare], Compare]:
     """Register an adapter for suites named `<group>/<file stem>`."""
 
@@ -65,10 +73,22 @@ def suite(
         for name in names:
             if name in SUITES:
                 raise ValueError(f"suite {name} has two adapters")
-            SUITES[name] = Adapter(compare, exercises, EVERYWHERE | (ignores or {}))
+            SUITES[name] = Adapter(
+                compare, exercises, EVERYWHERE | (ignores or {}), functions or {}
+            )
         return compare
 
     return register
+
+
+def undeclared(adapter: Adapter, run: Run) -> list[str]:
+    """What the adapter has neither read nor declared to be without meaning for Kuota."""
+    declared = [tuple(pattern.split(".")) for pattern in adapter.ignores]
+    return [
+        ".".join(path)
+        for path in run.unread()
+        if not any(matches(path, pattern) for pattern in declared)
+    ]
 
 
 def load_adapters() -> dict[str, Adapter]:

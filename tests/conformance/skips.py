@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import fnmatch
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 _FILE = Path(__file__).with_name("skips.toml")
 
@@ -16,11 +17,18 @@ class Skips:
         table = tomllib.loads(_FILE.read_text() if text is None else text)
         self.suites: dict[str, str] = table.get("suites", {})
         self.inputs: dict[str, dict[str, str]] = table.get("inputs", {})
+        self.empty: dict[str, dict[str, str]] = table.get("empty", {})
         self.cases: dict[str, str] = table.get("cases", {})
         self.later: dict[str, str] = table.get("later", {})
 
-    def reason(self, suite: str, case: str, inputs: Collection[str] = ()) -> str | None:
-        """Why a case with these inputs is not run; None when it must be."""
+    def reason(
+        self,
+        suite: str,
+        case: str,
+        inputs: Collection[str] = (),
+        expected: Mapping[str, Any] | None = None,
+    ) -> str | None:
+        """Why a case with these inputs and expectations is not run; None when it must be."""
         if case in self.cases:
             return self.cases[case]
         for pattern, reason in self.suites.items():
@@ -28,6 +36,9 @@ class Skips:
                 return reason
         for name, reason in self.inputs.get(suite, {}).items():
             if name in inputs:
+                return reason
+        for name, reason in self.empty.get(suite, {}).items():
+            if not (expected or {}).get(name):
                 return reason
         return None
 

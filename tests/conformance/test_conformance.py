@@ -126,6 +126,25 @@ def test_what_an_adapter_declares_to_be_without_meaning_may_stay_unread(
     assert outcome(tmp_path, capsys, case) == f"PASS {CASE['id']}"
 
 
+def test_a_value_that_is_read_and_not_compared_fails_an_altered_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drops_the_unit(run: Run) -> None:
+        wanted = whole(run.expected)
+        wanted.pop("unit")
+        same(wanted, {"sum": sum(run.inputs["terms"])})
+
+    monkeypatch.setitem(SUITES, TOY, Adapter(drops_the_unit))
+    cases = written(tmp_path, CASE | {"expected": {"sum": 2, "unit": "m"}})
+    assert main([cases]) == 0
+    assert main(["--alter", cases]) == 1
+    assert f"FAIL {CASE['id']}: passes with other values: unit" in capsys.readouterr().out
+
+
+def test_an_altered_run_of_a_case_that_compares_all_passes(tmp_path: Path) -> None:
+    assert main(["--alter", written(tmp_path, CASE)]) == 0
+
+
 def test_an_adapter_that_returns_early_fails_its_case(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

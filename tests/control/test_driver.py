@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from control.objects import flavor, job, local_queue, priority_class, queue
 from control.stage import Stage, told
 from kuota.kube.errors import Conflict, Invalid, ServerError
@@ -175,3 +177,49 @@ def test_a_system_that_starts_again_takes_up_what_it_finds() -> None:
         assert not stage.suspended("b" if running[0] else "a")
 
     told(scene)
+
+
+@pytest.mark.parametrize("stuck", ["a", "b"])
+def test_a_victim_that_cannot_be_written_does_not_protect_the_others(stuck: str) -> None:
+    other = "b" if stuck == "a" else "a"
+
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 2, preemption={"withinClusterQueue": "LowerPriority"})
+        await stage.api.apply(priority_class("p", 9), job("a"), job("b"))
+        await stage.rest()
+        name = stage.workload(stuck)["metadata"]["name"]
+        stage.api.barred[name] = ServerError(500, "InternalError", "no")
+        await stage.api.apply(job("urgent", "2", pod={"priorityClassName": "p"}))
+        await stage.rest()
+        assert "True/InClusterQueue" == stage.says(other, "Preempted")
+        assert "" == stage.says(stuck, "Preempted")
+        del stage.api.barred[name]
+        await stage.rest(60)
+        assert not stage.suspended("urgent")
+
+    told(scene)
+
+
+def test_a_preemption_that_fails_is_tried_again_ever_more_seldom() -> None:
+    async def scene(stage: Stage) -> None:
+        await _setting(stage, 1, preemption={"withinClusterQueue": "LowerPriority"})
+        await stage.api.apply(priority_class("p", 9), job("a"))
+        await stage.rest()
+        refusals = _Refusals()
+        stage.api.barred = refusals
+        refusals[stage.workload("a")["metadata"]["name"]] = ServerError(500, "InternalError", "no")
+        await stage.api.apply(job("urgent", "1", pod={"priorityClassName": "p"}))
+        await stage.rest(60)
+        assert 5 < refusals.met < 20
+
+    told(scene)
+
+
+class _Refusals(dict[str, Exception]):
+    """What is barred; counts how often somebody was refused."""
+
+    met = 0
+
+    def __getitem__(self, name: str) -> Exception:
+        self.met += 1
+        return super().__getitem__(name)

@@ -164,8 +164,8 @@ class Driver:
         """Write what was decided; if that fails, the engine hears of it once that is certain."""
         key, unexpected = decision.workload.key, False
         try:
-            await self._write_locked(decision)
-            self._failed.pop(key, None)
+            if await self._write_locked(decision):
+                self._failed.pop(key, None)
             return
         except _Outdated as error:
             _log.info("%s of %s came to nothing: %s", type(decision).__name__, key, error)
@@ -233,23 +233,37 @@ class Driver:
         cached = self._world.workload(key)
         return cached is not None and cached.value is not None and cached.value.reserved
 
-    async def _write_locked(self, decision: Decision) -> None:
+    async def _write_locked(self, decision: Decision) -> bool:
         """One write about a Workload at a time, each made from what the one before it left."""
         async with self._sender.locks.hold(*_touched(decision)):
-            await self._write(decision)
+            return await self._write(decision)
 
-    async def _write(self, decision: Decision) -> None:
+    async def _write(self, decision: Decision) -> bool:
+        """Write the decision as it is now. Returns whether there was anything to write."""
         for _ in range(MAX_ATTEMPTS):
             self._check(decision)
             decision = self._as_of_now(decision)
-            effects = self._outbound.effects(decision, self.now())
+            effects = _worth_sending(decision, self._outbound.effects(decision, self.now()))
             try:
-                await self._sender.send(_worth_sending(decision, effects))
-                return
+                await self._send(decision, effects)
+                return bool(effects)
             except Conflict:
                 for key in _touched(decision):
                     await self._reread(key)
         raise _Outdated("others keep writing")
+
+    async def _send(self, decision: Decision, effects: list[Effect]) -> None:
+        """Send effects in order. An eviction that fails does not prevent the other evictions of a
+        preemption; the first failure is raised after all of them were tried.
+        """
+        failures: list[KubeError] = []
+        for part in _by_victim(effects) if isinstance(decision, Preempt) else [effects]:
+            try:
+                await self._sender.send(part)
+            except KubeError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     def _check(self, decision: Decision) -> None:
         """Whether the decision still speaks of what is there. Raises _Outdated."""
@@ -338,6 +352,16 @@ def _failures(decision: Decision, retry_at: float | None) -> list[Fact]:
             return []
         case _:
             assert_never(decision)
+
+
+def _by_victim(effects: list[Effect]) -> list[list[Effect]]:
+    """The effects of a preemption, split where the next Workload's status is written."""
+    parts: list[list[Effect]] = [[]]
+    for each in effects:
+        if isinstance(each, StatusPatch) and parts[-1]:
+            parts.append([])
+        parts[-1].append(each)
+    return parts
 
 
 def _worth_sending(decision: Decision, effects: list[Effect]) -> list[Effect]:

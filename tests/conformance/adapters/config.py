@@ -19,6 +19,7 @@ from ..recorder import convert, whole
 from ..registry import suite
 
 # The recorded Configuration leaves these sections empty; what they hold is among wantOptions.
+_EMPTY = "the record leaves this section empty; what it holds is among wantOptions"
 _GO_OPTION = "an option of Go's controller-runtime that no field of the Configuration sets"
 _GO_OPTIONS = (
     "cache",
@@ -42,6 +43,7 @@ _IN_OPTIONS = ("webhook", "leaderElection", "metrics", "health", "pprofBindAddre
         "inputs.shared": "the scheme of the Go decoder",
         "inputs.configFile.fileName": "the test writes the content to a file of this name",
         **{f"expected.wantOptions.{name}": _GO_OPTION for name in _GO_OPTIONS},
+        **{f"expected.wantConfiguration.{name}": _EMPTY for name in _IN_OPTIONS},
     },
 )
 def load(run: Run) -> None:
@@ -68,6 +70,7 @@ def load(run: Run) -> None:
     ignores={
         "inputs.shared": "the scheme of the Go decoder",
         "inputs.configFile.fileName": "the test writes the content to a file of this name",
+        **{f"expected.wantConfiguration.{name}": _EMPTY for name in _IN_OPTIONS},
     },
 )
 def tls_options(run: Run) -> None:

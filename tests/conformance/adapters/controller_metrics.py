@@ -35,7 +35,9 @@ def published(run: Run) -> None:
         (run.inputs["queue"], run.expected["wantMetrics"]),
         (run.inputs.get("updatedQueue"), run.expected["wantUpdatedMetrics"]),
     ):
-        if queue:
+        if not queue:
+            same(wanted, None)
+        else:
             engine.apply(ObjectStored(value=cluster_queue(queue)), run.now)
             engine.apply(ObjectStored(value=_holding(queue)), run.now)
             same(_expected(wanted), _shown(metrics))

@@ -150,6 +150,7 @@ def _untimed(status: Json) -> Json:
     "controller/core-TestLocalQueueReconcile",
     exercises=Exercise.PATH,
     ignores={
+        "expected.**.admissionFairSharingStatus.lastUpdate": "the test does not compare it",
         "expected.wantConsumedResources.statusAccounted": (
             "whether Kueue's cache has read the status; a ledger of Kuota starts by reading it"
         ),

@@ -161,7 +161,7 @@ def missing_class(run: Run) -> None:
     job = copy.deepcopy(run.inputs["job"])
     job["metadata"].setdefault("labels", {})[QUEUE] = "queue"
     result = _pass(run, job, run.inputs.get("objects") or [])
-    refused(run.expected["wantErr"], result.fault)
+    refused(run.expected["wantErr"], result.fault, reason="NotFound" if result.fault else "")
     warnings = [each for each in events_of(result.effects) if each["type"] == "Warning"]
     same(events_of(run.expected.get("wantEvents")), warnings)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from conformance import world
@@ -15,6 +16,7 @@ from kuota.api.base import Key
 from kuota.api.merge_patch import merged
 from kuota.api.resources import rescaled
 from kuota.bridge.effects import StatusPatch
+from kuota.bridge.messages import victim_text
 from kuota.bridge.outbound import Outbound
 from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, add_into
@@ -24,6 +26,7 @@ from kuota.engine.decisions import Preempt, Victim
 from kuota.engine.fair_preempt import CandidateStream, TargetOrdering
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.preempt import Target, targets
+from kuota.engine.reasons import PreemptionReason
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Tree
 
@@ -80,6 +83,38 @@ def victim(target: Target) -> Victim:
         reason=target.reason,
         leaving=running.workload.evicted is not None,
     )
+
+
+_UNKNOWN = "UNKNOWN"
+_MESSAGE = re.compile(
+    r"\(UID: (.*), job ?UID: (.*)\) due to (.*); preemptor path: (.*); preempt\w* path: (.*)", re.I
+)
+
+
+@suite("preemption/TestPreemptionMessage")
+def messages(run: Run) -> None:
+    """The wording is Kuota's own, but what the message says of the preemptor is Kueue's.
+
+    In Kuota a preemption has always a reason and both paths, which some cases leave out.
+    """
+    given = run.inputs["reason"]
+    reason = PreemptionReason(given) if given else PreemptionReason.IN_CLUSTER_QUEUE
+    preemptor = world.workload(run.inputs["preemptor"], world.gates_of(run))
+    path = run.inputs["preempteePath"]
+    target = Victim(workload=preemptor, cluster_queue="", path=path, reason=reason)
+    decision = Preempt(
+        workload=preemptor,
+        cluster_queue="",
+        path=run.inputs["preemptorPath"],
+        assignment=Assignment(pod_sets=(), usage={}, mode=Mode.PREEMPT),
+        victims=(target,),
+    )
+    wanted, found = _MESSAGE.search(run.expected["want"]), victim_text(decision, target)
+    got = _MESSAGE.search(found)
+    assert wanted is not None, "a wanted message of another form"
+    assert got is not None, f"a message of another form: {found}"
+    for want, word in zip(wanted.groups(), got.groups(), strict=True):
+        check(want.lower() == word.lower() or want == _UNKNOWN, f"want {want}, got {word}")
 
 
 @suite("preemption/TestFairPreemptions", ignores=_ASSIGNMENT)

@@ -11,6 +11,8 @@ from kuota.api.quantity import as_float, parse
 from kuota.engine.ledger import Ledger, weighted_usage
 from kuota.engine.policy import AdmissionFairSharing
 
+from .driver import unknown_weight
+
 
 @suite("util/admissionfairsharing-TestCalculateUsageWithDRA")
 def usage(run: Run) -> None:
@@ -31,6 +33,12 @@ def weight(run: Run) -> None:
         spec = world.local_queue(run.inputs["localQueue"])
         key = spec.key
         ledger.weigh(key, spec.weight)
+    if run.inputs.get("getErr"):
+        same(run.inputs["getErr"]["error"], "other error")
+        unknown = unknown_weight()
+        refused(run.expected["wantErr"], unknown)
+        same(float(run.expected["wantWeight"]), 0.0 if unknown else 1.0)
+        return
     refused(run.expected["wantErr"], None)
     ledger.restore(key, {"cpu": parse("1")}, run.now)
     wanted = float(run.expected["wantWeight"])

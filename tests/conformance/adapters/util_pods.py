@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from msgspec import to_builtins
+from msgspec import structs, to_builtins
 
 from conformance import world
 from conformance.case import Run, refused, same
@@ -57,14 +57,15 @@ def from_assignment(run: Run) -> None:
         )
     except FlavorMissing as missing:
         error = missing
-    refused(run.expected["wantError"], error)
+    refused(run.expected["wantError"], error, reason="NotFound" if error else "")
     same(run.expected["wantInfo"], to_builtins(found))
 
 
 @suite("util/podset-TestMergeRestore")
 def merge_restore(run: Run) -> None:
-    original = convert(run.inputs["podSet"], PodSet).template
-    wanted = convert(run.expected["wantPodSet"] or {"count": 1}, PodSet).template
+    given = convert(run.inputs["podSet"], PodSet)
+    original = given.template
+    wanted = convert(run.expected["wantPodSet"] or {"count": 1}, PodSet)
     changes, started, error = run.expected["wantRestoreChanges"], original, None
     try:
         started = merged(original, convert(run.inputs["info"], Injection))
@@ -72,7 +73,7 @@ def merge_restore(run: Run) -> None:
         error = conflict
     refused(run.expected["wantError"], error)
     if error is None:
-        same(to_builtins(wanted), to_builtins(started))
+        same(to_builtins(wanted), to_builtins(structs.replace(given, template=started)))
     stopped = restored(started, original)
     same(changes, stopped is not started)
     same(to_builtins(original), to_builtins(stopped))

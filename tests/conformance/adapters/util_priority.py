@@ -104,6 +104,6 @@ def _same_class(run: Run, find: Callable[[], tuple[PriorityClassRef | None, int]
         reference, value = find()
     except ClassMissing as missing:
         error = missing
-    refused(run.expected["wantErr"], error)
+    refused(run.expected["wantErr"], error, reason="NotFound" if error else "")
     same(run.expected["wantPriorityClassRef"], to_builtins(reference))
     same(run.expected["wantPriorityClassValue"], value)

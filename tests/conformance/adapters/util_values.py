@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from conformance.case import Json, Run, same
+from conformance.case import Json, Run, check, same
 from conformance.recorder import convert
 from conformance.registry import suite
 from kuota.api.adjust import limit_range_faults, summarize
@@ -100,6 +100,7 @@ def pace(run: Run) -> None:
 def nanoseconds(text: str) -> int:
     """A Go duration such as `1h2m3.5s`, exactly."""
     total = 0
+    check(re.fullmatch(r"([0-9.]+(h|ms|us|ns|m|s))+", text) is not None, f"no duration: {text}")
     for number, unit in re.findall(r"([0-9.]+)(h|ms|us|ns|m|s)", text):
         whole, _, part = number.partition(".")
         scale = _NANOSECONDS[unit]

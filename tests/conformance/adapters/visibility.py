@@ -22,6 +22,7 @@ from kuota.visibility.http import serving
     "visibility/storage-TestPendingWorkloadsInLQ",
     exercises=Exercise.PATH,
     ignores={"inputs.req.queryParams.kind": "the Go type of the options"},
+    functions={"wantErrMatch": "whether the error is NotFound, which `apiReason` says too"},
 )
 def lines(run: Run) -> None:
     """Both versions answer alike."""
