@@ -4,28 +4,11 @@ from __future__ import annotations
 import msgspec
 
 from bridge.objects import condition, workload
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.api.kueue import WorkloadPriorityClass
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.effects import Effect, Event, Patch, StatusPatch, spared
+from kuota.bridge.effects import Patch
 from kuota.bridge.lifecycle_checks import followers
-
-A, B = Key("ml", "a"), Key("ml", "b")
-
-
-def test_that_quota_was_reserved_goes_without_saying_for_who_is_admitted_at_once() -> None:
-    patch = StatusPatch(key=A, resource_version="1", status={})
-    both: list[Effect] = [
-        patch,
-        Event.about(A, "QuotaReserved", ""),
-        Event.about(A, "Admitted", ""),
-    ]
-    assert [patch, both[2]] == spared(both)
-
-
-def test_what_others_are_told_is_said_all_the_same() -> None:
-    two = [Event.about(A, "QuotaReserved", ""), Event.about(B, "Admitted", "")]
-    assert two == spared(two)
 
 
 def test_unfinished_workloads_of_a_class_follow_its_value() -> None:

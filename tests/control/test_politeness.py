@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from control.objects import flavor, job, local_queue, queue
 from control.stage import Stage, told
 from kuota.kube.resources import CLUSTER_QUEUES, CORE_EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
@@ -15,14 +17,27 @@ async def _setting(stage: Stage, cpu: int = 4) -> None:
     await stage.rest()
 
 
-def test_an_admission_is_one_patch_and_one_event() -> None:
+def test_an_admission_is_one_patch() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.api.apply(job("a", "4"))
         await stage.rest()
-        assert ["Admitted"] == stage.events("Workload")
+        assert ["QuotaReserved", "Admitted"] == stage.events("Workload")
         quota, admitted = (stage.condition("a", each) for each in ("QuotaReserved", "Admitted"))
         assert quota["lastTransitionTime"] == admitted["lastTransitionTime"]
+
+    told(scene)
+
+
+def test_in_a_flood_of_admissions_only_the_last_step_is_an_event() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.api.latency_s = 0.05
+        await _setting(stage, 1000)
+        await asyncio.gather(*(stage.api.apply(job(f"job-{number}")) for number in range(200)))
+        await stage.rest(60)
+        events = stage.events("Workload")
+        assert 200 == events.count("Admitted")
+        assert 0 < events.count("QuotaReserved") < 100
 
     told(scene)
 
@@ -39,8 +54,8 @@ def test_the_whole_life_of_a_job_takes_these_writes() -> None:
         assert 5 == stage.api.versions(WORKLOADS, name)
         told_of = {kind: stage.events(kind) for kind in ("Job", "Workload")}
         expected = ["CreatedWorkload", "Started", "FinishedWorkload"]
-        assert {"Job": expected, "Workload": ["Admitted"]} == told_of
-        written = len(expected) + 1
+        assert {"Job": expected, "Workload": ["QuotaReserved", "Admitted"]} == told_of
+        written = len(expected) + 2
         assert written == sum(
             stage.api.versions(CORE_EVENTS, e["metadata"]["name"]) for e in _all(stage)
         )

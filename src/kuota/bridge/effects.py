@@ -7,8 +7,6 @@ than believed. Several patches of one object from the same version are meant to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kuota.api.base import Json, Key
 from kuota.api.merge_patch import difference
 from kuota.engine.model import Struct
@@ -62,13 +60,17 @@ class Delete(Struct):
 
 
 class Event(Struct):
-    """One line in the story of an object. `warning` ones tell of something in the way."""
+    """Something that happened to an object. A `warning` tells of a problem.
+
+    One that `can_wait` says nothing that another event does not imply, and is dropped under load.
+    """
 
     key: Key
     reason: str
     note: str
     warning: bool = False
     kind: str = WORKLOAD
+    can_wait: bool = False
 
     @classmethod
     def about(
@@ -80,22 +82,6 @@ class Event(Struct):
 
 
 Effect = StatusPatch | Patch | Create | Delete | Event
-
-
-_SAID_BY = {"QuotaReserved": "Admitted"}
-"""Events that go without saying when the same object has the other one at once."""
-
-
-def spared(effects: Iterable[Effect]) -> list[Effect]:
-    """The effects without events that others among them imply: one write less each."""
-    listed = list(effects)
-    told = {(each.kind, each.key, each.reason) for each in listed if isinstance(each, Event)}
-    return [
-        each
-        for each in listed
-        if not isinstance(each, Event)
-        or (each.kind, each.key, _SAID_BY.get(each.reason)) not in told
-    ]
 
 
 def edit(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import text, units
@@ -196,14 +198,18 @@ def pending_reason(reason: WaitReason, gates: Gates) -> str:
 
 
 def _progress(obj: Workload, conditions: Conditions, queue: str, now: float) -> list[Event]:
-    """The events of what has just become true. A second pass changes neither, or only the last."""
+    """The events of what has just become true. A second pass changes neither, or only the last.
+
+    Admitted implies QuotaReserved, so the latter can wait where both become true at once.
+    """
     events = []
+    admitted = conditions.true("Admitted") and not is_true(obj.status.conditions, "Admitted")
     since = f"{conditions.age_s('QuotaReserved')}s after the reservation"
     if not is_true(obj.status.conditions, "QuotaReserved"):
         since = f"{waited_s(obj, now)}s after it was queued"
         note = f"Quota reserved in ClusterQueue {queue}, {since}"
-        events.append(Event.about(obj.key, "QuotaReserved", note))
-    if conditions.true("Admitted") and not is_true(obj.status.conditions, "Admitted"):
+        events.append(replace(Event.about(obj.key, "QuotaReserved", note), can_wait=admitted))
+    if admitted:
         note = f"Admitted by ClusterQueue {queue}, {since}"
         events.append(Event.about(obj.key, "Admitted", note))
     return events

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from kuota.api.base import Json, Key
-from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch, spared
+from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch
 from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
@@ -54,7 +54,7 @@ class Sender:
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
-        for effect in spared(effects):
+        for effect in effects:
             at = RESOURCES[effect.kind], effect.key
             if isinstance(effect, Event):
                 self.record(effect)
@@ -127,4 +127,6 @@ class Sender:
             "metadata": {"namespace": event.key.namespace, "name": event.key.name}
         }
         named = {"apiVersion": resource.api_version, "kind": resource.kind} | about
-        self.recorder.record(named, event.reason, event.note, warning=event.warning)
+        self.recorder.record(
+            named, event.reason, event.note, warning=event.warning, can_wait=event.can_wait
+        )

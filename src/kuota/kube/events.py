@@ -30,6 +30,8 @@ from .resources import CORE_EVENTS
 from .retry import Rate
 
 MOST_WAITING = 2048
+FEW_WAITING = 32
+"""While so many events wait to be sent, those that can wait are dropped."""
 MOST_SERIES = 4096
 INTERVAL_S = 60.0
 """Between two writes of the count of one series."""
@@ -150,7 +152,7 @@ class EventRecorder:
         when: datetime | None = None,
         can_wait: bool = False,
     ) -> None:
-        """Have it said about the object, soon. One that `can_wait` leaves in its turn too."""
+        """Publish the event soon. One that `can_wait` is dropped while many others wait."""
         story = _EventIdentity(
             controller=(controller or self._controller)[:_WORD_LENGTH],
             regarding=_reference(regarding),
@@ -161,7 +163,9 @@ class EventRecorder:
         now_at = self._clock.monotonic()
         if series is not None and now_at - series.last_at < QUIET_S:
             self._repeat(story, series, when or self._clock.now(), now_at)
-        elif len(self._fresh) < MOST_WAITING and self._quota.spend(story.regarding):
+        elif len(self._fresh) < (FEW_WAITING if can_wait else MOST_WAITING) and (
+            self._quota.spend(story.regarding)
+        ):
             self._begin(story, _Series(_shortened(note), when or self._clock.now(), now_at))
         else:
             self.dropped += 1
