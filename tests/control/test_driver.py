@@ -10,7 +10,7 @@ import pytest
 from control.objects import flavor, job, local_queue, priority_class, queue
 from control.stage import Stage, told
 from kuota.kube.errors import Conflict, Invalid, ServerError
-from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, key_of
 
 
 async def _setting(stage: Stage, cpu: int = 4, **spec: Any) -> None:
@@ -223,3 +223,27 @@ class _Refusals(dict[str, Exception]):
     def __getitem__(self, name: str) -> Exception:
         self.met += 1
         return super().__getitem__(name)
+
+
+def test_an_admission_is_written_with_the_time_at_which_it_was_decided() -> None:
+    """The engine believes it from then on, so that nothing changes when the write is confirmed."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(job("first"), job("second"))
+        await stage.rest()
+        waits = "second" if stage.suspended("second") else "first"
+        key = key_of(stage.workload(waits))
+        async with stage.system.sender.locks.hold(key):
+            await stage.kubelet.succeed("first" if waits == "second" else "second")
+            await stage.rest(10)
+            running = stage.system.engine.state.running(key)
+            assert running is not None
+            assert running.assumed
+        await stage.rest()
+        confirmed = stage.system.engine.state.running(key)
+        assert confirmed is not None
+        assert not confirmed.assumed
+        assert running.reserved_at == confirmed.reserved_at
+
+    told(scene)

@@ -121,3 +121,26 @@ def test_a_head_that_became_a_preemptor_has_another_turn_before_its_tree_is_quie
         engine.apply(ObjectStored(value=value), 2.0)
 
     assert [["urgent"], ["urgent"], []] == [tried(engine, 2.0) for _ in range(3)]
+
+
+def test_the_confirmation_of_an_admission_wakes_nobody() -> None:
+    engine = Engine()
+    admitted = job("admitted", queue="a", gpu=1)
+    strict = queue("b", gpu=1, cohort="all", strategy="StrictFIFO")
+    for value in (
+        namespace(),
+        flavor(),
+        queue("a", gpu=1, cohort="all"),
+        local_queue("a"),
+        strict,
+        local_queue("b"),
+        admitted,
+        job("blocked", queue="b", gpu=2),
+    ):
+        engine.apply(ObjectStored(value=value), 2.5)
+    assert ["admitted", "blocked"] == sorted(tried(engine, 2.5))
+    assert [["blocked"], []] == [tried(engine, 2.5), tried(engine, 2.5)]
+    engine.apply(ObjectStored(value=running(admitted, "a", 2.0)), 9.0)
+    assert [] == tried(engine, 9.0)
+    engine.apply(ObjectStored(value=running(admitted, "a", 3.0)), 9.0)
+    assert ["blocked"] == tried(engine, 9.0)

@@ -125,8 +125,8 @@ class Driver:
         quiescence = Quiescence()
         while True:
             self._wake.clear()
-            began = self._clock.monotonic()
-            outcome = self.engine.cycle(self.now())
+            began, now = self._clock.monotonic(), self.now()
+            outcome = self.engine.cycle(now)
             for failure in outcome.failures:
                 report("cycle", failure.error, f"scheduling {failure.key} failed, so it waits")
             took_s = self._clock.monotonic() - began
@@ -135,7 +135,7 @@ class Driver:
             for decision in outcome.decisions:
                 self._report_decision(decision)
                 if not isinstance(decision, Wait) or decision.workload.reservation is not None:
-                    await self._start(decision)
+                    await self._start(decision, now)
             if quiescence.after(outcome) or self._finished:
                 return
             # Others get a turn between two cycles: answers and news come in.
@@ -149,10 +149,10 @@ class Driver:
         with suppress(TimeoutError):
             await within(self._clock, max(0.0, due - self.now()), self._wake.wait())
 
-    async def _start(self, decision: Decision) -> None:
+    async def _start(self, decision: Decision, now: float) -> None:
         await self._write_slots.acquire()
         assert self._tasks is not None, "decisions are written only while the driver runs"
-        task = self._tasks.create_task(self._carry_out(decision))
+        task = self._tasks.create_task(self._carry_out(decision, now))
         self._writes.add(task)
         task.add_done_callback(self._written)
 
@@ -160,11 +160,11 @@ class Driver:
         self._writes.discard(task)
         self._write_slots.release()
 
-    async def _carry_out(self, decision: Decision) -> None:
+    async def _carry_out(self, decision: Decision, decided_at: float) -> None:
         """Write what was decided; if that fails, the engine hears of it once that is certain."""
         key, unexpected = decision.workload.key, False
         try:
-            if await self._write_locked(decision):
+            if await self._write_locked(decision, decided_at):
                 self._failed.pop(key, None)
             return
         except _Outdated as error:
@@ -233,17 +233,20 @@ class Driver:
         cached = self._world.workload(key)
         return cached is not None and cached.value is not None and cached.value.reserved
 
-    async def _write_locked(self, decision: Decision) -> bool:
+    async def _write_locked(self, decision: Decision, decided_at: float) -> bool:
         """One write about a Workload at a time, each made from what the one before it left."""
         async with self._sender.locks.hold(*_touched(decision)):
-            return await self._write(decision)
+            return await self._write(decision, decided_at)
 
-    async def _write(self, decision: Decision) -> bool:
-        """Write the decision as it is now. Returns whether there was anything to write."""
+    async def _write(self, decision: Decision, decided_at: float) -> bool:
+        """Write the decision as it is now, with the time from which on the engine believes it.
+
+        Returns whether there was anything to write.
+        """
         for _ in range(MAX_ATTEMPTS):
             self._check(decision)
             decision = self._as_of_now(decision)
-            effects = _worth_sending(decision, self._outbound.effects(decision, self.now()))
+            effects = _worth_sending(decision, self._outbound.effects(decision, decided_at))
             try:
                 await self._send(decision, effects)
                 return bool(effects)

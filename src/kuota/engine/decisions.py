@@ -70,8 +70,8 @@ class Admit(Struct):
         """What the workload is charged from now on."""
         return self.assignment.usage if self.replaced is None else self.assignment.granted
 
-    def reservation(self, since: Instant | None = None) -> Reservation:
-        """What the workload holds; without a time, since just now."""
+    def reservation(self, since: Instant) -> Reservation:
+        """What the workload holds from then on."""
         given = tuple(
             Assigned(
                 name=each.name,

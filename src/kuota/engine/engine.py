@@ -33,6 +33,7 @@ from .model import (
     ResourceFlavor,
     Topology,
     Workload,
+    whole_seconds,
 )
 from .pending import PendingState
 from .policy import Policy
@@ -339,7 +340,7 @@ class Engine:
         self.last[pending.key] = decision
         match decision:
             case Admit():
-                self._admitted(decision)
+                self._admitted(decision, now)
             case Preempt():
                 self._evicting |= {v.workload.key for v in decision.victims if not v.leaving}
                 self._put_back(pending, RequeueReason.PENDING_PREEMPTION, now)
@@ -353,12 +354,13 @@ class Engine:
             case _:
                 assert_never(decision)
 
-    def _admitted(self, decision: Admit) -> None:
+    def _admitted(self, decision: Admit, now: Instant) -> None:
         workload = decision.workload
         self.queues.drop_workload(workload.key)
         if decision.second_pass:
             return
-        self.state.assume(workload, decision.reservation(), admitted=decision.whole)
+        held = decision.reservation(whole_seconds(now))
+        self.state.assume(workload, held, admitted=decision.whole)
         self._note_readiness(workload.key, not workload.pods_ready)
         self.history.push(workload, decision.cluster_queue)
 

@@ -303,11 +303,15 @@ class State:
         )
 
     def _replace(self, before: Running, after: Running) -> None:
-        """Know a charged workload anew; the charge itself stays."""
+        """Know a charged workload anew; the charge itself stays.
+
+        When the API server confirms what was assumed, no decision changes for it.
+        """
         queue = self.queues[before.queue]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
-        self.dirty.add(before.queue)
+        if before.workload != after.workload:
+            self.dirty.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
         """Charge a workload by a decision that the API server has not heard of yet.
