@@ -68,6 +68,45 @@ def test_more_than_512_quotas_in_one_group_are_too_many() -> None:
     assert {("spec.resourceGroups[0]", "Invalid")} == said(webhook_faults(obj))
 
 
+def test_quotas_count_as_they_are_listed() -> None:
+    """A group of 600 pairs by its size, of which 200 are listed, is not too large."""
+    names = [f"r{number}" for number in range(60)]
+    quotas = [{"name": name, "nominalQuota": 1} for name in names[:20]]
+    flavors = [{"name": f"f{number}", "resources": quotas} for number in range(10)]
+    obj = queue(resourceGroups=[{"coveredResources": names, "flavors": flavors}])
+    assert [] == webhook_faults(obj)
+
+
+def test_quotas_of_resources_that_are_not_covered_are_for_the_schema() -> None:
+    obj = queue()
+    quotas = obj["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    quotas.append({"name": "other", "nominalQuota": "-1", "borrowingLimit": "1"})
+    assert [] == webhook_faults(obj)
+
+
+def test_a_policy_of_borrowing_must_be_never_where_nothing_is_reclaimed() -> None:
+    def said_of(borrowing: Any) -> set[tuple[str, str]]:
+        rules = {"reclaimWithinCohort": "Never", "borrowWithinCohort": borrowing}
+        return said(webhook_faults(queue(preemption=rules)))
+
+    assert set() == said_of(None) == said_of({"policy": "Never"})
+    assert {("spec.preemption", "Invalid")} == said_of({}) == said_of({"policy": ""})
+
+
+def test_constraints_of_a_mode_that_never_migrates_are_not_looked_into() -> None:
+    migration = {"mode": "RetainFirstAdmission", "constraints": {"lastAcceptableFlavorName": "x"}}
+    obj = queue(concurrentAdmissionPolicy={"migration": migration})
+    path = "spec.concurrentAdmissionPolicy.migration.constraints"
+    found = webhook_faults(obj, None, Gates.of({"ConcurrentAdmission": True}))
+    assert [(path, "Forbidden")] == sorted(said(found))
+
+
+def test_all_that_is_wrong_with_the_value_of_a_taint_is_one_fault() -> None:
+    taint = {"key": "a", "value": "x " * 40, "effect": "NoSchedule"}
+    found = webhook_faults(kueue("ResourceFlavor", {"nodeTaints": [taint]}))
+    assert ["spec.nodeTaints[0].value"] == [each.path for each in found]
+
+
 def test_the_last_acceptable_flavor_must_be_one_of_the_queue() -> None:
     constraints = {"lastAcceptableFlavorName": "ghost"}
     policy = {"migration": {"mode": "TryPreferredFlavors", "constraints": constraints}}

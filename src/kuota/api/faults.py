@@ -104,6 +104,13 @@ def malformed(
         yield invalid(path, value, f"{quoted(value)} {complaint}", fix)
 
 
+def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[FieldError]:
+    """All complaints about the value in a single fault."""
+    said = "; ".join(complaints)
+    if said:
+        yield invalid(path, value, f"{quoted(value)} {said}")
+
+
 def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str = "") -> FieldError:
     return FieldError(path=path, type=kind, message=message, value=value, fix=fix)
 

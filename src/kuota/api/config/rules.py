@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from .. import names
-from ..faults import FieldError, invalid, not_supported, required
+from ..faults import FieldError, at_most_one, invalid, not_supported, required
 from ..gates import Gates
 from .defaults import wait_for_pods_ready_enabled
 from .rules_integrations import integration_faults
@@ -32,7 +32,7 @@ from .shapes import (
     VisibilityServer,
     WaitForPodsReady,
 )
-from .syntax import at_most_one, dns_1035_label, negative_faults
+from .syntax import dns_1035_label, negative_faults
 
 STRATEGY_LISTS = ([FINAL_SHARE], [INITIAL_SHARE], [FINAL_SHARE, INITIAL_SHARE])
 TLS_12 = "VersionTLS12"

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .. import names
-from ..faults import FieldError, duplicate, invalid, too_many
+from ..faults import FieldError, at_most_one, duplicate, invalid, too_many
 from .defaults import CLUSTER_QUEUE
 from .shapes import Configuration, CustomLabel
-from .syntax import at_most_one, metric_label
+from .syntax import metric_label
 
 MOST_LABELS = 20
 MOST_BY_KIND = {"Cohort": 6, "LocalQueue": 6, CLUSTER_QUEUE: 6, "Workload": 2}

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import names
-from ..faults import FieldError, duplicate, forbidden, invalid, not_supported, required
+from ..faults import FieldError, at_most_one, duplicate, forbidden, invalid, not_supported, required
 from .defaults import INCREMENTAL
 from .frameworks import GroupVersionKind, dispatched
 from .shapes import AccessProvider, ClusterProfile, Configuration, ExecConfig, MultiKueue
-from .syntax import at_most_one, negative_faults
+from .syntax import negative_faults
 
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 _PATH = "multiKueue"

@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import names
-from ..faults import FieldError, duplicate, invalid, not_supported, quoted, required, too_many
+from ..faults import (
+    FieldError,
+    at_most_one,
+    duplicate,
+    invalid,
+    not_supported,
+    quoted,
+    required,
+    too_many,
+)
 from ..gates import Gate, Gates
 from ..resources import REPLACE, RETAIN
 from ..rules.report import nano
 from .shapes import DeviceClassMapping, DeviceClassSource, DeviceSource, Resources
 from .syntax import (
-    at_most_one,
     capacity_name_faults,
     cel_complaints,
     driver_complaints,

@@ -7,7 +7,7 @@ Like those of `kuota.api.names`, most functions return complaints, and none for 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import fields
@@ -29,13 +29,6 @@ _CEL_TEXT = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-
-
-def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[FieldError]:
-    """All complaints about the value in a single fault."""
-    said = "; ".join(complaints)
-    if said:
-        yield invalid(path, value, f"{quoted(value)} {said}")
 
 
 def negative_faults(section: msgspec.Struct, path: str, *names: str) -> Iterator[FieldError]:

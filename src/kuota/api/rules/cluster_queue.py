@@ -43,9 +43,12 @@ def cluster_queue_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[
 
 def preemption_faults(spec: Json) -> Iterator[FieldError]:
     preemption = child(spec, "preemption")
-    borrowing = child(preemption, "borrowWithinCohort").get("policy") or "Never"
-    if preemption.get("reclaimWithinCohort") == "Never" and borrowing != "Never":
-        message = f"borrowWithinCohort.policy {borrowing} needs reclaimWithinCohort"
+    borrowing = preemption.get("borrowWithinCohort")
+    if borrowing is None or preemption.get("reclaimWithinCohort") != "Never":
+        return
+    policy = mapping(borrowing).get("policy")
+    if policy != "Never":
+        message = f"borrowWithinCohort.policy {policy or '(none)'} needs reclaimWithinCohort"
         fix = "set reclaimWithinCohort to LowerPriority or Any, or borrowWithinCohort to Never"
         yield invalid("spec.preemption", preemption, message, fix)
 
@@ -117,9 +120,10 @@ def _migration_faults(spec: Json) -> Iterator[FieldError]:
     if mode not in (None, "", "TryPreferredFlavors"):
         fix = "set mode to TryPreferredFlavors, or remove constraints"
         yield forbidden(path, f"mode {mode} never migrates, so nothing constrains it", fix)
+        return
     last = mapping(constraints).get("lastAcceptableFlavorName")
     flavors = flavor_names(spec)
-    if last and last not in flavors:
+    if last is not None and last not in flavors:
         message = f"{last} is not a flavor of this ClusterQueue"
         fix = f"use one of: {', '.join(flavors) or '(none)'}"
         yield invalid(f"{path}.lastAcceptableFlavorName", last, message, fix)

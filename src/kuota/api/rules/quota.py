@@ -70,12 +70,15 @@ def _name_faults(flavor: Json, path: str, seen: set[str]) -> Iterator[FieldError
 
 
 def _quota_faults(flavor: Json, group: Json, path: str, owner: Owner) -> Iterator[FieldError]:
+    """Faults of the quotas of covered resources. That there are others is for the schema to say."""
     covered = elements(group.get("coveredResources"))
-    for index, each in enumerate(elements(flavor.get("resources"))):
+    for index, (each, name) in enumerate(
+        zip(elements(flavor.get("resources")), covered, strict=False)
+    ):
         quota, at = mapping(each), f"{path}.resources[{index}]"
-        if index < len(covered) and quota.get("name", "") != covered[index]:
+        if quota.get("name", "") != name:
             fix = f"list resources in the order of coveredResources: {', '.join(texts(covered))}"
-            message = f"expected {covered[index]} here, found {quota.get('name')}"
+            message = f"expected {name} here, found {quota.get('name')}"
             yield invalid(f"{at}.name", quota.get("name"), message, fix)
         yield from _amount_faults(quota, at, owner)
 
@@ -115,7 +118,8 @@ def total_faults(spec: Json) -> Iterator[FieldError]:
     yield from _above(RESOURCE_GROUPS, flavors, _MAX_FLAVORS, "flavors in all groups together")
     yield from _above(RESOURCE_GROUPS, resources, _MAX_RESOURCES, "resources in all groups")
     for index, group in enumerate(groups):
-        pairs = len(elements(group.get("flavors"))) * len(elements(group.get("coveredResources")))
+        flavored = (mapping(each).get("resources") for each in elements(group.get("flavors")))
+        pairs = sum(len(elements(each)) for each in flavored)
         yield from _above(f"{RESOURCE_GROUPS}[{index}]", pairs, _MAX_PAIRS, "quotas in one group")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .. import names
 from ..base import Json
-from ..faults import FieldError, duplicate, invalid, malformed
+from ..faults import FieldError, at_most_one, duplicate, invalid, malformed
 from ..gates import DEFAULT_GATES, Gates
 from .cluster_queue import cluster_queue_faults
 from .metadata import label_faults, toleration_faults
@@ -33,7 +33,7 @@ def _taint_faults(spec: Json) -> Iterator[FieldError]:
     for path, taint in objects(spec.get("nodeTaints"), "spec.nodeTaints"):
         key, value = text(taint.get("key")), text(taint.get("value"))
         yield from malformed(f"{path}.key", key, names.qualified_name(key))
-        yield from malformed(f"{path}.value", value, names.label_value(value))
+        yield from at_most_one(f"{path}.value", value, names.label_value(value))
         pair = (key, text(taint.get("effect")))
         if pair in seen:
             message = f"taint {key} with effect {pair[1]} is listed twice"
