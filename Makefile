@@ -58,7 +58,7 @@ conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler pree
 docs: $(DOCS)  ## build the documentation into site/
 	$(BIN)/zensical build --clean
 
-up: $(DEV)  ## three teams share eight pretend GPUs, live; KEEP=1 leaves it running
+up: $(DEV)  ## three teams share eight simulated GPUs, live; KEEP=1 leaves it running
 	@$(BIN)/kuota demo $(if $(KEEP),--keep)
 
 gpu: $(DEV)  ## two trainers contend for this machine's GPU; PRETEND=1 does without one

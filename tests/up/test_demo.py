@@ -59,18 +59,18 @@ def test_the_story_is_told_to_its_end_with_real_processes(state: Path) -> None:
     )
     output = done.stdout
     assert 0 == done.returncode, output + done.stderr
-    in_order(output, r"vision +uses 4 idle GPUs", r"speech/gang +waits whole: .*2 more needed")
+    in_order(output, r"vision +borrows 4 idle GPUs", r"speech/gang +waits: .*2 more needed")
     in_order(
         output,
-        r"speech/gang +waits whole",
+        r"speech/gang +waits",
         r"research/pretrain +is submitted",
         r"vision/train +is preempted \(InCohortReclamation\)",
-        r"research/pretrain +is admitted whole: 4 GPUs",
-        r"vision/train +is admitted whole: 6 GPUs",
+        r"research/pretrain +is admitted with 4 GPUs",
+        r"vision/train +is admitted with 6 GPUs",
         r"vision/train +has finished",
         r"train +vision +6 .* 1\n",
     )
-    in_order(output, r"speech/gang +waits", r"speech/gang +is admitted", r"gang +its 4 processes")
+    in_order(output, r"speech/gang +waits", r"speech/gang +is admitted", r"gang +all 4 processes")
     saved, resumed = (
         re.findall(each, output) for each in (r"saved step (\d+)", r"resumes from step (\d+)")
     )

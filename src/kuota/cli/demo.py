@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota demo`: three teams share eight pretend GPUs, live, with real processes."""
+"""`kuota demo`: three teams share eight simulated GPUs, live, with real processes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _COLOURS = {
     help="Where the manifests of the story are.",
 )
 def command(keep: bool, state: Path | None, manifests: Path) -> None:
-    """See three teams share eight pretend GPUs, with real processes.
+    """See three teams share eight simulated GPUs, with real processes.
 
     Starts a control plane of its own, submits Jobs, and tells as it happens how idle quota is
     borrowed, how a gang waits until it can start whole, how the owner takes its quota back, and
@@ -111,7 +111,7 @@ def _fresh(state: Path | None) -> Path:
 def _run(state_dir: StateDir, manifests: Path, keep: bool) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     start = time.monotonic()
-    click.echo(f"Starting a control plane with {GPUS} pretend GPUs in {state_dir.root}")
+    click.echo(f"Starting a control plane with {GPUS} simulated GPUs in {state_dir.root}")
     try:
         _kuota("up", "--state", str(state_dir.root), "--gpus", str(GPUS), "--detach")
         click.echo(f"{time.monotonic() - start:6.1f}s  it answers kubectl and others")

@@ -38,8 +38,10 @@ _LAST_LINES = 20
 @click.option("--address", default="", metavar="HOST[:PORT]", help="Let others in there too.")
 @click.option("--tls-cert", type=_PATH, metavar="FILE", help="The certificate for --address.")
 @click.option("--tls-key", type=_PATH, metavar="FILE", help="Its private key.")
-@click.option("--gpus", type=click.IntRange(0), default=0, help="Offer so many pretend GPUs.")
-@click.option("--nodes", type=click.File(), help="Node manifests: pretend Nodes, run here.")
+@click.option("--gpus", type=click.IntRange(0), default=0, help="Offer this many simulated GPUs.")
+@click.option(
+    "--nodes", type=click.File(), help="Node manifests: offer these Nodes, and run their pods here."
+)
 @click.option("--config", type=click.File(), help="Kueue's own configuration file.")
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
 @click.option("--run-as", metavar="USER", help="As root: run pods that name no user as USER.")

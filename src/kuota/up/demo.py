@@ -76,7 +76,7 @@ TRAIN, GANG, PRETRAIN = "vision/train", "speech/gang", "research/pretrain"
 
 STEPS = (
     DemoStep(
-        "Vision owns 2 GPUs and asks for 6. The others are idle, so it borrows 4.",
+        "Vision owns 2 GPUs and requests 6. It borrows 4 idle GPUs from the other teams.",
         "2-borrow.yaml",
         (
             Expectation("vision", EventType.BORROWS),
@@ -85,12 +85,12 @@ STEPS = (
         ),
     ),
     DemoStep(
-        "Speech brings a gang of 4 pods, and 2 GPUs are free: none of the pods starts.",
+        "Speech submits a gang of 4 pods while 2 GPUs are free: none of the pods starts.",
         "3-gang.yaml",
         (Expectation(GANG, EventType.WAITS), Expectation(TRAIN, EventType.SAYS, "step 4 ")),
     ),
     DemoStep(
-        "Research wants the 4 GPUs that it owns. The borrower has to go, and saves its work.",
+        "Research reclaims its own 4 GPUs. The borrower is preempted and saves its work.",
         "4-reclaim.yaml",
         (
             Expectation(TRAIN, EventType.PREEMPTED),
@@ -100,7 +100,7 @@ STEPS = (
         ),
     ),
     DemoStep(
-        "Both run now, the gang as a whole. When they are done, vision goes on where it was.",
+        "Both run now, the gang as a whole. When they finish, vision resumes where it stopped.",
         "",
         (
             Expectation(PRETRAIN, EventType.FINISHED),
@@ -147,16 +147,16 @@ def workload_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
     who, gpus = owner(new), _gpus(new)
     if old is None:
         yield DemoEvent(
-            who, EventType.SUBMITTED, f"is submitted, for {_pods(new)} and {gpus} GPUs", gpus
+            who, EventType.SUBMITTED, f"is submitted with {_pods(new)} and {gpus} GPUs", gpus
         )
     if _turned(old, new, "Evicted"):
         yield DemoEvent(
             who, EventType.PREEMPTED, f"is preempted ({_condition(new, 'Preempted').reason})"
         )
     if _shortage(new) and not _shortage(old):
-        yield DemoEvent(who, EventType.WAITS, f"waits whole: {_shortage(new)}")
+        yield DemoEvent(who, EventType.WAITS, f"waits: {_shortage(new)}")
     if _turned(old, new, "Admitted"):
-        yield DemoEvent(who, EventType.ADMITTED, f"is admitted whole: {gpus} GPUs")
+        yield DemoEvent(who, EventType.ADMITTED, f"is admitted with {gpus} GPUs")
     if _turned(old, new, "Finished"):
         yield DemoEvent(who, EventType.FINISHED, "has finished")
 
@@ -167,7 +167,7 @@ def job_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
         return
     pods = new["spec"].get("parallelism") or 1
     if _begun(new) == pods > _begun(old):
-        processes = "its process runs" if pods == 1 else f"its {pods} processes run"
+        processes = "its process is running" if pods == 1 else f"all {pods} processes are running"
         yield DemoEvent(_name(new), EventType.RUNS, processes)
 
 
@@ -176,7 +176,7 @@ def queue_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
     borrowed = _borrowed(new)
     if borrowed > _borrowed(old):
         assert new is not None
-        text = f"uses {borrowed} idle GPUs of the other teams"
+        text = f"borrows {borrowed} idle GPUs from other teams"
         yield DemoEvent(new["metadata"]["name"], EventType.BORROWS, text)
 
 
