@@ -26,7 +26,7 @@ from kuota.control.world import World
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
 from kuota.kube.config import Connection, Pem, Secret
-from kuota.kube.http_client import http_client
+from kuota.kube.http_client import HttpTransport
 from kuota.kube.resources import WORKLOADS
 from kuota.pki.certificate import self_signed
 from kuota.pki.serving import Pair
@@ -185,7 +185,8 @@ async def _measured(connection: Connection) -> None:
         ("write of a status", WRITES, _writes),
         ("event of a watch", EVENTS, _events),
     ]
-    client = http_client(connection)
+    # As the controllers' own client.
+    client = Client(HttpTransport(connection), managed_fields=False)
     await client.get(WORKLOADS, Key("queue", "first"))
     for label, count, run in parts:
         began = process_time()

@@ -20,8 +20,9 @@ from kuota.api.defaults import defaulted
 from kuota.api.kueue import KINDS
 from kuota.api.merge_patch import merged
 from kuota.api.rules import faults
-from kuota.kube.client import Client, Event, Listing
+from kuota.kube.client import Client, Listing
 from kuota.kube.clock import Clock
+from kuota.kube.decoding import Event
 from kuota.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from kuota.kube.requests import PatchBody, Selection
 from kuota.kube.resources import ALL, Resource, key_of

@@ -98,9 +98,9 @@ class Stumbling(Client):
         self._stumble("leave" if more.get("grace_s") == 0 else "delete", resource)
         return await super().delete(resource, key, **more)
 
-    async def _object(self, request: Any) -> Json:
+    async def _object(self, resource: Resource, request: Any) -> Json:
         await asyncio.sleep(LATENCY_S)
-        return await super()._object(request)
+        return await super()._object(resource, request)
 
     def _stumble(self, verb: str, resource: Resource) -> None:
         faults = self._faults.get((verb, resource))

@@ -11,10 +11,11 @@ from kube.scripted import Answer, Scripted, line, ok, refused
 from kube.virtual_time import VirtualClock, run
 from kuota.api.base import Json, Key
 from kuota.kube import errors
-from kuota.kube.client import Client, Event, Listing
+from kuota.kube.client import Client, Listing
+from kuota.kube.decoding import Event
 from kuota.kube.errors import ApiError, Unreachable, WritesSuspended
 from kuota.kube.requests import HttpResponse, Patch
-from kuota.kube.resources import JOBS, PODS
+from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS
 from kuota.kube.retry import ATTEMPTS, Rate
 
 KEY = Key("team", "it")
@@ -148,9 +149,9 @@ def test_there_is_an_end_to_trying() -> None:
 
 
 def test_an_answer_that_is_no_object_is_no_answer() -> None:
-    with pytest.raises(Unreachable, match="no JSON"):
+    with pytest.raises(Unreachable, match="cannot be read"):
         Setting(HttpResponse(200, {}, b"<html>")).get()
-    with pytest.raises(Unreachable, match="no object"):
+    with pytest.raises(Unreachable, match="Expected `object`"):
         Setting(ok([1])).get()
 
 
@@ -212,8 +213,55 @@ def test_an_error_event_is_raised() -> None:
         Setting(streams=[[failed]]).watched()
 
 
+def _managed(kind: str) -> Json:
+    metadata = {field: f"some {field}" for field in OBJECT_META}
+    managed = [{"manager": "somebody", "fieldsV1": {"f:spec": {}}}]
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": metadata | {"managedFields": managed},
+        "spec": {"managedFields": "of somebody else"},
+        "status": {},
+    }
+
+
+OBJECT_META = (
+    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation"),
+    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "labels"),
+    *("annotations", "ownerReferences", "finalizers"),
+)
+
+
+def test_managed_fields_and_nothing_else_can_be_left_out() -> None:
+    stored = _managed("Pod")
+    listed = {"metadata": {"resourceVersion": "7"}, "items": [stored]}
+    setting = Setting(
+        ok(stored), ok(listed), streams=[[line("ADDED", stored)]], managed_fields=False
+    )
+    wanted = stored | {"metadata": {field: stored["metadata"][field] for field in OBJECT_META}}
+    assert wanted == setting.get()
+    assert Listing([wanted], "7") == run(setting.clock, setting.client.list(PODS))
+    assert [wanted] == [each.object for each in setting.watched()]
+
+
+def test_managed_fields_are_kept_unless_told_otherwise() -> None:
+    assert _managed("Pod") == Setting(ok(_managed("Pod"))).get()
+
+
+def test_kinds_with_other_fields_keep_them() -> None:
+    stored: Json = {"metadata": {"name": "c"}, "data": {"a": "b"}}
+    setting = Setting(ok(stored), managed_fields=False)
+    assert stored == run(setting.clock, setting.client.get(CONFIG_MAPS, KEY))
+
+
+def test_a_failed_watch_says_why_even_without_managed_fields() -> None:
+    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    with pytest.raises(errors.Gone, match="too old"):
+        Setting(streams=[[line("ERROR", status)]], managed_fields=False).watched()
+
+
 def test_a_line_that_is_no_event_ends_the_watch() -> None:
-    with pytest.raises(Unreachable, match="no event"):
+    with pytest.raises(Unreachable, match="cannot be read"):
         Setting(streams=[[b"<html>\n"]]).watched()
 
 

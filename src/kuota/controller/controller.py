@@ -66,7 +66,9 @@ class Clients:
         rate = allowed(limits, clock)
         self.electing = Client(self._transport, clock=clock)
         self.every_replica = Client(self._transport, clock=clock, rate=rate)
-        self.leading = Client(self._transport, clock=clock, rate=rate, may_write=may_write)
+        self.leading = Client(
+            self._transport, clock=clock, rate=rate, may_write=may_write, managed_fields=False
+        )
 
     async def close(self) -> None:
         await self._transport.close()

@@ -8,7 +8,7 @@ retries, typed errors, decoding of watches) is shared.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Unpack
 
@@ -18,7 +18,8 @@ from kuota.api.base import Json, Key
 
 from . import requests
 from .clock import Clock, SystemClock
-from .errors import Gone, KubeError, NotFound, Unreachable, status_error
+from .decoding import Decoding, Event, Lines, anything
+from .errors import Gone, KubeError, NotFound
 from .requests import (
     DeleteOptions,
     HttpRequest,
@@ -32,27 +33,7 @@ from .requests import (
 from .resources import PODS, Resource
 from .retry import Rate, Sender
 
-DELETED = "DELETED"
-BOOKMARK = "BOOKMARK"
-_ERROR = "ERROR"
-
 WHOLE_LOG = LogOptions()
-LONGEST_LINE = 64 << 20
-"""Bytes. An object is at most a few MiB; past this it is no watch, and memory has its bounds."""
-
-
-class Event(msgspec.Struct, frozen=True):
-    """One change: ADDED, MODIFIED or DELETED with the whole object.
-
-    A BOOKMARK carries nothing but a revision: everything up to it has been sent.
-    """
-
-    type: str
-    object: Json
-
-    @property
-    def revision(self) -> str:
-        return str((self.object.get("metadata") or {}).get("resourceVersion") or "")
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -69,7 +50,9 @@ class Client:
     The generators hang up when closed: use them under `contextlib.aclosing`.
 
     Writes name `manager` as their field manager unless told otherwise. They are held back, with
-    NotWriting, while `may_write` is false; it is asked before every attempt.
+    WritesSuspended, while `may_write` is false; it is asked before every attempt.
+
+    Without `managed_fields`, those are left out of objects of the kinds that controllers work on.
     """
 
     def __init__(
@@ -80,13 +63,16 @@ class Client:
         manager: str = "kuota",
         rate: Rate | None = None,
         may_write: Callable[[], bool] | None = None,
+        managed_fields: bool = True,
     ) -> None:
         self._sender = Sender(transport, clock or SystemClock(), rate, may_write)
+        self._managed_fields = managed_fields
+        self._decodings: dict[Resource, Decoding] = {}
         self._own = WriteOptions(manager=manager)
 
     async def get(self, resource: Resource, key: Key) -> Json:
         """The object; raises NotFound."""
-        return await self._object(requests.reading(resource, key))
+        return await self._object(resource, requests.reading(resource, key))
 
     async def list(
         self,
@@ -114,10 +100,10 @@ class Client:
         """
         resume = ""
         while True:
-            page = await self._object(requests.listing(resource, which, limit=limit, resume=resume))
+            request = requests.listing(resource, which, limit=limit, resume=resume)
+            page = self._decoding(resource).page((await self._sender.send(request)).body)
             metadata = page.get("metadata") or {}
-            items = [_labelled(resource, each) for each in page.get("items") or ()]
-            yield Listing(items, str(metadata.get("resourceVersion") or ""))
+            yield Listing(page.get("items") or [], str(metadata.get("resourceVersion") or ""))
             resume = metadata.get("continue") or ""
             if not resume:
                 return
@@ -138,11 +124,11 @@ class Client:
         """
         which = Selection(namespace, label_selector, field_selector)
         request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
+        decoding, lines = self._decoding(resource), Lines()
         async with aclosing(self._stream(request)) as chunks:
-            async for line in _lines(chunks):
-                event = _event(line)
-                _labelled(resource, event.object)
-                yield event
+            async for chunk in chunks:
+                for line in lines.feed(chunk):
+                    yield decoding.event(line)
 
     async def create(
         self,
@@ -154,12 +140,12 @@ class Client:
     ) -> Json:
         """The object as stored; raises AlreadyExists, Invalid."""
         return await self._object(
-            requests.creation(resource, obj, self._own | options, subresource)
+            resource, requests.creation(resource, obj, self._own | options, subresource)
         )
 
     async def replace(self, resource: Resource, obj: Json) -> Json:
         """The object as stored; raises Conflict when it is no longer what `obj` was made from."""
-        return await self._object(requests.replacement(resource, obj, self._own))
+        return await self._object(resource, requests.replacement(resource, obj, self._own))
 
     async def patch(
         self,
@@ -174,12 +160,13 @@ class Client:
         """The object as stored. A body with `metadata.resourceVersion` is refused by Conflict
         when the object is no longer at that revision."""
         return await self._object(
-            requests.patching(resource, key, body, kind, self._own | options, subresource)
+            resource,
+            requests.patching(resource, key, body, kind, self._own | options, subresource),
         )
 
     async def delete(self, resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> Json:
         """The dying object, or a Status; raises NotFound, and Conflict for another uid."""
-        return await self._object(requests.deletion(resource, key, **options))
+        return await self._object(resource, requests.deletion(resource, key, **options))
 
     def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
         """The text of a pod's log, in chunks."""
@@ -187,7 +174,7 @@ class Client:
 
     async def fetch(self, path: str) -> Any:
         """The JSON found at any path, such as `/version` or `/apis`."""
-        return await self._decoded(requests.fetching(path))
+        return anything((await self._sender.send(requests.fetching(path))).body)
 
     async def quiet(self) -> None:
         """Return when none of this client's writes is under way."""
@@ -207,18 +194,15 @@ class Client:
                 revision = revision or page.revision
         return Listing(items, revision)
 
-    async def _object(self, request: HttpRequest) -> Json:
-        found = await self._decoded(request)
-        if not isinstance(found, dict):
-            raise Unreachable(f"the answer to {request} is no object")
+    def _decoding(self, resource: Resource) -> Decoding:
+        found = self._decodings.get(resource)
+        if found is None:
+            found = Decoding(resource, managed_fields=self._managed_fields)
+            self._decodings[resource] = found
         return found
 
-    async def _decoded(self, request: HttpRequest) -> Any:
-        response = await self._sender.send(request)
-        try:
-            return msgspec.json.decode(response.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Unreachable(f"the answer to {request} is no JSON: {error}") from None
+    async def _object(self, resource: Resource, request: HttpRequest) -> Json:
+        return self._decoding(resource).object((await self._sender.send(request)).body)
 
     async def _stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
         await self._sender.permitted(request)
@@ -229,13 +213,6 @@ class Client:
 
 _Items = list[Json]
 """Spelled out here because inside the class `list` is a verb."""
-
-
-def _labelled(resource: Resource, obj: Json) -> Json:
-    """The object saying what it is: real servers leave that out of the items of a list."""
-    obj.setdefault("apiVersion", resource.api_version)
-    obj.setdefault("kind", resource.kind)
-    return obj
 
 
 async def served(client: Client, resource: Resource) -> bool:
@@ -251,39 +228,3 @@ async def served(client: Client, resource: Resource) -> bool:
     if not isinstance(listed, list):
         return True
     return any(isinstance(each, dict) and each.get("name") == resource.plural for each in listed)
-
-
-_DECODER = msgspec.json.Decoder(Event)
-
-
-def _event(line: bytes) -> Event:
-    """The event in one line; raises the ApiError that an ERROR event carries."""
-    try:
-        event = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Unreachable(f"the watch sent a line that is no event: {error}") from None
-    if event.type == _ERROR:
-        raise status_error(event.object)
-    return event
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """The complete lines in the chunks, which may end anywhere, without blank ones.
-
-    What follows the last line break is dropped: the stream was cut, and whoever resumes it gets
-    that event again.
-    """
-    pending: list[bytes] = []
-    size = 0
-    async for chunk in chunks:
-        *ended, rest = chunk.split(b"\n")
-        for part in ended:
-            line = b"".join((*pending, part))
-            pending, size = [], 0
-            if line.strip():
-                yield line
-        if rest:
-            pending.append(rest)
-            size += len(rest)
-        if size > LONGEST_LINE:
-            raise Unreachable(f"the watch sent a line of more than {LONGEST_LINE} bytes")

@@ -26,8 +26,9 @@ from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
 
 from .cache import Cache, Decode, Indexer, never_packed, number, revision_of
-from .client import BOOKMARK, DELETED, Client, Event, served
+from .client import Client, served
 from .clock import Clock, SystemClock
+from .decoding import BOOKMARK, DELETED, Event
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
 from .requests import PAGE, Selection
 from .resources import JOBS, Resource, key_of

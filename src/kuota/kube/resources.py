@@ -89,6 +89,11 @@ MULTI_KUEUE_CLUSTERS = Resource(
     _KUEUE, _V, "multikueueclusters", "MultiKueueCluster", namespaced=False
 )
 
+HAS_SPEC_AND_STATUS = frozenset(
+    {JOBS, PODS, NODES, NAMESPACES, WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, COHORTS}
+)
+"""Kinds whose objects have a spec and a status besides their metadata, and nothing else."""
+
 ALL: tuple[Resource, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Resource)
 )

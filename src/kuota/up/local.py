@@ -16,8 +16,8 @@ SYSTEM = User("system:kuota", (ADMINS, "system:authenticated"))
 
 
 def local_client(api: ApiServer) -> Client:
-    """A client that may do everything."""
-    return Client(LocalTransport(api, SYSTEM))
+    """A client for controllers and runner, which may do everything."""
+    return Client(LocalTransport(api, SYSTEM), managed_fields=False)
 
 
 class LocalTransport:
