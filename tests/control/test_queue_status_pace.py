@@ -116,3 +116,16 @@ def test_a_condition_takes_the_newest_counters_with_it() -> None:
         assert (100, 1) == (status["reservingWorkloads"], status["pendingWorkloads"])
 
     told(scene)
+
+
+def test_a_queue_that_is_let_go_gets_no_last_status() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.api.apply(flavor(), queue("cq", 4))
+        await stage.rest()
+        before = stage.api.writes
+        await stage.api.delete(CLUSTER_QUEUES, Key("", "cq"))
+        await _until(stage, lambda: stage.api.find(CLUSTER_QUEUES, "cq") is None)
+        # The request to delete, and the finalizer.
+        assert before + 2 == stage.api.writes
+
+    told(scene)

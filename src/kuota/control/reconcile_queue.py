@@ -83,6 +83,9 @@ class QueueReconciler:
             return None
         status = self._status(resource, key, cached)
         finalizers = self._finalizers(resource, key, cached.json)
+        if finalizers is not None and cached.json["metadata"].get("deletionTimestamp"):
+            # The object goes with its finalizer, so its status is of no use any more.
+            status = {}
         if not status and finalizers is None:
             return None
         if finalizers is None and "conditions" not in status:
