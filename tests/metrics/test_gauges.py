@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from build import cohort, flavor, job, local_queue, namespace, queue, running
-from kuota.api.base import Json, Key
+from kuota.api.base import Condition, Json, Key
 from kuota.api.gates import Gates
 from kuota.api.workload import Workload
 from kuota.engine.engine import Engine
@@ -186,8 +188,41 @@ def test_why_workloads_are_not_admitted_is_counted_by_queue_and_reason() -> None
     assert 2 == seen("unadmitted_workloads", cluster_queue="a", **why)
     assert 2 == seen("local_queue_unadmitted_workloads", name="a", cluster_queue="a", **why)
     assert 1 == seen("unadmitted_workloads", underlying_cause="ExceedsMaxQuota")
+    fresh = {"reason": "NoReservation", "underlying_cause": "PendingEvaluation"}
+    assert 1 == seen("unadmitted_workloads", cluster_queue="a", **fresh)
     off = asked(EVERYTHING, {"UnadmittedWorkloadsObservability": False})
     assert [] == shown(made, off, shelf).all("unadmitted_workloads")
+
+
+def test_who_waits_for_checks_has_no_underlying_cause() -> None:
+    made, shelf = engine(queue("a", gpu=1), local_queue("a")), Shelf()
+    conditions = [
+        Condition(type="QuotaReserved", status="True", reason="QuotaReserved"),
+        Condition(type="Admitted", status="False", reason="UnsatisfiedAdmissionChecks"),
+    ]
+    waits = _waiting("x", "")
+    shelf.stored = [replace(waits, status=replace(waits.status, conditions=conditions))]
+    why = {"reason": "UnsatisfiedAdmissionChecks", "underlying_cause": ""}
+    assert 1 == shown(made, shelf=shelf)("unadmitted_workloads", cluster_queue="a", **why)
+
+
+def test_who_is_deleted_or_waits_in_a_stopped_queue_is_not_counted() -> None:
+    made, shelf = engine(queue("a", gpu=1), local_queue("a", stop_policy="Hold")), Shelf()
+    shelf.stored = [_waiting("x", "Suspended")]
+    assert [] == shown(made, shelf=shelf).all("unadmitted_workloads")
+    made.apply(ObjectStored(value=local_queue("a")), 1.0)
+    assert 1 == len(shown(made, shelf=shelf).all("unadmitted_workloads"))
+    (waits,) = shelf.stored
+    leaving = replace(waits.metadata, deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC))
+    shelf.stored = [replace(waits, metadata=leaving)]
+    assert [] == shown(made, shelf=shelf).all("unadmitted_workloads")
+
+
+def test_who_waits_for_a_cluster_queue_that_does_not_exist_is_counted_by_its_name() -> None:
+    made, shelf = engine(local_queue("a")), Shelf()
+    shelf.stored = [_waiting("x", "Misconfigured")]
+    seen = shown(made, shelf=shelf)
+    assert 1 == seen("unadmitted_workloads", cluster_queue="a", underlying_cause="Misconfigured")
 
 
 def _waiting(name: str, reason: str) -> Workload:

@@ -11,6 +11,7 @@ from kuota.api.workload import Workload
 from kuota.bridge.queue_status import QueueUse, admitted, reserved
 from kuota.bridge.variants import parent_of
 from kuota.engine.model import LocalQueue
+from kuota.engine.reasons import WaitReason
 
 from .catalog import PREFIX
 from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
@@ -90,8 +91,9 @@ def _read_status(readings: GaugeReadings, key: Key, custom: Labels) -> None:
 
 
 def read_unadmitted(readings: GaugeReadings) -> None:
-    """Read every Workload that is neither admitted nor finished, and says why. Variants do not
-    count: it is their parent that waits.
+    """Count the Workloads that are neither admitted nor over, by their reasons.
+
+    Variants do not count: it is their parent that waits. Nor do Workloads of stopped LocalQueues.
     """
     if not readings.shows("kueue_unadmitted_workloads"):
         return
@@ -100,7 +102,9 @@ def read_unadmitted(readings: GaugeReadings) -> None:
     for each in readings.objects.workloads():
         found = _reasons(each)
         local = Key(each.metadata.namespace, each.spec.queue_name)
-        if found is not None and local in local_queues and parent_of(each.metadata) is None:
+        spec = local_queues.get(local)
+        queued = spec is not None and spec.stop_policy == "None"
+        if found is not None and queued and parent_of(each.metadata) is None:
             counts[local, local_queues[local].cluster_queue, *found] += 1
     shared: Counter[tuple[str, str, str]] = Counter()
     for (local, queue, reason, cause), count in counts.items():
@@ -110,17 +114,22 @@ def read_unadmitted(readings: GaugeReadings) -> None:
             custom = readings.custom.values(LOCAL_QUEUE, local)
             readings.put(f"{PREFIX}unadmitted_workloads", count, labels, custom)
     for (queue, reason, cause), count in shared.items():
-        if queue in readings.engine.state.queues:
-            custom = readings.custom.values(CLUSTER_QUEUE, Key("", queue))
-            readings.put("kueue_unadmitted_workloads", count, (queue, reason, cause), custom)
+        custom = readings.custom.values(CLUSTER_QUEUE, Key("", queue))
+        readings.put("kueue_unadmitted_workloads", count, (queue, reason, cause), custom)
 
 
 def _reasons(obj: Workload) -> tuple[str, str] | None:
-    """The reasons of Admitted=False and QuotaReserved=False; None for one that does not say."""
+    """The reasons why a Workload is not admitted and has no quota; None for one that is over or
+    admitted. A Workload without conditions waits to be evaluated.
+    """
     conditions = obj.status.conditions
-    admitted = condition(conditions, "Admitted")
-    if admitted is None or admitted.status != "False" or is_true(conditions, "Finished"):
+    over = is_true(conditions, "Finished") or obj.metadata.deletion_timestamp is not None
+    if over or is_true(conditions, "Admitted"):
         return None
+    admitted = condition(conditions, "Admitted")
     reserved = condition(conditions, "QuotaReserved")
-    cause = reserved.reason if reserved is not None and reserved.status != "True" else ""
-    return admitted.reason, cause
+    if reserved is None:
+        cause = WaitReason.PENDING_EVALUATION.value
+    else:
+        cause = reserved.reason if reserved.status != "True" else ""
+    return admitted.reason if admitted is not None else "NoReservation", cause
