@@ -134,12 +134,12 @@ def share_of(node: Node) -> float:
 
 
 def read_cohorts(readings: GaugeReadings) -> None:
-    """Read all cohorts, also those that are only named. Those in a cycle have no subtree."""
+    """Read all cohorts, also those that are only named, but for those in a cycle."""
     for name, node in readings.engine.state.tree.cohorts.items():
-        custom = readings.custom.values(COHORT, Key("", name))
-        readings.put("kueue_cohort_info", 1, (name, *cohorts_above(node)), custom)
         if node.cyclic:
             continue
+        custom = readings.custom.values(COHORT, Key("", name))
+        readings.put("kueue_cohort_info", 1, (name, *cohorts_above(node)), custom)
         if readings.shows("kueue_cohort_weighted_share"):
             readings.put("kueue_cohort_weighted_share", share_of(node), (name,), custom)
         if readings.shows("kueue_cohort_subtree_quota"):
