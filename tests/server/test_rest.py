@@ -335,6 +335,14 @@ def test_a_pods_priority_comes_from_its_class(api: Local) -> None:
     assert (403, True) == (status["code"], "no PriorityClass" in status["message"])
 
 
+def test_of_several_default_classes_the_lowest_counts(api: Local) -> None:
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    for name, value in (("a", 1000), ("b", 10), ("c", 100)):
+        named = {"metadata": {"name": name}, "value": value, "globalDefault": True}
+        api.ask("POST", classes, named)
+    assert 10 == api.ask("POST", PODS, pod("p"))["spec"]["priority"]
+
+
 def test_quantities_are_spelt_in_one_way(api: Local) -> None:
     container = {
         "name": "main",

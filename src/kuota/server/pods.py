@@ -145,7 +145,9 @@ def _prioritised(kind: Kind, pod: Json, store: Store) -> Json:
             raise forbidden(kind, str(pod["metadata"].get("name", "")), why)
     else:
         classes = store.list("priorityclasses.scheduling.k8s.io").items
-        found = next((each for each in classes if each.get("globalDefault") is True), None)
+        defaults = (each for each in classes if each.get("globalDefault") is True)
+        # Like Kubernetes: of several defaults, the one with the lowest value counts.
+        found = min(defaults, key=lambda each: each.get("value") or 0, default=None)
     given = {
         "priority": dig(found, "value") or 0,
         "preemptionPolicy": dig(found, "preemptionPolicy") or "PreemptLowerPriority",
