@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEV := $(VENV)/.ready-dev
 DOCS := $(VENV)/.ready-docs
+MUTANTS := $(VENV)/.ready-mutants
 
 export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-slow kube test-kube lint bench bench-kube conformance docs up gpu plan map lock clean
+.PHONY: help test test-slow kube test-kube lint bench bench-kube conformance mutants docs up gpu plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +56,9 @@ conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler pree
 	  echo 'Which cases? Say: make conformance CASES=DIR [ONLY="scheduler preemption"]' >&2; exit 2; }
 	PYTHONPATH=tests $(BIN)/python -m conformance $(if $(ALTER),--alter) "$(CASES)" $(ONLY)
 
+mutants: $(DEV) $(MUTANTS)  ## change the engine and the bridge at random places; a test must fail
+	nice $(BIN)/python scripts/mutants.py $(ARGS)
+
 docs: $(DOCS)  ## build the documentation into site/
 	$(BIN)/zensical build --clean
 
@@ -84,4 +88,8 @@ $(DEV): requirements-dev.lock pyproject.toml
 
 $(DOCS): requirements-docs.lock
 	scripts/setup requirements-docs.lock
+	@touch $@
+
+$(MUTANTS): requirements-mutants.lock
+	scripts/setup requirements-mutants.lock
 	@touch $@

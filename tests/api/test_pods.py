@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
 
-from kuota.api.backoff import Backoff, Pace
+from kuota.api.backoff import Backoff
 from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass, is_terminated
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.podset import (
@@ -149,8 +149,3 @@ def test_waits_double_up_to_the_cap() -> None:
 @given(st.integers(0, 10**12), st.integers(1, 10**9), st.sampled_from([1, 1.5, 2, 3]))
 def test_a_wait_never_exceeds_its_cap(attempt: int, cap: int, factor: float) -> None:
     assert 0 <= Backoff(base=1, cap=cap, factor=factor).wait(attempt) <= cap
-
-
-def test_success_ends_the_pause() -> None:
-    slow = Pace(backoff=Backoff(base=1, cap=100)).after(False).after(False)
-    assert (slow.wait, slow.after(True).wait) == (2, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four cases of our own pass, and each thing they expect is really compared.
+"""Five cases of our own pass, and each thing they expect is really compared.
 
 The recorded cases lie outside the repository. These are written by hand in the same form, so that a
 checkout alone shows that the adapters judge: alter one expectation and its case fails.
@@ -19,6 +19,7 @@ from conformance.case import load
 OWN_CASES = Path(__file__).with_name("own_cases")
 SHRUNK = "scheduler/TestSchedule/own-1-shrunk-onto-the-flavor-with-room"
 RECLAIMED = "scheduler/TestSchedule/own-2-lent-quota-is-reclaimed"
+LIMITED = "scheduler/TestSchedule/own-3-a-pod-above-the-limit-range"
 LATEST = "preemption/TestPreemption/own-1-the-latest-of-equals-gives-way"
 SPARED = "preemption/TestPreemption/own-2-a-borrower-of-higher-priority-stays"
 
@@ -59,6 +60,8 @@ ALTERATIONS = [
         "WaitingForQuota",
         id="why it waits",
     ),
+    pytest.param(LIMITED, "wantEvents.0.type", "Normal", id="event type"),
+    pytest.param(LIMITED, "wantLeft", None, id="still queued"),
     pytest.param(LATEST, "wantPreempted", 2, id="victims counted"),
     pytest.param(LATEST, "wantWorkloads.1.status.conditions.2.status", "False", id="not evicted"),
     pytest.param(LATEST, "wantWorkloads.1.metadata.name", "old", id="another victim"),
@@ -92,11 +95,24 @@ def test_our_own_cases_pass(capsys: pytest.CaptureFixture[str]) -> None:
         f"PASS {SPARED}",
         f"PASS {SHRUNK}",
         f"PASS {RECLAIMED}",
-        "2 passed cases exercise a product path",
+        f"PASS {LIMITED}",
+        "3 passed cases exercise a product path",
         "1 passed case exercises a pure function",
         "1 passed case exercises a negative: a rejection, or nothing happens",
-        "4 passed, 0 failed, 0 skipped",
+        "5 passed, 0 failed, 0 skipped",
     ]
+
+
+def test_the_limit_range_of_a_case_reaches_the_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (case,) = [case for case in load(OWN_CASES) if case.id == LIMITED]
+    del case.record["inputs"]["objects"]
+    suite_file = tmp_path / f"{case.suite}.jsonl"
+    suite_file.parent.mkdir(parents=True)
+    suite_file.write_text(json.dumps(case.record))
+    assert main([str(tmp_path)]) == 1
+    assert capsys.readouterr().out.startswith(f"FAIL {LIMITED}: workloads")
 
 
 @pytest.mark.parametrize(("case_id", "path", "new"), ALTERATIONS)

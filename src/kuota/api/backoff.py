@@ -24,17 +24,3 @@ class Backoff(Struct):
                 break
             wait = longer
         return self.cap if wait >= self.cap else int(wait)
-
-
-class Pace(Struct):
-    """The pause between rounds of a loop: none while rounds succeed, longer after each failure."""
-
-    backoff: Backoff
-    failures: int = 0
-
-    @property
-    def wait(self) -> int:
-        return self.backoff.wait(self.failures)
-
-    def after(self, success: bool) -> Pace:
-        return Pace(backoff=self.backoff, failures=0 if success else self.failures + 1)

@@ -11,8 +11,10 @@ import msgspec
 from conformance import world
 from conformance.case import Json, Run, check, same
 from conformance.cluster import Cluster
-from conformance.recorder import whole
+from conformance.recorder import convert, whole
 from conformance.registry import Exercise, suite
+from kuota.api import kueue as api
+from kuota.bridge.changes import checks_of
 from kuota.bridge.queue_status import active_condition, admitted, flavors_json, reserved
 from kuota.engine.activity import flavor_names
 from kuota.engine.facts import ObjectStored
@@ -137,26 +139,15 @@ def users_of_a_flavor(run: Run) -> None:
     same(sorted(run.expected["wantInUseClusterQueueNames"] or ()), sorted(using), "using")
 
 
-@suite("cache/TestClusterQueuesUsingAdmissionChecks")
+@suite(
+    "cache/TestClusterQueuesUsingAdmissionChecks",
+    ignores={"inputs.admissionChecks": "the checks; which queues name one follows from the queues"},
+)
 def users_of_a_check(run: Run) -> None:
     wanted = run.inputs["check"]
-    using = [
-        name
-        for name, queue in _state(run).queues.items()
-        if any(rule.name == wanted for rule in queue.spec.checks)
-    ]
+    queues = [convert(each, api.ClusterQueue) for each in run.inputs["clusterQueues"]]
+    using = [each.metadata.name for each in queues if wanted in checks_of(each)]
     same(sorted(run.expected["wantInUseClusterQueueNames"] or ()), sorted(using), "using")
-
-
-@suite("cache/TestClusterQueuesForResources")
-def offerers_of_a_resource(run: Run) -> None:
-    wanted = set(run.inputs["resourceNames"] or ())
-    offering = [
-        name
-        for name, queue in _state(run).queues.items()
-        if any(wanted & set(group.resources) for group in queue.spec.groups)
-    ]
-    same(sorted(run.expected["wantCQNames"] or ()), sorted(offering), "offering")
 
 
 @suite(

@@ -9,8 +9,10 @@ from typing import TypeVar
 from msgspec import to_builtins
 
 from conformance.case import Json, Run, refused, same
-from conformance.recorder import convert
+from conformance.jobs import stored
+from conformance.recorder import convert, whole
 from conformance.registry import suite
+from conformance.world import gates_of
 from kuota.api.base import Object
 from kuota.api.core import PriorityClass
 from kuota.api.kueue import WorkloadPriorityClass
@@ -25,6 +27,8 @@ from kuota.api.priority import (
     workload_priority,
 )
 from kuota.api.workload import PriorityClassRef, Workload
+from kuota.bridge.jobs.job_webhook import with_default_labels
+from kuota.bridge.lifecycle_view import LifecycleConfig
 
 T = TypeVar("T", bound=Object)
 
@@ -82,8 +86,14 @@ _LIST = {
 
 @suite("util/priority-TestDefaultWorkloadPriorityClassExist", ignores=_LIST)
 def default_class(run: Run) -> None:
-    classes = _by_name(run.inputs["workloadPriorityClassList"], WorkloadPriorityClass)
-    same(run.expected["wantExist"], DEFAULT_CLASS in classes)
+    """Seen in the label that a Job without a class is given."""
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass"}
+    listed = whole(run.inputs["workloadPriorityClassList"]["items"]) or []
+    job = {"metadata": {"name": "job", "namespace": "ns"}}
+    look_up = stored([each | kind for each in listed])
+    found = with_default_labels(job, look_up, LifecycleConfig(gates=gates_of(run)))
+    label = (found["metadata"].get("labels") or {}).get("kueue.x-k8s.io/priority-class")
+    same(run.expected["wantExist"], label == DEFAULT_CLASS)
 
 
 @suite("util/priority-TestGetPriorityFromPriorityClass", ignores=_LIST)

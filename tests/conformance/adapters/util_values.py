@@ -12,7 +12,7 @@ from conformance.case import Json, Run, check, same
 from conformance.recorder import convert
 from conformance.registry import suite
 from kuota.api.adjust import limit_range_faults, summarize
-from kuota.api.backoff import Backoff, Pace
+from kuota.api.backoff import Backoff
 from kuota.api.core import LimitRange, LimitRangeItem, PodSpec, PodTemplateSpec, Taint, Toleration
 from kuota.api.faults import FieldError
 from kuota.api.match import has_taint_key, same_toleration
@@ -84,17 +84,6 @@ def wait_times(run: Run) -> None:
         same(wanted, [backoff.wait(each) for each in run.inputs["iterations"]])
     else:
         same(nanoseconds(run.expected["want"]), backoff.wait(run.inputs.get("iteration", 0)))
-
-
-@suite("util/wait-TestUntilWithBackoff")
-def pace(run: Run) -> None:
-    # The test's own loop waits from 1 ms to 10 ms; the record does not repeat that.
-    current = Pace(backoff=Backoff(base=10**6, cap=10**7))
-    waits = [current.wait]
-    for keep_going in run.inputs.get("signals") or ():
-        current = current.after(keep_going)
-        waits.append(current.wait)
-    same([nanoseconds(each) for each in run.expected["expected"]], waits)
 
 
 def nanoseconds(text: str) -> int:
