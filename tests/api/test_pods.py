@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from kuota.api.backoff import Backoff
-from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass, is_terminated
+from kuota.api.core import PodSpec, PodTemplateSpec, PriorityClass, TemplateMeta, is_terminated
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.podset import (
+    SLICE_ANNOTATION,
     FlavorMissing,
     Injection,
     MergeConflict,
@@ -79,6 +80,14 @@ def test_an_admission_check_may_add_but_not_contradict() -> None:
     assert added.node_selector == {"type": "spot", "zone": "a"}
     with pytest.raises(MergeConflict, match="type"):
         joined(base, PodSetUpdate(node_selector={"type": "own"}))
+
+
+def test_the_annotations_of_an_older_slice_are_replaced_only_while_jobs_may_be_elastic() -> None:
+    before = PodTemplateSpec(metadata=TemplateMeta(annotations={SLICE_ANNOTATION: "old"}))
+    added = Injection(annotations={SLICE_ANNOTATION: "new"})
+    assert {SLICE_ANNOTATION: "new"} == merged(before, added).metadata.annotations
+    with pytest.raises(MergeConflict):
+        merged(before, added, elastic=False)
 
 
 def test_restoring_undoes_merging() -> None:

@@ -90,6 +90,12 @@ def test_an_older_entry_of_kueue_is_brought_to_the_version_it_applies_now() -> N
     assert [kueues({**ADMISSION, f"f:{SECONDS}": {}})] == handed_over([older, kuotas(ADMISSION)])
 
 
+def test_an_entry_of_the_version_that_kueue_applies_keeps_its_names() -> None:
+    current = kueues({f"f:{SECONDS_MISSPELT}": {}}, version=V1BETA2)
+    both = kueues({**ADMISSION, f"f:{SECONDS_MISSPELT}": {}})
+    assert [both] == handed_over([current, kuotas(ADMISSION)])
+
+
 def test_no_field_of_a_status_is_without_an_area() -> None:
     names = {each.encode_name for each in msgspec.structs.fields(WorkloadStatus)} - {"conditions"}
     status: Json = {f"f:{name}": {} for name in names}

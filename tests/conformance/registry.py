@@ -54,6 +54,7 @@ EVERYWHERE = {
     "gates.WorkloadRequestUseMergePatch": (
         "chooses how Kueue's client writes a status; Kuota sends merge patches either way"
     ),
+    "gates.VectorizedResourceRequests": "how Kueue keeps amounts in memory",
     "expected.**.origin": "how the Go library found a fault; Kueue's tests ignore it too",
 }
 

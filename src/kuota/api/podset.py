@@ -97,14 +97,15 @@ def joined(into: Injection, update: PodSetUpdate) -> Injection:
     )
 
 
-def merged(template: PodTemplateSpec, added: Injection) -> PodTemplateSpec:
+def merged(template: PodTemplateSpec, added: Injection, *, elastic: bool = True) -> PodTemplateSpec:
     """The template with the injection in it. Raises MergeConflict where they disagree.
 
     An elastic job's next slice takes over pods of the one before, so its workload and slice
-    annotations replace the old ones.
+    annotations replace the old ones. `elastic` is the gate ElasticJobsViaWorkloadSlices, without
+    which they conflict.
     """
     spec, annotations = template.spec, template.metadata.annotations
-    if SLICE_ANNOTATION in (added.annotations or {}):
+    if elastic and SLICE_ANNOTATION in (added.annotations or {}):
         stale = (WORKLOAD_ANNOTATION, SLICE_ANNOTATION)
         annotations = {k: v for k, v in (annotations or {}).items() if k not in stale}
     meta = TemplateMeta(

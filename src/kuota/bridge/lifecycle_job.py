@@ -226,7 +226,8 @@ def at_rest(job_pass: JobPass) -> bool:
 def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
     config = job_pass.view.config
     try:
-        job = started(job_pass.job, injections(stored.obj, job_pass.view.flavors, config.gates))
+        given = injections(stored.obj, job_pass.view.flavors, config.gates)
+        job = started(job_pass.job, given, config.gates)
     except FlavorMissing as error:
         job_pass.fault = str(error)
         return

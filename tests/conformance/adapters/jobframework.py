@@ -12,7 +12,7 @@ from conformance.recorder import whole
 from conformance.registry import Exercise, suite
 from conformance.world import gates_of
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
-from kuota.api.gates import Gates
+from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import MULTIKUEUE
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
@@ -246,6 +246,7 @@ def names(run: Run) -> None:
             run.inputs.get(f"ownerName{each}", "job"),
             run.inputs.get(f"uid{each}", "uid"),
             str(run.inputs.get(f"extra{each}", run.inputs.get(f"generation{each}", ""))),
+            short=gates_of(run).on(Gate.ShortWorkloadNames),
         )
         for each in (1, 2)
     ]
@@ -258,7 +259,9 @@ def names(run: Run) -> None:
 )
 def variants(run: Run) -> None:
     """The record lacks the parent's own name and uid: any would do, as long as it is one parent."""
-    made = [variant_name("job-j-1a2b3", "uid", run.inputs[f"flavor{each}"]) for each in (1, 2)]
+    short = gates_of(run).on(Gate.ShortWorkloadNames)
+    flavors = [run.inputs[f"flavor{each}"] for each in (1, 2)]
+    made = [variant_name("job-j-1a2b3", "uid", each, short=short) for each in flavors]
     same(run.expected["wantEqual"], made[0] == made[1])
 
 

@@ -180,7 +180,7 @@ def injected(run: Run) -> None:
     given = [convert(_lower(each), Injection) for each in run.inputs["runInfo"] or ()]
     wanted, error = whole(run.expected["wantUnsuspended"]), None
     try:
-        running = started(job, given)
+        running = started(job, given, gates_of(run))
     except MergeConflict as conflict:
         running, error = job, conflict
     refused(run.expected["wantRunError"], error)

@@ -68,7 +68,8 @@ def merge_restore(run: Run) -> None:
     wanted = convert(run.expected["wantPodSet"] or {"count": 1}, PodSet)
     changes, started, error = run.expected["wantRestoreChanges"], original, None
     try:
-        started = merged(original, convert(run.inputs["info"], Injection))
+        elastic = world.gates_of(run).on(Gate.ElasticJobsViaWorkloadSlices)
+        started = merged(original, convert(run.inputs["info"], Injection), elastic=elastic)
     except MergeConflict as conflict:
         error = conflict
     refused(run.expected["wantError"], error)

@@ -98,12 +98,13 @@ def _updated(added: Injection, obj: Workload) -> Injection:
     return added
 
 
-def started(job: Json, given: Sequence[Injection]) -> Json:
+def started(job: Json, given: Sequence[Injection], gates: Gates) -> Json:
     """The Job with its injection, released. Raises MergeConflict."""
     if len(given) != 1:
         raise MergeConflict(f"a Job has 1 pod set, the admission has {len(given)}")
     added = given[0]
-    template = merged(_template(job), added)
+    elastic = gates.on(Gate.ElasticJobsViaWorkloadSlices)
+    template = merged(_template(job), added, elastic=elastic)
     spec = child(job, "spec") | {"suspend": False, "template": _ungated(_written(job, template))}
     return job | {"spec": spec | _sized(job, added.count)}
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which queues and cohorts have to be published again after a fact."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from build import cohort, flavor, job, key, local_queue, queue, running
+from kuota.engine.affected import ChangeTracker
+from kuota.engine.engine import Engine
+from kuota.engine.facts import AdmissionFailed, EngineObject, Fact, ObjectDeleted, ObjectStored
+from kuota.engine.model import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from kuota.engine.policy import Policy
+
+NOW = 1000.0
+
+
+class Names(NamedTuple):
+    """What a fact concerns, by name, each sorted."""
+
+    cluster_queues: str = ""
+    local_queues: str = ""
+    cohorts: str = ""
+
+
+class Told:
+    """An engine that was told of two queues of one cohort, and of one that stands alone."""
+
+    def __init__(self, *, shares: bool = False) -> None:
+        self.engine = Engine(Policy(fair_sharing=() if shares else None))
+        self._tracker = ChangeTracker(self.engine)
+        objects: list[EngineObject] = [flavor(), cohort("eng"), queue("lone", gpu=4)]
+        objects += [queue(name, gpu=4, cohort="eng") for name in ("a", "b")]
+        objects += [local_queue(name) for name in ("a", "b", "lone")]
+        for each in objects:
+            self.stored(each)
+
+    def stored(self, value: EngineObject) -> Names:
+        return self.apply(ObjectStored(value=value))
+
+    def apply(self, fact: Fact) -> Names:
+        found = self._tracker.apply(fact, NOW)
+        return Names(
+            " ".join(sorted(found.cluster_queues)),
+            " ".join(sorted(each.name for each in found.local_queues)),
+            " ".join(sorted(found.cohorts)),
+        )
+
+
+def test_a_new_workload_concerns_the_queues_it_waits_in() -> None:
+    assert Told().stored(job("j", queue="a", gpu=1)) == Names("a", "a")
+
+
+def test_a_workload_that_moves_concerns_the_queues_it_leaves_and_those_it_joins() -> None:
+    told = Told()
+    told.stored(job("j", queue="a", gpu=1))
+    assert told.stored(job("j", queue="lone", gpu=1)) == Names("a lone", "a lone")
+
+
+def test_a_workload_that_starts_concerns_the_queue_that_it_runs_in() -> None:
+    told = Told()
+    waiting = job("j", queue="a", gpu=1)
+    told.stored(waiting)
+    assert told.stored(running(waiting, "a", NOW)) == Names("a", "a")
+
+
+def test_usage_changes_the_shares_of_the_cohorts_above_only_with_fair_sharing() -> None:
+    started = running(job("j", queue="a", gpu=1), "a", NOW)
+    assert Told(shares=True).stored(started) == Names("a", "a", "eng")
+    assert Told().stored(started) == Names("a", "a")
+
+
+def test_a_workload_that_ends_concerns_where_it_was() -> None:
+    told = Told()
+    started = running(job("j", queue="a", gpu=1), "a", NOW)
+    told.stored(started)
+    assert told.stored(replace(started, finished=True)) == Names("a", "a")
+
+
+def test_a_finished_workload_concerns_no_local_queue() -> None:
+    over = replace(job("j", queue="a", gpu=1), finished=True)
+    assert Told().stored(over) == Names()
+
+
+def test_a_workload_that_is_deleted_or_not_admitted_concerns_where_it_waits() -> None:
+    told = Told()
+    waiting = job("j", queue="a", gpu=1)
+    told.stored(waiting)
+    assert told.apply(AdmissionFailed(key=waiting.key)) == Names("a", "a")
+    assert told.apply(ObjectDeleted(kind=Workload, key=waiting.key)) == Names("a", "a")
+
+
+def test_a_local_queue_concerns_its_cluster_queue_before_and_after() -> None:
+    told = Told()
+    assert told.stored(local_queue("new", "a")) == Names("a", "new")
+    assert told.stored(local_queue("new", "b")) == Names("a b", "new")
+    assert told.apply(ObjectDeleted(kind=LocalQueue, key=key("new"))) == Names("b", "new")
+
+
+def test_a_cluster_queue_concerns_its_local_queues() -> None:
+    told = Told()
+    assert told.stored(queue("a", gpu=5, cohort="eng")) == Names("a", "a")
+    gone = ObjectDeleted(kind=ClusterQueue, key=key("lone", ""))
+    assert told.apply(gone) == Names("lone", "lone")
+
+
+def test_quota_changes_the_shares_of_the_whole_tree_with_fair_sharing() -> None:
+    told = Told(shares=True)
+    assert told.stored(queue("a", gpu=5, cohort="eng")) == Names("a b", "a", "eng")
+    assert told.stored(cohort("eng", gpu=2)) == Names("a b", "", "eng")
+    assert told.stored(queue("lone", gpu=5)) == Names("lone", "lone")
+
+
+def test_a_cohort_concerns_itself() -> None:
+    assert Told().stored(cohort("eng", gpu=2)) == Names("", "", "eng")
+
+
+def test_a_flavor_concerns_the_queues_that_name_it() -> None:
+    told = Told()
+    assert told.stored(flavor(labels={"gpu": "h100"})) == Names("a b lone", "a b lone")
+    gone = ObjectDeleted(kind=ResourceFlavor, key=key("default", ""))
+    assert told.apply(gone) == Names("a b lone", "a b lone")
+    assert told.stored(flavor("other")) == Names()
+
+
+def test_an_object_that_is_stored_as_it_was_concerns_nobody() -> None:
+    told = Told(shares=True)
+    assert told.stored(queue("a", gpu=4, cohort="eng")) == Names()
+    assert told.stored(local_queue("a")) == Names()
+    assert told.stored(cohort("eng")) == Names()
+    assert told.stored(flavor()) == Names()
