@@ -131,3 +131,18 @@ def test_an_object_that_is_stored_as_it_was_concerns_nobody() -> None:
     assert told.stored(local_queue("a")) == Names()
     assert told.stored(cohort("eng")) == Names()
     assert told.stored(flavor()) == Names()
+
+
+def test_a_waiting_workload_that_is_stored_as_it_was_concerns_nobody() -> None:
+    told = Told()
+    told.stored(job("j", queue="a", gpu=9))
+    assert told.stored(job("j", queue="a", gpu=9)) == Names()
+    assert told.stored(job("j", queue="a", gpu=9, priority=1)) == Names("a", "a")
+
+
+def test_every_step_of_a_workload_concerns_the_queues_that_count_it() -> None:
+    told = Told()
+    waits = job("j", queue="a", gpu=1)
+    holds = running(waits, "a", NOW)
+    for step in (waits, replace(holds, admitted=False), holds, replace(holds, finished=True)):
+        assert told.stored(step) == Names("a", "a")

@@ -142,5 +142,7 @@ def test_the_confirmation_of_an_admission_wakes_nobody() -> None:
     assert [["blocked"], []] == [tried(engine, 2.5), tried(engine, 2.5)]
     engine.apply(ObjectStored(value=running(admitted, "a", 2.0)), 9.0)
     assert [] == tried(engine, 9.0)
+    engine.apply(ObjectStored(value=running(admitted, "a", 2.0)), 9.0)
+    assert [] == tried(engine, 9.0)
     engine.apply(ObjectStored(value=running(admitted, "a", 3.0)), 9.0)
     assert ["blocked"] == tried(engine, 9.0)

@@ -61,8 +61,11 @@ class ChangeTracker:
         kind, key = _subject(fact)
         affected = AffectedQueues()
         if kind is Workload:
-            before = self._membership(key)
+            workload, before = self._state.workloads.get(key), self._membership(key)
             self._engine.apply(fact, now)
+            if isinstance(fact, ObjectStored) and self._state.workloads.get(key) is workload:
+                # The engine keeps the value that it has when a fact says nothing new.
+                return affected
             for membership in {before, self._membership(key)}:
                 self._workload(key, membership, affected)
             return affected

@@ -11,8 +11,7 @@ the exception is handed out with the decisions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from functools import partial
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from kuota.api.base import Key
 
@@ -25,6 +24,7 @@ from .reasons import RequeueReason, WaitReason
 from .settle import CycleState, settle
 from .snapshot import Snapshot
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -43,9 +43,7 @@ def decide(
     """
     isolation = FaultIsolation(snapshot)
     with snapshot.trial():
-        nominated = [
-            isolation.run(head, partial(nominate, head, snapshot, namespaces)) for head in heads
-        ]
+        nominated = [isolation.run(nominate, head, head, snapshot, namespaces) for head in heads]
         decisions: list[Decision] = [each for each in nominated if isinstance(each, Wait)]
         entries = [each for each in nominated if isinstance(each, Entry)]
         # A second pass whose queue sent a fresh head comes round again; nothing is written.
@@ -53,9 +51,7 @@ def decide(
         decisions += [entry.head.wait(*late) for entry in shadowed(entries, snapshot)]
         cycle_state = CycleState(snapshot, evicting)
         for entry in isolation.ordered(entries, decisions):
-            decisions.append(
-                isolation.run(entry.head, partial(settle, entry, cycle_state, not_ready))
-            )
+            decisions.append(isolation.run(settle, entry.head, entry, cycle_state, not_ready))
     return Outcome(
         decisions=tuple(decisions),
         skipped_preemptions=dict(cycle_state.skipped),
@@ -71,24 +67,23 @@ class FaultIsolation:
         self._snapshot = snapshot
         self.failures: list[Failure] = []
 
-    def run(self, head: Head, step: Callable[[], T]) -> T | Wait:
+    def run(self, step: Callable[P, T], head: Head, *args: P.args, **kwargs: P.kwargs) -> T | Wait:
         """What the step gives; if it raises, the snapshot is as before and the head waits."""
         mark = self._snapshot.mark()
         try:
-            return step()
+            return step(*args, **kwargs)
         except Exception as error:
             self._snapshot.rewind(mark)
             return self._failed(head, error)
 
     def ordered(self, entries: list[Entry], decisions: list[Decision]) -> Iterator[Entry]:
-        """The entries in their order; when that cannot be found, those that are left wait."""
-        mark = self._snapshot.mark()
+        """The entries in their order; when that cannot be found, those that are left wait.
+
+        The order is found in trials, so a failure of it leaves the snapshot as it was.
+        """
         try:
-            for entry in in_order(entries, self._snapshot):
-                yield entry
-                mark = self._snapshot.mark()
+            yield from in_order(entries, self._snapshot)
         except Exception as error:
-            self._snapshot.rewind(mark)
             decided = {each.workload.key for each in decisions}
             left = [each.head for each in entries if each.workload.key not in decided]
             decisions += [self._failed(head, error) for head in left]

@@ -70,8 +70,8 @@ class Admit(Struct):
         """What the workload is charged from now on."""
         return self.assignment.usage if self.replaced is None else self.assignment.granted
 
-    def reservation(self, since: Instant) -> Reservation:
-        """What the workload holds from then on."""
+    def reservation(self, since: Instant | None = None) -> Reservation:
+        """What the workload holds. Without a time, it is as new as any."""
         given = tuple(
             Assigned(
                 name=each.name,

@@ -33,7 +33,6 @@ from .model import (
     ResourceFlavor,
     Topology,
     Workload,
-    whole_seconds,
 )
 from .pending import PendingState
 from .policy import Policy
@@ -324,8 +323,8 @@ class Engine:
 
     def _park_refused(self, now: Instant) -> None:
         """Spare heads a turn that they would get nothing from, like all others of their class."""
-        bound, active = self._attainable().upper_bound, self.state.is_active
-        for key in self.queues.park_refused(bound, now, active):
+        attainable, active = self._attainable().attainable, self.state.is_active
+        for key in self.queues.park_refused(attainable, now, active):
             # It is parked for the reason of its class, whatever was decided when it was tried.
             self.last.pop(key, None)
 
@@ -340,7 +339,7 @@ class Engine:
         self.last[pending.key] = decision
         match decision:
             case Admit():
-                self._admitted(decision, now)
+                self._admitted(decision)
             case Preempt():
                 self._evicting |= {v.workload.key for v in decision.victims if not v.leaving}
                 self._put_back(pending, RequeueReason.PENDING_PREEMPTION, now)
@@ -354,13 +353,12 @@ class Engine:
             case _:
                 assert_never(decision)
 
-    def _admitted(self, decision: Admit, now: Instant) -> None:
+    def _admitted(self, decision: Admit) -> None:
         workload = decision.workload
         self.queues.drop_workload(workload.key)
         if decision.second_pass:
             return
-        held = decision.reservation(whole_seconds(now))
-        self.state.assume(workload, held, admitted=decision.whole)
+        self.state.assume(workload, decision.reservation(), admitted=decision.whole)
         self._note_readiness(workload.key, not workload.pods_ready)
         self.history.push(workload, decision.cluster_queue)
 

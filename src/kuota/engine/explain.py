@@ -149,8 +149,8 @@ def _waiting(engine: Engine, workload: Workload, base: Explanation, now: Instant
     snapshot = engine.snapshot(now)
     head = Head(workload, base.cluster_queue)
     with snapshot.trial():
-        find = partial(nominate, head, snapshot, engine.state.namespaces)
-        found = FaultIsolation(snapshot).run(head, find)
+        isolation = FaultIsolation(snapshot)
+        found = isolation.run(nominate, head, head, snapshot, engine.state.namespaces)
         if isinstance(found, Wait):
             return _turned_away(engine, found, base)
         if found is None:

@@ -8,7 +8,6 @@ from its default.
 
 from __future__ import annotations
 
-import math
 from typing import dataclass_transform
 
 import msgspec
@@ -20,11 +19,6 @@ from kuota.api.workload import TopologyAssignment, TopologyRequest
 from .amounts import Amounts, FlavorResource, Requests
 
 Instant = float
-
-
-def whole_seconds(at: Instant) -> Instant:
-    """The instant as it is stored: conditions keep whole seconds."""
-    return float(math.floor(at))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))

@@ -23,7 +23,7 @@ from .model import Instant, Workload
 from .policy import Policy
 from .ranking import backoff_over, queue_timestamp, relevant_change
 from .reasons import RequeueReason, WaitReason
-from .unsatisfiable import Needs, Refusal, UnsatisfiableClasses, UpperBound
+from .unsatisfiable import Attainable, Needs, Refusal, UnsatisfiableClasses, UpperBound
 
 LocalUse = Callable[[Key], float]
 """How much a LocalQueue has used so far."""
@@ -185,14 +185,14 @@ class PendingQueue:
         pending.preemptor = self.is_preemptor(pending.workload)
         return pending
 
-    def park_refused(self, upper_bound: UpperBound, now: Instant) -> Iterator[Key]:
+    def park_refused(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
         """Park every best workload whose class was refused before and would be refused again.
 
         The one that evictions were made for, and one in a scan, has to be tried.
         """
         while (best := self._best()) is not None:
             scheduling_hash = best.workload.scheduling_hash
-            refusal = self._unsatisfiable.refused_again(scheduling_hash, upper_bound)
+            refusal = self._unsatisfiable.refused_again(scheduling_hash, attainable)
             in_scan = best.progress is not None and best.progress.pending
             if refusal is None or in_scan or self.is_preemptor(best.workload):
                 return

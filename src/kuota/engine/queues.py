@@ -175,15 +175,15 @@ class Queues:
 
     def park_refused(
         self,
-        upper_bound: Callable[[str, int, FlavorResource], int],
+        attainable: Callable[[str, int, FlavorResource, int], bool],
         now: Instant,
         active: Callable[[str], bool],
     ) -> list[Key]:
         """Park heads that would be refused as others of their class were; answers with them."""
         found: list[Key] = []
-        for name in sorted(filter(active, self._ready)):
+        for name in filter(active, sorted(self._ready)):
             queue = self._cluster_queues[name]
-            refused = list(queue.park_refused(partial(upper_bound, name), now))
+            refused = list(queue.park_refused(partial(attainable, name), now))
             if refused:
                 found += refused
                 self._note(queue)

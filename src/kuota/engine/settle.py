@@ -95,6 +95,8 @@ class CycleState:
         return self._claimed[entry.queue.node.root.name]
 
     def overlaps(self, entry: Entry) -> bool:
+        if not entry.targets:
+            return False
         claimed = self.claimed(entry)
         return any(target.running.key in claimed for target in entry.targets)
 

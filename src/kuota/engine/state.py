@@ -305,12 +305,13 @@ class State:
     def _replace(self, before: Running, after: Running) -> None:
         """Know a charged workload anew; the charge itself stays.
 
-        When the API server confirms what was assumed, no decision changes for it.
+        The confirmation of an assumed reservation brings the time of it, which only orders
+        candidates for preemption. No tree wakes for that: the victims of its heads are leaving.
         """
         queue = self.queues[before.queue]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
-        if before.workload != after.workload:
+        if not _says_the_same(before, after):
             self.dirty.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
@@ -386,3 +387,11 @@ def _queues_below(node: Node) -> set[str]:
 
 def _same_charge(running: Running, reservation: Reservation) -> bool:
     return running.queue == reservation.cluster_queue and running.usage == reservation.usage
+
+
+def _says_the_same(before: Running, after: Running) -> bool:
+    """Whether at most the time of a reservation that was assumed is new."""
+    workload, held = after.workload, after.workload.reservation
+    if before.assumed and held is not None:
+        workload = replace(workload, reservation=replace(held, since=before.reserved_at))
+    return workload == before.workload

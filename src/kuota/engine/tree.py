@@ -169,8 +169,10 @@ class Node:
     @property
     def cyclic(self) -> bool:
         """Whether walking up from here never reaches a root."""
+        at = self.parent
+        if at is None or at.parent is None:
+            return False
         seen: set[Node] = set()
-        at: Node | None = self
         while at is not None and at not in seen:
             seen.add(at)
             at = at.parent

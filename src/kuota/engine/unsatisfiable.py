@@ -40,6 +40,9 @@ class Refusal(NamedTuple):
 UpperBound = Callable[[int, FlavorResource], int]
 """The most that somebody of a priority could get of a column, others' evictions included."""
 
+Attainable = Callable[[int, FlavorResource, int], bool]
+"""Whether somebody of a priority could get an amount of a column."""
+
 _QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
 
 
@@ -69,14 +72,13 @@ class UnsatisfiableClasses:
         for priority, column, amount in refusal.needs:
             insort(self._by_need.setdefault((priority, column), []), (amount, scheduling_hash))
 
-    def refused_again(self, scheduling_hash: str, upper_bound: UpperBound) -> Refusal | None:
+    def refused_again(self, scheduling_hash: str, attainable: Attainable) -> Refusal | None:
         """How a class that was taken out would be refused now; None if it has to be tried."""
         known = self._satisfiable.get(scheduling_hash)
         if known is None:
             return None
-        for priority, column, amount in known.needs:
-            if amount <= upper_bound(priority, column):
-                return None
+        if any(attainable(*need) for need in known.needs):
+            return None
         return known
 
     def drop(self, scheduling_hash: str) -> None:
@@ -170,6 +172,12 @@ class AttainableQuota:
         self._queues = queues
         self._fair = fair
         self._borrowed_usage: dict[tuple[str, FlavorResource], int] = {}
+
+    def attainable(self, name: str, priority: int, column: FlavorResource, amount: int) -> bool:
+        """Whether the amount is within `upper_bound`, which is found only if it is not free."""
+        if amount <= available(self._queues[name].node.cell(column)):
+            return True
+        return amount <= self.upper_bound(name, priority, column)
 
     def upper_bound(self, name: str, priority: int, column: FlavorResource) -> int:
         """The most of a column that is free or that preemption could free."""

@@ -16,7 +16,7 @@ from kuota.api.base import Key
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Outcome, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
-from kuota.engine.model import Eviction, Instant, Struct, Workload, whole_seconds
+from kuota.engine.model import Eviction, Instant, Struct, Workload
 from kuota.engine.policy import Policy
 from kuota.engine.quiescence import Quiescence
 from kuota.engine.reasons import EvictionReason
@@ -112,7 +112,7 @@ def admitted(decision: Admit, now: Instant) -> Workload:
     """The workload as it is once the admission is written; its checks may be still to pass."""
     return msgspec.structs.replace(
         decision.workload,
-        reservation=decision.reservation(whole_seconds(now)),
+        reservation=decision.reservation(now),
         admitted=decision.whole,
         evicted=None,
         preempted=None,
