@@ -339,3 +339,11 @@ def test_a_time_limit_that_cannot_be_stored_is_no_limit(seconds: str) -> None:
     job = _job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})
     assert "maximumExecutionTimeSeconds" not in made_from(job)["spec"]
     assert worked(job, _workload(), config=UNHURRIED).idle
+
+
+def test_a_job_whose_topology_cannot_be_parsed_gets_no_workload() -> None:
+    job = _job()
+    unparsable = {"kueue.x-k8s.io/podset-unconstrained-topology": "perhaps"}
+    job["spec"]["template"]["metadata"]["annotations"] = unparsable
+    found = worked(job)
+    assert (True, True) == (found.idle, bool(found.result.fault))

@@ -22,6 +22,7 @@ from .draft import Draft, PassResult, StoredWorkload
 from .effects import Delete
 from .jobs.job_start import injections, started
 from .jobs.job_state import active, end, pods_ready, reclaimable
+from .jobs.topology_request import TopologyRequestError
 from .lifecycle_job_workload import JOB, JobPass, created, found
 from .lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from .lifecycle_view import JobView
@@ -36,7 +37,10 @@ Step = Callable[[JobPass], bool]
 def reconcile_job(view: JobView, now: float) -> PassResult:
     """What one pass over the job leads to."""
     job_pass = JobPass(view, now)
-    any(step(job_pass) for step in _STEPS)
+    try:
+        any(step(job_pass) for step in _STEPS)
+    except TopologyRequestError as error:
+        job_pass.fault = str(error)
     return job_pass.done()
 
 

@@ -20,6 +20,7 @@ from kuota.bridge.draft import PassResult
 from kuota.bridge.jobs.ancestor import NestingError, Owners, ancestor, owners_of
 from kuota.bridge.jobs.batch_job import variant_name, workload_name
 from kuota.bridge.jobs.job_webhook import defaulted, waits_for_quota, with_default_labels
+from kuota.bridge.jobs.topology_request import TopologyRequestError, topology_request
 from kuota.bridge.lifecycle_job import reconcile_job
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
@@ -284,3 +285,16 @@ def _common(wanted: list[Json] | None, given: Json) -> list[Json]:
     """The faults that the framework finds: without those that the test's own job claims."""
     claimed = whole(given.get("customValidationFailure")) or ()
     return [each for each in whole(wanted) or () if each not in claimed]
+
+
+@suite("jobframework/jobframework-TestPodSetTopologyRequestBuilder")
+def topology(run: Run) -> None:
+    named = ("podIndexLabel", "subGroupIndexLabel", "subGroupCount")
+    ranks = {name: run.inputs[name] for name in named if run.inputs.get(name) is not None}
+    found, error = None, None
+    try:
+        found = topology_request({"metadata": whole(run.inputs["meta"])}, gates_of(run), ranks)
+    except TopologyRequestError as invalid:
+        error = invalid
+    refused(run.expected["wantErr"], error)
+    same(run.expected["wantReq"], found)

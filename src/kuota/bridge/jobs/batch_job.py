@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,43 +27,10 @@ from kuota.api.rules.metadata import (
     elastic,
     label,
 )
-from kuota.api.rules.report import child, integer, string_map, text, truth, whole
-from kuota.api.rules.topology import (
-    GROUP_NAME,
-    PREFERRED,
-    REQUIRED,
-    SLICE_LAYERS,
-    SLICE_REQUIRED,
-    SLICE_SIZE,
-    UNCONSTRAINED,
-)
+from kuota.api.rules.report import child, integer, string_map, text, whole
 from kuota.api.workload import PriorityClassRef
 
-
-def topology_request(template: Json, index_label: str = "") -> Json | None:
-    """The request; None when there is nothing to say. `index_label` tells the pods' ranks."""
-    annotations = string_map(child(template, "metadata").get("annotations"))
-    wanted: dict[str, Any] = {
-        "required": annotations.get(REQUIRED),
-        "preferred": annotations.get(PREFERRED),
-        "unconstrained": truth(annotations.get(UNCONSTRAINED, "")),
-        "podIndexLabel": index_label or None,
-        "podSetGroupName": annotations.get(GROUP_NAME),
-        "podsetSliceRequiredTopologyConstraints": _layers(annotations.get(SLICE_LAYERS, "")),
-    }
-    if SLICE_REQUIRED in annotations:
-        wanted["podSetSliceRequiredTopology"] = annotations[SLICE_REQUIRED]
-        wanted["podSetSliceSize"] = whole(annotations.get(SLICE_SIZE, ""))
-    return {field: value for field, value in wanted.items() if value is not None} or None
-
-
-def _layers(text: str) -> list[Json] | None:
-    try:
-        found = json.loads(text) if text else None
-    except ValueError:
-        return None
-    return found if isinstance(found, list) else None
-
+from .topology_request import topology_request
 
 LONGEST = 253
 LONGEST_SHORT = 63
@@ -97,7 +63,9 @@ def _hashed(prefix: str, parts: list[str], short: bool) -> str:
 
 MAIN = "main"
 DEFAULT_QUEUE = "default"
-INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+RANKS = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
+"""How a topology request learns the order of the pods of a Job."""
+
 JOB_UID = f"{PREFIX}job-uid"
 SLICE_NAME = f"{PREFIX}workload-slice-name"
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
@@ -116,8 +84,8 @@ class Classes(Struct):
 def workload(job: Json, classes: Classes | None = None, gates: Gates | None = None) -> Json:
     """The Workload that Kueue makes for a Job, as v1beta2 JSON.
 
-    Raises ClassMissing when the job names a priority class that does not exist: then Kueue makes
-    none.
+    Raises ClassMissing when the job names a priority class that does not exist, and
+    TopologyRequestError when its topology annotations cannot be parsed: then Kueue makes none.
     """
     gates = gates or Gates()
     ref, priority = _priority(job, classes or Classes())
@@ -137,7 +105,7 @@ def workload(job: Json, classes: Classes | None = None, gates: Gates | None = No
 
 
 def pod_sets(job: Json, gates: Gates | None = None) -> list[Json]:
-    """The one pod set of a Job: as many pods as run at once."""
+    """The one pod set of a Job: as many pods as run at once. Raises TopologyRequestError."""
     gates = gates or Gates()
     template = child(job, "spec", "template")
     minimum = annotation(job, MIN_PARALLELISM) if gates.on(Gate.PartialAdmission) else None
@@ -149,7 +117,7 @@ def pod_sets(job: Json, gates: Gates | None = None) -> list[Json]:
                 "count": pod_count(job),
                 "minCount": whole(minimum) if minimum else None,
                 "template": _without_identity(template),
-                "topologyRequest": topology_request(template, INDEX_LABEL) if topology else None,
+                "topologyRequest": topology_request(template, gates, RANKS) if topology else None,
             }
         )
     ]
