@@ -26,6 +26,7 @@ from kuota.api.quantity import (
     sub,
     text,
     units,
+    written,
 )
 
 AMOUNTS = st.one_of(
@@ -165,6 +166,23 @@ def test_amounts_print_as_kubernetes_prints_them(amount: int, resource: str, pri
 
 
 @pytest.mark.parametrize(
+    ("amount", "resource", "quantity"),
+    [
+        (1500, "cpu", "1500m"),
+        (UNLIMITED, "cpu", "9223372036854775807m"),
+        (UNLIMITED * 3, "cpu", "9223372036854775807m"),
+        (UNLIMITED, "memory", "9223372036854775807"),
+        (UNLIMITED + 1, "nvidia.com/gpu", "9223372036854775807"),
+        (MINIMUM - 1, "cpu", "-9223372036854775808m"),
+    ],
+)
+def test_amounts_beyond_64_bits_are_written_as_the_nearest_quantity(
+    amount: int, resource: str, quantity: str
+) -> None:
+    assert quantity == written(amount, resource)
+
+
+@pytest.mark.parametrize(
     ("written", "printed"),
     [
         ("1000m", "1"),
@@ -203,7 +221,7 @@ def test_printing_then_parsing_gives_the_same_quantity(nano: int, form: Format) 
 # -2^63 bytes print as "-8Ei", which Kubernetes caps at 2^63-1 like every binary quantity.
 @given(AMOUNTS.filter(lambda amount: amount not in (MINIMUM, UNLIMITED)), RESOURCES)
 def test_printing_then_reading_gives_the_same_amount(amount: int, resource: str) -> None:
-    assert amount == units(text(amount, resource), resource)
+    assert amount == units(written(amount, resource), resource)
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 14), RESOURCES)

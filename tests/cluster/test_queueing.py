@@ -34,6 +34,19 @@ def test_a_job_is_queued_admitted_started_and_finished(told: Told) -> None:
     told(scene)
 
 
+def test_amounts_beyond_64_bits_are_written_as_the_largest_quantity(told: Told) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(10**20)
+        await stage.apply(job("a", "100E"))
+        await stage.shows(False, stage.suspended, "a")
+        await stage.shows("9223372036854775807m", _used, stage)
+        admission = stage.workload("a")["status"]["admission"]
+        usage = admission["podSetAssignments"][0]["resourceUsage"]
+        assert {"cpu": "9223372036854775807m"} == usage
+
+    told(scene)
+
+
 def _used(stage: Stage) -> str:
     status = stage.get(CLUSTER_QUEUES, "cq")["status"]
     return str(status["flavorsUsage"][0]["resources"][0]["total"])

@@ -145,13 +145,16 @@ def nano_of(amount: int, resource: str) -> int:
     return amount * (_MILLI if resource == _CPU else NANO)
 
 
-def text(amount: int, resource: str) -> str:
-    """An amount as Kubernetes would print it: cpu in milli, sizes in binary suffixes, the rest
-    decimal, `UNLIMITED` as a marker."""
-    if amount == UNLIMITED:
-        return "<unlimited>"
+def written(amount: int, resource: str) -> str:
+    """The quantity of an amount for an API object: cpu in milli, sizes in binary suffixes, the rest
+    decimal. An amount beyond 64 bits is written as the nearest one within."""
     form = Format.BINARY if is_size(resource) else Format.DECIMAL
-    return canonical(nano_of(amount, resource), form)
+    return canonical(nano_of(_clamped(amount), resource), form)
+
+
+def text(amount: int, resource: str) -> str:
+    """An amount for people: as `written`, but `UNLIMITED` as a marker."""
+    return "<unlimited>" if amount >= UNLIMITED else written(amount, resource)
 
 
 def is_size(resource: str) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
-from kuota.api.quantity import text, units
+from kuota.api.quantity import units, written
 from kuota.api.workload import PREEMPTOR_UID, Workload
 from kuota.engine.assignment import Assignment
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
@@ -266,4 +266,4 @@ def shows_requests(obj: Workload, pod_sets: tuple[PodSet, ...]) -> bool:
 
 
 def _quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    return {name: text(amount, name) for name, amount in amounts.items()}
+    return {name: written(amount, name) for name, amount in amounts.items()}

@@ -7,7 +7,7 @@ from kuota.api import kueue
 from kuota.api.base import Json, Key
 from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import difference
-from kuota.api.quantity import UNLIMITED, canonical, parse, text
+from kuota.api.quantity import UNLIMITED, canonical, parse, written
 from kuota.engine.activity import Obstacle
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
@@ -67,9 +67,9 @@ def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
     flavors: dict[str, list[Json]] = {}
     for each in use.columns:
         name = each.column.resource
-        entry: Json = {"name": name, "total": text(each.total, name)}
+        entry: Json = {"name": name, "total": written(each.total, name)}
         if shared:
-            entry["borrowed"] = text(each.borrowed, name)
+            entry["borrowed"] = written(each.borrowed, name)
         flavors.setdefault(each.column.flavor, []).append(entry)
     return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
 
