@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
 from bridge.objects import NOON, at
@@ -157,9 +158,11 @@ def test_the_pass_over_a_queue_does_not_look_at_what_runs_in_it() -> None:
         assert "6" == used["total"]
 
 
-def test_use_is_written_when_it_changes_and_only_then() -> None:
+def test_use_is_written_when_it_is_sampled_and_only_then() -> None:
     local = _local()
     engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local)
+    assert "fairSharing" not in local_queue_patch(engine, local, {}, NOON)
+    engine.sample(NOON)
     status = merged({}, local_queue_patch(engine, local, {}, NOON))
     history = status["fairSharing"]["admissionFairSharingStatus"]
     assert {"consumedResources": {"gpu": "0"}, "lastUpdate": at(0)} == history
@@ -169,9 +172,27 @@ def test_use_is_written_when_it_changes_and_only_then() -> None:
     assert ledger is not None
     ledger.push(local.key, Key("ml", "w"), {"gpu": 4})
     ledger.settle(local.key, Key("ml", "w"), {}, NOON + 300)
-    patch = local_queue_patch(engine, _local(status), status, NOON + 300)
+    assert {} == local_queue_patch(engine, _local(status), status, NOON + 300)
+    engine.sample(NOON + 600)
+    patch = local_queue_patch(engine, _local(status), status, NOON + 600)
     changed = patch["fairSharing"]["admissionFairSharingStatus"]
-    assert {"consumedResources": {"gpu": "1171572875n"}, "lastUpdate": at(300)} == changed
+    assert {"consumedResources": {"gpu": "828427124n"}, "lastUpdate": at(600)} == changed
+
+
+@pytest.mark.parametrize(
+    ("local", "others"),
+    [
+        (_local(), (FLAVOR,)),
+        (_local(), (_queue(),)),
+        (_local(stopPolicy="Hold"), (FLAVOR, _queue())),
+    ],
+)
+def test_the_use_of_an_inactive_queue_is_not_sampled(
+    local: kueue.LocalQueue, others: tuple[Any, ...]
+) -> None:
+    engine = _engine(Policy(admission_fair_sharing=HISTORY), *others, local)
+    assert 300 == engine.sample(NOON)
+    assert "fairSharing" not in local_queue_patch(engine, local, {}, NOON)
 
 
 def test_use_that_was_written_down_is_taken_up_once() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.api.base import Key
-from kuota.engine.ledger import Ledger, alpha, penalty_lapses, penalty_settles, requested
+from kuota.engine.ledger import Ledger, Sample, alpha, penalty_lapses, penalty_settles, requested
 from kuota.engine.model import PodSet, Reservation, Workload
 from kuota.engine.policy import AdmissionFairSharing
 
@@ -93,7 +93,9 @@ def test_without_half_life_nothing_is_kept_and_penalties_are_nothing() -> None:
     ledger.push(LQ, JOB, {"cpu": 4000})
     assert ledger.usage(LQ) == 1.0
     ledger.settle(LQ, JOB, {"cpu": 4000}, NOW + 60)
-    assert ledger.consumed(LQ) == {}
+    assert ledger.usage(LQ) == 0.0
+    ledger.sample(LQ, {"cpu": 4000}, NOW + 60)
+    assert Sample({}, NOW + 60) == ledger.sampled(LQ)
 
 
 def test_a_clock_that_goes_back_neither_decays_nor_is_taken_for_the_last_update() -> None:
@@ -124,6 +126,26 @@ def test_decay_is_due_after_the_interval_or_while_a_penalty_is_pending() -> None
     assert ledger.due(LQ, NOW)
 
 
+def test_a_restored_queue_is_due_at_once_but_one_that_was_settled_is_not() -> None:
+    ledger = ledger_of()
+    ledger.restore(LQ, {"cpu": CORE}, NOW)
+    assert ledger.due(LQ, NOW)
+    ledger.sample(LQ, {}, NOW)
+    assert not ledger.due(LQ, NOW)
+    ledger.push(OTHER, JOB, {"cpu": 1000})
+    ledger.settle(OTHER, JOB, {}, NOW)
+    ledger.restore(OTHER, {"cpu": CORE}, NOW)
+    assert not ledger.due(OTHER, NOW)
+
+
+def test_a_settled_penalty_is_not_sampled_before_its_time() -> None:
+    ledger = ledger_of()
+    ledger.sample(LQ, {"cpu": 0}, NOW)
+    ledger.push(LQ, JOB, {"cpu": 4000})
+    ledger.settle(LQ, JOB, {"cpu": 4000}, NOW + 1)
+    assert Sample({"cpu": 0}, NOW) == ledger.sampled(LQ)
+
+
 def test_a_closed_account_is_empty_when_it_opens_again() -> None:
     ledger = ledger_of()
     ledger.weigh(LQ, 5.0)
@@ -140,7 +162,7 @@ def test_what_is_not_used_any_more_decays_to_nothing(milli: int, step_s: float) 
     ledger.decay(LQ, {}, step_s)
     assert ledger.usage(LQ) <= before
     ledger.decay(LQ, {}, step_s + 60.0 * 64)
-    assert ledger.consumed(LQ) == {}
+    assert ledger.consumed(LQ) == {"cpu": 0}
 
 
 def test_a_workload_is_charged_for_all_its_pod_sets_but_only_for_what_is_declared() -> None:

@@ -166,9 +166,7 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
             "admittedWorkloads": running.workloads,
         }
     if engine.history.ledger is not None:
-        covered = queue.spec.groups if queue is not None else ()
-        unused = {name: 0 for group in covered for name in group.resources}
-        wanted["fairSharing"] = _history(engine.history.ledger, unused, obj, stored, now)
+        wanted |= _history(engine.history.ledger, obj, stored)
     # Without a ClusterQueue there are no flavors to use, so the stored usage is removed.
     return _changed(stored, wanted, local_queue_conditions(engine, obj, now), _FLAVORS)
 
@@ -184,31 +182,22 @@ def local_queue_conditions(engine: Engine, obj: kueue.LocalQueue, now: float) ->
     return conditions
 
 
-def _history(
-    ledger: Ledger,
-    unused: dict[str, int],
-    obj: kueue.LocalQueue,
-    stored: Json,
-    now: float,
-) -> Json:
-    """What the queue has used, to be found again after a restart; `unused` is nothing of every
-    resource that it may use. While that stays as it is, so does the time of it: nobody needs to
-    read that nothing happened.
+def _history(ledger: Ledger, obj: kueue.LocalQueue, stored: Json) -> Json:
+    """What the queue had consumed when its usage was last sampled, to be restored after a restart.
+
+    A sample that equals the stored one is not written, so that idle queues cause no writes.
     """
-    key = obj.key
-    consumed = unused | ledger.consumed(key)
+    sample = ledger.sampled(obj.key)
+    if sample is None:
+        return {}
     told = obj.status.fair_sharing
     if told is not None and told.admission_fair_sharing_status is not None:
         known = told.admission_fair_sharing_status.consumed_resources or {}
-        if consumed == {name: parse(amount) for name, amount in known.items()}:
-            return dict(stored.get("fairSharing") or {})
-    return {
-        "weightedShare": 0,
-        "admissionFairSharingStatus": {
-            "consumedResources": {name: canonical(nano) for name, nano in consumed.items()},
-            "lastUpdate": timestamp(ledger.updated(key) or now),
-        },
-    }
+        if sample.consumed == {name: parse(amount) for name, amount in known.items()}:
+            return {"fairSharing": dict(stored.get("fairSharing") or {})}
+    consumed = {name: canonical(nano) for name, nano in sample.consumed.items()}
+    history = {"consumedResources": consumed, "lastUpdate": timestamp(sample.at)}
+    return {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": history}}
 
 
 def cohort_patch(engine: Engine, name: str, stored: Json) -> Json:

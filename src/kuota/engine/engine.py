@@ -268,8 +268,8 @@ class Engine:
         return self.queues.heads(now, self.state.is_schedulable)
 
     def sample(self, now: Instant) -> float | None:
-        """Let LocalQueues forget what they used, those whose time has come; the seconds after
-        which to do so again, None when nothing is remembered.
+        """Sample the usage of the LocalQueues that are due; the seconds to the next sample, None
+        without admission fair sharing.
         """
         return self.history.sample(now)
 

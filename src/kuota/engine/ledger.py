@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import inf, pow
+from typing import NamedTuple
 
 from kuota.api.base import Key
 from kuota.api.gates import Gate
@@ -61,10 +62,9 @@ def requested(workload: Workload, declared: Iterable[str] | None = None) -> Requ
 
 
 def _scaled(amounts: Mapping[str, int], factor: float) -> Nanos:
-    """Each amount times the factor, both exact, cut toward zero. Zeros are left out."""
+    """Each amount times the factor, both exact, cut toward zero."""
     numerator, denominator = factor.as_integer_ratio()
-    scaled = {name: nano * numerator // denominator for name, nano in amounts.items()}
-    return {name: nano for name, nano in scaled.items() if nano}
+    return {name: nano * numerator // denominator for name, nano in amounts.items()}
 
 
 def _sum(*parts: Mapping[str, int]) -> Nanos:
@@ -75,16 +75,37 @@ def _sum(*parts: Mapping[str, int]) -> Nanos:
     return total
 
 
-class _Account:
-    """What one LocalQueue has used, and what admissions under way will cost it."""
+class Sample(NamedTuple):
+    """What a LocalQueue had consumed when its usage was last sampled."""
 
-    __slots__ = ("consumed", "penalties", "restored", "updated", "usage", "weight")
+    consumed: Nanos
+    at: Instant
+
+
+class _Account:
+    """What one LocalQueue has used, and what admissions under way will cost it.
+
+    `sampled` is what its status shows. A `fresh` account is due for its first sample.
+    """
+
+    __slots__ = (
+        "consumed",
+        "fresh",
+        "penalties",
+        "restored",
+        "sampled",
+        "updated",
+        "usage",
+        "weight",
+    )
 
     def __init__(self) -> None:
         self.consumed: Nanos = {}
         self.penalties: dict[Key, Nanos] = {}
         self.updated: Instant | None = None
         self.restored = False
+        self.fresh = True
+        self.sampled: Sample | None = None
         self.weight = 1.0
         self.usage: float | None = None
 
@@ -115,6 +136,11 @@ class Ledger:
         account = self._accounts.get(local_queue)
         return dict(account.consumed) if account is not None else {}
 
+    def sampled(self, local_queue: Key) -> Sample | None:
+        """The last sample; None before the first one."""
+        account = self._accounts.get(local_queue)
+        return account.sampled if account is not None else None
+
     def updated(self, local_queue: Key) -> Instant | None:
         """When the LocalQueue last decayed; None before the first time."""
         account = self._accounts.get(local_queue)
@@ -127,9 +153,9 @@ class Ledger:
         )
 
     def due(self, local_queue: Key, now: Instant) -> bool:
-        """Whether it is time for a step of decay."""
+        """Whether it is time for a sample."""
         account = self._accounts.get(local_queue)
-        if account is None or account.updated is None or account.penalties:
+        if account is None or account.updated is None or account.fresh or account.penalties:
             return True
         return now >= account.updated + self._policy.sampling_s
 
@@ -164,15 +190,25 @@ class Ledger:
         """Forget a LocalQueue that is gone."""
         self._accounts.pop(local_queue, None)
 
+    def sample(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
+        """Make a step of decay whose result the status shows."""
+        self.decay(local_queue, admitted, now)
+        account = self._account(local_queue)
+        account.sampled = Sample(dict(account.consumed), now)
+
     def decay(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
-        """Forget a part of the past and put what is used now in its place."""
+        """Forget a part of the past and put what is used now in its place.
+
+        Without a half-life nothing is remembered.
+        """
         account = self._account(local_queue)
         before = account.updated if account.updated is not None else now
         half_life_s = self._policy.half_life_s
         part = alpha(now - before, half_life_s)
-        kept = _scaled(account.consumed, 1.0 - part) if half_life_s > 0 else {}
-        self._set(account, _sum(kept, _scaled(in_nanos(admitted), part)))
+        kept, used = _scaled(account.consumed, 1.0 - part), _scaled(in_nanos(admitted), part)
+        self._set(account, _sum(kept, used) if half_life_s > 0 else {})
         account.updated = max(before, now)
+        account.fresh = False
 
     def push(self, local_queue: Key, workload: Key, requests: Requests) -> None:
         """Charge a workload that just got its quota; until settled this is a pending penalty."""
@@ -273,22 +309,34 @@ class History:
             self.ledger.drop(workload.local_queue, workload.key)
 
     def sample(self, now: Instant) -> float | None:
-        """Let every LocalQueue forget a little, where it is time to; when it is time again."""
+        """Sample the usage of every active LocalQueue that is due; the time to the next sample."""
         if self.ledger is None:
             return None
         next_s = self.ledger.sampling_s
         for key in self._state.local_queues:
-            if self.ledger.due(key, now):
-                self.ledger.decay(key, self._admitted(key), now)
-            next_s = min(next_s, self.ledger.due_in_s(key, now))
+            if self.sample_one(key, now):
+                next_s = min(next_s, self.ledger.due_in_s(key, now))
         return next_s
 
+    def sample_one(self, local_queue: Key, now: Instant) -> bool:
+        """Sample the usage of a LocalQueue if it is due; False if the queue is not active."""
+        known = self.ledger is not None and local_queue in self._state.local_queues
+        if self.ledger is None or not known or self._state.local_obstacles(local_queue):
+            return False
+        if self.ledger.due(local_queue, now):
+            self.ledger.sample(local_queue, self._admitted(local_queue), now)
+        return True
+
     def _admitted(self, local_queue: Key) -> Requests:
-        """What the admitted workloads of a LocalQueue use now, flavors merged."""
+        """What the admitted workloads of a LocalQueue use now, flavors merged.
+
+        Of resources that it may use but does not, it uses 0.
+        """
         total: Requests = {}
         spec = self._state.local_queues.get(local_queue)
         queue = self._state.queues.get(spec.cluster_queue) if spec is not None else None
         if queue is not None:
+            total = {name: 0 for group in queue.spec.groups for name in group.resources}
             tally = queue.running.total(local_queue, admitted=True)
             for column, amount in tally.amounts.items():
                 total[column.resource] = total.get(column.resource, 0) + amount

@@ -201,6 +201,8 @@ def _recall(run: Run, ledger: Ledger | None, key: Key) -> None:
     used = {name: parse(text) for name, text in (entry.get("resources") or {}).items()}
     if since is not None and entry.get("statusAccounted"):
         ledger.restore(key, used, since)
+        # A step of decay shows that the ledger knew the queue: only unknown ones are due at once.
+        ledger.decay(key, {}, since)
     elif since is not None:
         ledger.push(key, Key("", "settled"), _asking(run, used))
         ledger.settle(key, Key("", "settled"), {}, since)
