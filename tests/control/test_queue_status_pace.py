@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from control.objects import NAMESPACE, condition, flavor, job, local_queue, queue
+from control.objects import NAMESPACE, check, condition, flavor, job, local_queue, queue
 from control.stage import Stage, told
 from kuota.api.base import Json, Key
 from kuota.kube.resources import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     JOBS,
     LOCAL_QUEUES,
@@ -114,6 +115,27 @@ def test_a_condition_takes_the_newest_counters_with_it() -> None:
         await _until(stage, lambda: _active(stage, CLUSTER_QUEUES, "cq") == "False")
         status = stage.get(CLUSTER_QUEUES, "cq")["status"]
         assert (100, 1) == (status["reservingWorkloads"], status["pendingWorkloads"])
+
+    told(scene)
+
+
+def test_what_others_overwrite_is_put_right() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.api.apply(flavor(), queue("cq", 4), local_queue(), check("ok"))
+        await stage.rest()
+        for resource, name in ((CLUSTER_QUEUES, "cq"), (LOCAL_QUEUES, "main")):
+            sound = stage.get(resource, name)["status"]
+            await stage.status(resource, name, {"conditions": [], "pendingWorkloads": 7})
+            await stage.rest()
+            found = stage.get(resource, name)["status"]
+            assert 0 == found["pendingWorkloads"]
+            for each in (sound, found):
+                each["conditions"][0].pop("lastTransitionTime")
+            assert sound == found
+        for resource, name in ((CLUSTER_QUEUES, "cq"), (ADMISSION_CHECKS, "ok")):
+            await stage.edit(resource, name, {"metadata": {"finalizers": None}})
+            await stage.rest()
+            assert stage.get(resource, name)["metadata"].get("finalizers"), name
 
     told(scene)
 

@@ -104,17 +104,16 @@ class Triggers:
 
     def _local_queue(self, old: Change, new: Change) -> None:
         key = _either(old, new).key
-        if _settled(old, new):
-            return
-        self._add(self._workloads, (each.key for each in self._world.workloads_in(key)))
         self._mark((kinds.LOCAL_QUEUES, key))
+        if not _settled(old, new):
+            self._add(self._workloads, (each.key for each in self._world.workloads_in(key)))
 
     def _cluster_queue(self, old: Change, new: Change) -> None:
+        key, state = _either(old, new).key, self._engine.state
+        self._mark((kinds.CLUSTER_QUEUES, key))
         if _settled(old, new):
             return
-        key, state = _either(old, new).key, self._engine.state
         self._queue_changed(key.name)
-        self._mark((kinds.CLUSTER_QUEUES, key))
         before, after = _value(old), _value(new)
         free = let_go(flavors_of(before), flavors_of(after), state.by_flavor)
         self._mark_each(kinds.RESOURCE_FLAVORS, (Key("", name) for name in free))
@@ -122,8 +121,7 @@ class Triggers:
         self._mark_each(kinds.ADMISSION_CHECKS, (Key("", name) for name in free))
 
     def _cohort(self, old: Change, new: Change) -> None:
-        if not _settled(old, new):
-            self._mark((kinds.COHORTS, _either(old, new).key))
+        self._mark((kinds.COHORTS, _either(old, new).key))
 
     def _flavor(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
