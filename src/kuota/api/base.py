@@ -119,6 +119,14 @@ def condition(conditions: list[Condition] | None, type_: str) -> Condition | Non
     return None
 
 
+def by_type(conditions: list[Condition] | None) -> dict[str, Condition]:
+    """The conditions by their type; of several with one type, the first."""
+    found: dict[str, Condition] = {}
+    for each in conditions or ():
+        found.setdefault(each.type, each)
+    return found
+
+
 def true_condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
     """The condition of that type, if it is true."""
     found = condition(conditions, type_)

@@ -39,7 +39,7 @@ class Conditions:
 
     def __init__(self, current: list[Condition] | None, now: float, generation: int) -> None:
         self._all = list(current or ())
-        self._now = stamp(now)
+        self._now_s = now
         self._generation = generation
         self.changed = False
 
@@ -54,7 +54,9 @@ class Conditions:
         """Whole seconds since the condition last changed its status; 0 when nobody knows."""
         found = self.get(type_)
         since = found.last_transition_time if found is not None else None
-        return max(0, int((self._now - since).total_seconds())) if since is not None else 0
+        if since is None:
+            return 0
+        return max(0, int((stamp(self._now_s) - since).total_seconds()))
 
     def put(
         self, type_: str, status: bool, reason: str, message: str, *, observed: bool = True
@@ -62,15 +64,15 @@ class Conditions:
         """Set a condition. `observed` records the generation that it speaks about."""
         before = self.get(type_)
         text = "True" if status else "False"
-        since = self._now
+        since = None
         if before is not None and before.status == text:
-            since = before.last_transition_time or self._now
+            since = before.last_transition_time
         after = Condition(
             type=type_,
             status=text,
             reason=reason,
             message=shortened(message, MAX_MESSAGE),
-            last_transition_time=since,
+            last_transition_time=since or stamp(self._now_s),
             observed_generation=self._generation if observed else 0,
         )
         if after == before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kuota.api.base import Json, Key, is_true
+from kuota.api.base import Json, Key, by_type
 from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import combined, merged
 from kuota.api.workload import Workload
@@ -31,10 +31,14 @@ class StoredWorkload(Struct):
 
     json: Json
     obj: Workload
+    true_conditions: frozenset[str]
 
     @classmethod
     def of(cls, json: Json) -> StoredWorkload:
-        return cls(json=json, obj=msgspec.convert(json, Workload))
+        obj = msgspec.convert(json, Workload)
+        found = by_type(obj.status.conditions).items()
+        true = frozenset(type_ for type_, each in found if each.status == "True")
+        return cls(json=json, obj=obj, true_conditions=true)
 
     @property
     def key(self) -> Key:
@@ -42,14 +46,14 @@ class StoredWorkload(Struct):
 
     @property
     def reserved(self) -> bool:
-        return self.true("QuotaReserved")
+        return "QuotaReserved" in self.true_conditions
 
     @property
     def deleting(self) -> bool:
         return self.obj.metadata.deletion_timestamp is not None
 
     def true(self, type_: str) -> bool:
-        return is_true(self.obj.status.conditions, type_)
+        return type_ in self.true_conditions
 
 
 class Draft:

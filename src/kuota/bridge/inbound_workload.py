@@ -16,7 +16,7 @@ import msgspec
 
 from kuota.api import workload as api
 from kuota.api.adjust import adjusted, limit_range_faults, summarize
-from kuota.api.base import Condition, Key, Struct, condition, is_true, true_condition
+from kuota.api.base import Condition, Key, Struct, by_type, true_condition
 from kuota.api.core import LimitRange, RuntimeClass
 from kuota.api.gates import Gate, Gates
 from kuota.api.priority import effective_priority
@@ -82,7 +82,8 @@ _PLAIN = AccountingContext()
 
 def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model.Workload:
     """What the engine needs to know of one Workload."""
-    meta, conditions, gates = obj.metadata, obj.status.conditions, accounting.gates
+    meta, conditions, gates = obj.metadata, by_type(obj.status.conditions), accounting.gates
+    true = {type_ for type_, each in conditions.items() if each.status == "True"}
     priority = effective_priority(obj, boosting=gates.on(Gate.PriorityBoost))
     counted = _counted(obj, accounting)
     return model.Workload(
@@ -97,16 +98,16 @@ def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model
         scheduling_hash=_scheduling_hash(obj, priority, counted, gates),
         faults=counted.faults,
         active=obj.spec.active is not False,
-        finished=is_true(conditions, "Finished"),
-        admitted=is_true(conditions, "Admitted"),
-        pods_ready=is_true(conditions, "PodsReady"),
-        on_hold=_on_hold(condition(conditions, "QuotaReserved")),
-        waiting_for_pods=is_true(conditions, "WaitingForReplacementPods"),
+        finished="Finished" in true,
+        admitted="Admitted" in true,
+        pods_ready="PodsReady" in true,
+        on_hold=_on_hold(conditions.get("QuotaReserved")),
+        waiting_for_pods="WaitingForReplacementPods" in true,
         gated_by=meta.annotation(ADMISSION_GATED_BY) if gates.on(Gate.AdmissionGatedBy) else "",
         reservation=_reservation(obj, gates),
-        evicted=_eviction(conditions, "Evicted"),
-        preempted=_eviction(conditions, "Preempted"),
-        requeued=_claim(condition(conditions, "Requeued")),
+        evicted=_eviction(conditions["Evicted"]) if "Evicted" in true else None,
+        preempted=_eviction(conditions["Preempted"]) if "Preempted" in true else None,
+        requeued=_claim(conditions.get("Requeued")),
         requeue_at=_requeue_at(obj.status.requeue_state),
         checks={check.name: check.state for check in obj.status.admission_checks or ()},
         closed_gates=_closed_gates(obj, gates),
@@ -247,10 +248,7 @@ def _claim(found: Condition | None) -> bool | None:
     return None if found is None else found.status == "True"
 
 
-def _eviction(conditions: list[Condition] | None, type_: str) -> model.Eviction | None:
-    found = true_condition(conditions, type_)
-    if found is None:
-        return None
+def _eviction(found: Condition) -> model.Eviction:
     return model.Eviction(reason=found.reason, at=seconds(found.last_transition_time))
 
 

@@ -19,13 +19,10 @@ T = TypeVar("T")
 class CachedObject(msgspec.Struct, Generic[T], frozen=True):
     """One object. `value` is None when it cannot be read, and `fault` says why."""
 
+    key: Key
     json: Json
     value: T | None
     fault: str = ""
-
-    @property
-    def key(self) -> Key:
-        return key_of(self.json)
 
     @property
     def uid(self) -> str:
@@ -53,6 +50,6 @@ def decode_workload(obj: Json) -> CachedObject[StoredWorkload]:
 
 def _decoded(obj: Json, decode: Callable[[], T]) -> CachedObject[T]:
     try:
-        return CachedObject(obj, decode())
+        return CachedObject(key_of(obj), obj, decode())
     except (msgspec.ValidationError, ValueError, TypeError) as error:
-        return CachedObject(obj, None, str(error))
+        return CachedObject(key_of(obj), obj, None, str(error))

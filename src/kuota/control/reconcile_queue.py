@@ -108,11 +108,16 @@ class QueueReconciler:
         self._last[name] = _next_write(self._last.get(name), cached.uid, self._clock.monotonic())
         await self._sender.send(effects)
 
-    def due_in_s(self, name: Name) -> float:
-        """How long an object that changes now waits for its next write. Only counters wait."""
+    def due_in_s(self, name: Name, *, counters_only: bool = False) -> float:
+        """How long an object that changes now waits for its next write. Only counters wait.
+
+        With `counters_only` its conditions have not changed; a finalizer still may have.
+        """
         resource, key = name
         cached: CachedObject[Any] | None = self._informers[resource].get(key)
-        if cached is None or self._urgent(resource, key, cached):
+        if cached is None or self._finalizers(resource, key, cached.json) is not None:
+            return 0.0
+        if not counters_only and self._conditions_change(resource, cached):
             return 0.0
         return max(SETTLE_S, self._interval_left_s(name, cached))
 
@@ -123,10 +128,8 @@ class QueueReconciler:
             return 0.0
         return last.at + last.interval_s - self._clock.monotonic()
 
-    def _urgent(self, resource: Resource, key: Key, cached: CachedObject[Any]) -> bool:
-        """Whether a condition or a finalizer has to be written."""
-        if self._finalizers(resource, key, cached.json) is not None:
-            return True
+    def _conditions_change(self, resource: Resource, cached: CachedObject[Any]) -> bool:
+        """Whether a condition has to be written."""
         now = self._clock.now().timestamp()
         if resource == kinds.CLUSTER_QUEUES:
             queue = cached.value or _without_spec(cached.json)

@@ -279,9 +279,10 @@ class System:
             if next_s is None:
                 return
             for key in list(self.world.local_queues.keys()):
-                self._mark((LOCAL_QUEUES, key))
+                self._mark((LOCAL_QUEUES, key), True)
             self.driver.wake()
             await self.clock.sleep(max(next_s, LEAST_SAMPLE_S))
 
-    def _mark(self, name: Name) -> None:
-        self._queues.add_after(name, self._queue_reconciler.due_in_s(name))
+    def _mark(self, name: Name, counters_only: bool) -> None:
+        due_s = self._queue_reconciler.due_in_s(name, counters_only=counters_only)
+        self._queues.add_after(name, due_s)

@@ -30,7 +30,10 @@ Change = CachedObject[Any] | None
 
 
 class Triggers:
-    """Adds names to work queues as the world changes. `mark` takes queues whose status may."""
+    """Adds names to work queues as the world changes.
+
+    `mark` takes objects of quota whose status may have changed, and whether only their counters.
+    """
 
     def __init__(
         self,
@@ -39,14 +42,14 @@ class Triggers:
         workloads: WorkQueue[Key],
         jobs: WorkQueue[Key],
         classes: WorkQueue[Key],
-        mark: Callable[[Name], None],
+        mark: Callable[[Name, bool], None],
     ) -> None:
         self._world = world
         self._engine = engine
         self._workloads = workloads
         self._jobs = jobs
         self._classes = classes
-        self._mark = mark
+        self._mark_changed = mark
 
     def follow(self) -> None:
         world = self._world
@@ -64,10 +67,14 @@ class Triggers:
 
     def enqueue_affected(self, affected: AffectedQueues) -> None:
         """Publish the figures of those whom a fact concerned, if they changed."""
-        cluster_queues = (Key("", name) for name in affected.cluster_queues if name)
-        self._mark_each(kinds.CLUSTER_QUEUES, cluster_queues)
-        self._mark_each(kinds.LOCAL_QUEUES, affected.local_queues)
-        self._mark_each(kinds.COHORTS, (Key("", name) for name in affected.cohorts))
+        mark, counters_only = self._mark_changed, affected.counters_only
+        for name in affected.cluster_queues:
+            if name:
+                mark((kinds.CLUSTER_QUEUES, Key("", name)), counters_only)
+        for key in affected.local_queues:
+            mark((kinds.LOCAL_QUEUES, key), counters_only)
+        for name in affected.cohorts:
+            mark((kinds.COHORTS, Key("", name)), counters_only)
 
     def _job(self, old: Json | None, new: Json | None) -> None:
         job = new or old
@@ -144,6 +151,9 @@ class Triggers:
             self._add(self._workloads, list(queue.running))
         for local in self._engine.queues.local_queues_of(name):
             self._add(self._workloads, (each.key for each in self._world.workloads_in(local)))
+
+    def _mark(self, name: Name) -> None:
+        self._mark_changed(name, False)
 
     def _mark_each(self, resource: Resource, keys: Iterable[Key]) -> None:
         for key in keys:

@@ -30,11 +30,15 @@ Membership = tuple[str, str, str]
 
 
 class AffectedQueues:
-    """Names of ClusterQueues, LocalQueues and Cohorts; some may not exist any more."""
+    """Names of ClusterQueues, LocalQueues and Cohorts; some may not exist any more.
 
-    __slots__ = ("cluster_queues", "cohorts", "local_queues")
+    With `counters_only`, nothing changed but what Workloads use: conditions stay as they are.
+    """
+
+    __slots__ = ("cluster_queues", "cohorts", "counters_only", "local_queues")
 
     def __init__(self) -> None:
+        self.counters_only = False
         self.cluster_queues: set[str] = set()
         self.local_queues: set[Key] = set()
         self.cohorts: set[str] = set()
@@ -61,6 +65,7 @@ class ChangeTracker:
         kind, key = _subject(fact)
         affected = AffectedQueues()
         if kind is Workload:
+            affected.counters_only = True
             workload, before = self._state.workloads.get(key), self._membership(key)
             self._engine.apply(fact, now)
             if isinstance(fact, ObjectStored) and self._state.workloads.get(key) is workload:

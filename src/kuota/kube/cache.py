@@ -230,9 +230,11 @@ class Cache(Generic[T]):
         old: T | None,
         new: T | None,
     ) -> None:
-        before = set() if old is None else set(indexer(old))
+        before = [] if old is None else list(indexer(old))
         after = [] if new is None else list(indexer(new))
-        for word in before.difference(after):
+        if before == after:
+            return
+        for word in set(before).difference(after):
             index[word].pop(key, None)
             if not index[word]:
                 del index[word]

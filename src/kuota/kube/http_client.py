@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -23,6 +24,8 @@ IDLE_S = 15.0
 arrive at a connection that its server is closing."""
 _UNAUTHORIZED = 401
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]*")
+"""Paths that need no quoting, which is almost all of them."""
 _LINE_BREAK = re.compile(r"[\0\r\n]")
 
 
@@ -121,9 +124,12 @@ class HttpTransport:
             raise self._unreachable(request, error, sent=False) from error
 
     def _message(self, request: HttpRequest, proof: Headers) -> bytes:
-        path = self._route.target + quote(request.path, safe=_PATH_SAFE)
+        path = request.path
+        if not _PLAIN_PATH.fullmatch(path):
+            path = quote(path, safe=_PATH_SAFE)
+        path = self._route.target + path
         if request.query:
-            path += "?" + urlencode(request.query, quote_via=quote)
+            path += "?" + _encoded(tuple(request.query.items()))
         lines = self._constant + _lines([*request.headers.items(), *proof])
         if request.body:
             lines += f"Content-Length: {len(request.body)}\r\n"
@@ -199,6 +205,12 @@ class _Pool:
             and self._loop.time() - line.idle_since < IDLE_S
             and self._open.get(line) == self._credentials.generation
         )
+
+
+@lru_cache(maxsize=64)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """The query of a URL. Those of writes repeat: they name the field manager."""
+    return urlencode(query, quote_via=quote)
 
 
 def _lines(headers: Iterable[tuple[str, str]]) -> str:

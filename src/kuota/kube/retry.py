@@ -8,8 +8,7 @@ nobody knows, so only what is idempotent is repeated. A wait that the server nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from kuota.api.backoff import Backoff
 
@@ -105,23 +104,18 @@ class Sender:
     async def _sent(self, request: HttpRequest) -> HttpResponse:
         async with self._turns:
             await self.permitted(request)
-            with self._noted(request):
+            self._writing += request.writes
+            if request.writes:
+                self._quiet.clear()
+            try:
                 response = await self.transport.send(request)
+            finally:
+                self._writing -= request.writes
+                if not self._writing:
+                    self._quiet.set()
         if response.status >= 300:
             raise response_error(response.status, response.headers, response.body)
         return response
-
-    @contextmanager
-    def _noted(self, request: HttpRequest) -> Iterator[None]:
-        self._writing += request.writes
-        if request.writes:
-            self._quiet.clear()
-        try:
-            yield
-        finally:
-            self._writing -= request.writes
-            if not self._writing:
-                self._quiet.set()
 
 
 def retry_wait_s(request: HttpRequest, error: ApiError | Unreachable, attempt: int) -> float | None:
