@@ -227,7 +227,7 @@ def test_checks_without_status_are_taken_to_be_active_and_that_is_said() -> None
     plan = planned([flavor(), check, queue, local_queue("a"), job("j", "a", 4)])
     assert {"j": "reserved"} == states(plan)
     assert ["budget"] == row(plan, "j")["why"]["checks"]
-    assert any("taken to be active" in each for each in plan["notes"])
+    assert any("assumed to be active" in each for each in plan["notes"])
 
 
 def test_missing_namespaces_are_taken_to_exist_and_that_is_said() -> None:

@@ -62,7 +62,7 @@ class Running:
 
     async def port(self, of: str) -> int:
         """The port on which it serves probes, metrics or webhooks."""
-        return int((await self.said(f"{of} answer on port"))["msg"].rpartition(" ")[2])
+        return int((await self.said(f"serving {of} on port"))["msg"].rpartition(" ")[2])
 
     async def stop(self) -> tuple[int, float]:
         """Ask it to end; its status, and how long that took."""

@@ -33,7 +33,7 @@ def test_an_address_is_a_host_and_a_port(text: str, expected: Address | None) ->
 
 @pytest.mark.parametrize("text", ["8081", "host", ":", ":x", ":65536", "::1:80", ":-1"])
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no address"):
+    with pytest.raises(ValueError, match="is not an address"):
         address(text)
 
 

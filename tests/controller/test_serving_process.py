@@ -69,7 +69,7 @@ def test_metrics_in_the_clear_are_for_this_machine_alone(tmp_path: Path) -> None
             assert line in text, text
         refused = await site.controller(ALL, "--plain-metrics", config=_metrics("0.0.0.0:0"))
         assert 1 == await refused.ended()
-        assert "others can listen in" in str(refused)
+        assert "other machines can read" in str(refused)
 
     told(story, tmp_path)
 
@@ -93,7 +93,7 @@ def test_a_follower_tells_who_waits_too(tmp_path: Path) -> None:
         await _busy(site)
         port = free_port()
         second = await site.controller(ALL, config=_visible(port))
-        await second.said("visibility answers on port")
+        await second.said("serving the visibility API on port")
         assert "leading" not in str(second)
         status, text = await _read(f"https://127.0.0.1:{port}{SUMMARY}", TOKEN)
         assert (200, 1) == (status, len(json.loads(text)["items"]))
@@ -110,7 +110,7 @@ def test_visibility_can_have_a_process_of_its_own_that_writes_nothing(tmp_path: 
         await stopped(first)
         before, port = site.door.writes(), free_port()
         alone = await site.controller("--parts=visibility", config=_visible(port))
-        await alone.said("visibility answers on port")
+        await alone.said("serving the visibility API on port")
         status, text = await _read(f"https://127.0.0.1:{port}{SUMMARY}", TOKEN)
         assert (200, 1) == (status, len(json.loads(text)["items"]))
         assert before == [each for each in site.door.writes() if "reviews" not in each[1]]

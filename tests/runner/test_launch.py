@@ -97,7 +97,7 @@ def named(uid: str | None, **spec: Any) -> Json:
 def test_a_runner_that_is_not_root_can_only_be_itself() -> None:
     one = named("1000", securityContext={"runAsUser": 7})
     answer = run_as(one, container(), RunAsPolicy(uid=500))
-    assert (None, "runs as user 500: runAsUser 7 is not followed") == (answer.uid, answer.note)
+    assert (None, "runs as user 500; runAsUser 7 is ignored") == (answer.uid, answer.note)
 
 
 def test_root_becomes_the_user_who_asked() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kuota in the place of Kueue on a cluster: one process with its settings, probes and leadership.
+"""The controller process on a cluster: settings, probes, leader election, servers.
 
-Nothing here decides about workloads. Heavy modules are imported by whoever starts them, for the
-webhooks have to answer before the rest is even loaded.
+Nothing here makes decisions about workloads. Large modules are imported where they are started,
+because the webhooks must respond before the rest is loaded.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which certificate each of our servers shows: given in a directory, managed, or made on the spot.
+"""Selects the certificate of each server: from a directory, managed, or created at start.
 
-Where Kueue looks for certificates that others provide, we look too.
+The directories are the same as in Kueue.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _log = logging.getLogger(__name__)
 
 
 def webhook_directory(config: Configuration) -> Path:
-    """Where the certificate of the webhooks lies when somebody provides it."""
+    """The directory with the certificate of the webhooks, if the admin provides it."""
     given = config.webhook.cert_dir
-    # Python's own idea of the directory insists on being able to write there.
+    # Python's tempfile.gettempdir requires a writable directory.
     temporary = os.environ.get("TMPDIR") or "/tmp"
     return Path(given or Path(temporary, "k8s-webhook-server", "serving-certs"))
 
 
 def managed(config: Configuration) -> bool:
-    """Whether certificates are ours to make."""
+    """Whether the controller manages its certificates itself."""
     certs = config.internal_cert_management
     return certs is not None and bool(certs.enable)
 
 
 def context(config: Configuration) -> ssl.SSLContext:
-    """A server's context as configured, without a certificate. Raises ValueError."""
+    """A TLS context as configured, without a certificate. Raises ValueError."""
     from kuota.pki.serving import serving_context
 
     wanted = config.tls or TLS()
@@ -47,10 +47,10 @@ def context(config: Configuration) -> ssl.SSLContext:
 async def shown(
     to: ssl.SSLContext, directory: Path, own: bool, group: asyncio.TaskGroup, clock: Clock
 ) -> None:
-    """Have the context show a certificate, and keep it current for as long as the group lives.
+    """Set the certificate of the context, and keep it current while the task group runs.
 
-    `own` ones are made here, and nobody can check them: so it is with Kueue. Others are looked for
-    in the directory, and made only where there is none.
+    If `own`, a self-signed certificate is created, which clients cannot verify, as in Kueue.
+    Otherwise it is loaded from the directory, and created only if there is none.
     """
     if not own and (directory / "tls.crt").exists():
         from kuota.webhook.certificates import CertificateDirectory
@@ -60,7 +60,7 @@ async def shown(
         await given.ready.wait()
         return
     if not own:
-        _log.warning("no certificate in %s: using one that nobody can check", directory)
+        _log.warning("no certificate in %s: using a self-signed one", directory)
     await asyncio.to_thread(_show_self_signed, to)
 
 

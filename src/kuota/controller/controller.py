@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that one process of the controller runs, from its start to its stop.
+"""Everything that one controller process runs, from start to stop.
 
-Order of starting: open all ports, serve probes and webhooks, load the rest. Order of stopping:
-begin nothing new, finish what was begun, block further writes, give the lease back, and close the
-servers last, because clients may still be directed to them.
+Start order: open all ports, serve probes and webhooks, load the rest. Stop order: begin nothing
+new, finish what was begun, block further writes, release the Lease, and close the servers last,
+because clients may still be directed to them.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 
 QPS, BURST = 5.0, 10
-"""What client-go does where a configuration says zero."""
+"""The values that client-go uses if the configuration contains zero."""
 
 
 class Clients:
     """The clients of one process, which share one connection pool.
 
-    The elector must never wait behind others, so it has no rate. Controllers write only while this
-    process leads. Whatever every replica does (certificates, asking who somebody is) needs no
-    lease. Make them inside a running event loop.
+    The elector must never wait for other requests, so it has no rate limit. Controllers write only
+    while this process leads. Tasks of every replica (certificates, authentication) need no Lease.
+    Create clients inside a running event loop.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Clients:
 
 
 def allowed(limits: ClientConnection, clock: Clock) -> Rate | None:
-    """How fast requests may leave; None for no limit, which a negative rate asks for."""
+    """The rate limit of requests; None for no limit, which a negative value means."""
     qps = limits.qps or QPS
     if qps < 0:
         return None
@@ -83,17 +83,17 @@ def allowed(limits: ClientConnection, clock: Clock) -> Rate | None:
 
 
 FINISH_S = 0.3
-"""How long a stop waits for what was begun."""
+"""How long a stop waits for work in progress."""
 QUIET_S = 0.1
-"""How long it waits for writes that are on their way after that."""
+"""How long it then waits for writes that were already sent."""
 
 _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """One process. `run` returns after a stop, and raises `leadership.Lost` when it must end.
+    """One process. `run` returns after a stop, and raises `leadership.Lost` if leadership is lost.
 
-    `on_lost` is called at the very moment when that is known.
+    `on_lost` is called as soon as this is known.
     """
 
     def __init__(self, settings: Settings, on_lost: Callable[[], None] | None = None) -> None:
@@ -126,7 +126,7 @@ class Controller:
             self._settings.namespace,
         )
         for each in self._settings.without_effect:
-            _log.info("%s has no effect here", each)
+            _log.info("%s has no effect", each)
         integrations = self._settings.config.integrations
         frameworks = integrations.frameworks or [] if integrations is not None else []
         for warning in frameworks_without_controller(frameworks):
@@ -150,7 +150,7 @@ class Controller:
         _log.info("stopped")
 
     def _serving(self, ports: Ports) -> list[Coroutine[Any, Any, None]]:
-        """What every replica does from the first moment to the last."""
+        """The tasks that every replica runs from start to stop."""
         found: list[Coroutine[Any, Any, None]] = []
         if ports.webhooks is not None:
             found.append(self._webhooks(ports.webhooks).run())
@@ -160,7 +160,7 @@ class Controller:
         return found
 
     def _writing(self) -> list[Coroutine[Any, Any, None]]:
-        """What follows the world, and changes it while this process leads."""
+        """The tasks that watch objects, and write while this process leads."""
         found: list[Coroutine[Any, Any, None]] = []
         if self._leadership is not None:
             found.append(self._leadership.run())
@@ -179,7 +179,7 @@ class Controller:
 
     @property
     def _only_webhooks(self) -> bool:
-        """Whether nobody here follows the world: webhooks look up the little that they need."""
+        """Whether this process only runs webhooks, which look up objects themselves."""
         return self._settings.parts == {Part.WEBHOOKS}
 
     def _elected(self) -> Leadership:
@@ -193,7 +193,7 @@ class Controller:
         )
 
     async def _control(self) -> None:
-        # Loading takes as long as a webhook may take to answer, so it happens on the side.
+        # Loading modules takes as long as a webhook may take to respond, so a thread does it.
         made = await asyncio.to_thread(_imported)
         self._system = system = made(
             self._clients.leading,
@@ -204,7 +204,7 @@ class Controller:
         )
         system.instrument = self._runtime.instrument
         self._metrics.watch(system, self._leadership)
-        # What is loaded by now stays; walking it again and again would be for nothing.
+        # Loaded modules are never freed, so the garbage collector need not visit them.
         calm_collector()
         self._made.set_result(system)
         if not self._only_webhooks:
@@ -216,7 +216,7 @@ class Controller:
         probes = Probes(self._settings.config.health, self.ready)
         stack.push_async_callback(probes.close)
         port = await probes.serve(at)
-        _log.info("probes answer on port %d", port)
+        _log.info("serving probes on port %d", port)
 
     def _running(self) -> str:
         return "stopping" if self._stopping else ""
@@ -225,7 +225,7 @@ class Controller:
         return self._leadership is not None and self._leadership.may_write()
 
     async def _finish(self) -> None:
-        """Let no new work begin, and what was begun end well if it does so soon."""
+        """Start no new work, and wait briefly for work in progress."""
         self._stopping = True
         _log.info("stopping")
         if self._system is not None:
@@ -241,9 +241,9 @@ class Controller:
         try:
             await within(self._clock, seconds, done())
         except TimeoutError:
-            _log.warning("not everything could be finished in time; the next one takes it up")
+            _log.warning("some work did not finish in time; the next leader continues it")
         except KubeError as error:
-            _log.warning("not everything could be finished: %s", error)
+            _log.warning("some work could not be finished: %s", error)
 
 
 async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process was asked for: flags, the configuration file, the pod it runs in.
+"""The settings of the process: flags, the configuration file, and its pod.
 
-Everything that is wrong is said at once: whoever fixes a Deployment waits a minute for each try.
+All errors are reported at once, because each attempt to fix a Deployment takes about a minute.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _LARGEST_PORT = 65535
 JITTER = 1.2
-"""By how much a candidate may be late; a retry must still fit into the time to renew."""
+"""The maximum jitter of a retry; a retry must still fit into the renew deadline."""
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a server listens. No host means all of this machine's addresses."""
+    """The address of a server. An empty host means all addresses of the machine."""
 
     host: str
     port: int
@@ -44,7 +44,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def address(text: str) -> Address | None:
-    """An address as Go programs write it: `:8081`, `127.0.0.1:9090`, `[::1]:80`.
+    """An address in the format of Go: `:8081`, `127.0.0.1:9090`, `[::1]:80`.
 
     None for "0" and "", which mean not to listen. Raises ValueError.
     """
@@ -53,14 +53,14 @@ def address(text: str) -> Address | None:
     host, colon, port = text.rpartition(":")
     inner = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not port.isascii() or not port.isdigit() or int(port) > _LARGEST_PORT:
-        raise ValueError(f"{text!r} is no address: write host:port, or :port for all hosts")
+        raise ValueError(f"{text!r} is not an address: use host:port, or :port for all hosts")
     if ":" in inner and inner == host:
-        raise ValueError(f"{text!r} is no address: an IPv6 address goes in brackets")
+        raise ValueError(f"{text!r} is not an address: put an IPv6 address in brackets")
     return Address(inner, int(port))
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
-    """As written by the user; empty where they said nothing."""
+    """The flags as written; empty if not given."""
 
     config: str = ""
     feature_gates: str = ""
@@ -74,7 +74,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process shall do, checked and complete."""
+    """The validated and complete settings."""
 
     config: Configuration
     gates: Gates
@@ -82,16 +82,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parts: Parts = ALL
     log: LogStyle = LogStyle()
     plain_metrics: bool = False
-    """Whether metrics are served without TLS, which only a loopback address may be."""
+    """Whether metrics are served without TLS, which requires a loopback address."""
 
     @property
     def namespace(self) -> str:
-        """Where we run ourselves, or would."""
+        """The namespace of this process, or of the Lease."""
         return self.config.namespace or NAMESPACE
 
     @property
     def without_effect(self) -> Iterator[str]:
-        """What the configuration file may ask for and is not done: there is no such thing here."""
+        """Fields of the configuration file that are accepted and have no effect."""
         config = self.config
         if config.pprof_bind_address not in ("", "0"):
             yield "pprofBindAddress"
@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(Exception):
-    """The process cannot start. `faults` are all the reasons."""
+    """The process cannot start. `faults` lists all reasons."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -112,7 +112,7 @@ class Refused(Exception):
 
 
 def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Settings:
-    """What the flags ask for; raises Refused with every fault."""
+    """The settings that result from the flags. Raises Refused with every fault."""
     faults: list[str] = []
     config, gates = _configuration(flags, account, faults)
     parts, log, reached = ALL, LogStyle(), None
@@ -145,7 +145,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
 def chosen_connection(
     path: str, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT
 ) -> Connection:
-    """As Kueue finds it: the file named, $KUBECONFIG, the pod's account, ~/.kube/config."""
+    """As in Kueue: --kubeconfig, $KUBECONFIG, the pod's service account, ~/.kube/config."""
     if path and not Path(path).expanduser().exists():
         raise ConfigError(f"--kubeconfig {path}: there is no such file")
     if path:
@@ -156,7 +156,7 @@ def chosen_connection(
 
 
 def own_namespace(account: Path = SERVICE_ACCOUNT) -> str:
-    """The namespace of the pod we run in, as its service account says; else Kueue's own."""
+    """The namespace of this pod's service account; otherwise Kueue's default."""
     try:
         return (account / "namespace").read_text().strip() or NAMESPACE
     except (OSError, UnicodeDecodeError):
@@ -183,7 +183,7 @@ def _configuration(flags: Flags, account: Path, faults: list[str]) -> tuple[Conf
 
 
 def _faults(config: Configuration) -> Iterator[str]:
-    """What only shows when the process starts: addresses and times."""
+    """Faults that are only checked at start: addresses and durations."""
     for path, text in (
         ("health.healthProbeBindAddress", config.health.health_probe_bind_address),
         ("metrics.bindAddress", config.metrics.bind_address),
@@ -196,14 +196,14 @@ def _faults(config: Configuration) -> Iterator[str]:
 
 
 def _plain_faults(text: str) -> list[str]:
-    """What keeps metrics from being served in the clear."""
+    """Reasons why metrics cannot be served without TLS."""
     try:
         at = address(text)
     except ValueError:
         return []
     if at is None or is_loopback(at.host):
         return []
-    return [f"--plain-metrics: others can listen in on {text}; use 127.0.0.1:{at.port}"]
+    return [f"--plain-metrics: other machines can read {text}; use 127.0.0.1:{at.port}"]
 
 
 def _election_faults(election: LeaderElection) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether this process is the one that writes: by a Lease, or always where none is asked for."""
+"""Leader election with a Lease, or permanent leadership if it is disabled."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.lease import Election, Timing, unique_identity
 
 RELEASE_S = 0.2
-"""How long giving the lease back may take; without it the next one waits for it to run out."""
+"""How long releasing the Lease may take. Otherwise the next leader waits until it expires."""
 
 _log = logging.getLogger(__name__)
 
 
 class Lost(Exception):
-    """Somebody else may lead by now. The process has to end: Kubernetes starts another."""
+    """Another process may lead. This one must exit; Kubernetes starts a new one."""
 
 
 class Leadership:
-    """Stands for election and holds on to what it won. `may_write` is asked before every write."""
+    """Acquires and renews leadership. Every write checks `may_write`."""
 
     def __init__(
         self, election: Election | None = None, lease: str = "", clock: Clock | None = None
     ) -> None:
         self.lease = lease
-        """The name of what is led by; "" where nobody else could lead."""
+        """The name of the Lease; "" without leader election."""
         self._election = election
         self._clock = clock or SystemClock()
         self._leads = asyncio.Event()
         self._closed = False
 
     async def run(self) -> None:
-        """Lead as soon as possible. Raises Lost; without an election it leads, and returns."""
+        """Lead as soon as possible. Raises Lost. Without leader election, returns as leader."""
         if self._election is None:
             self._leads.set()
             return
@@ -47,28 +47,28 @@ class Leadership:
         raise Lost
 
     async def leading(self) -> None:
-        """Return once this process leads."""
+        """Wait until this process leads."""
         await self._leads.wait()
 
     def may_write(self) -> bool:
-        """Whether a write may leave at this instant, by the clock, whatever is stuck."""
+        """Whether a write may be sent now, according to the clock."""
         if self._closed:
             return False
         return self._election is None or self._election.held()
 
     def close(self) -> None:
-        """Let no write leave any more."""
+        """Block all further writes."""
         self._closed = True
 
     async def release(self) -> None:
-        """Let another lead at once. Nothing may be under way any more."""
+        """Release the Lease, so that another process can lead. No write may be in progress."""
         self._closed = True
         if self._election is None:
             return
         try:
             await within(self._clock, RELEASE_S, self._election.release())
         except TimeoutError:
-            _log.warning("could not release the lease in time; it runs out by itself")
+            _log.warning("could not release the Lease in time; it will expire")
 
 
 def leadership(
@@ -79,7 +79,7 @@ def leadership(
     on_lost: Callable[[], None] | None = None,
     clock: Clock | None = None,
 ) -> Leadership:
-    """Leadership as configured; `namespace` is where the Lease is unless the settings say."""
+    """Leadership as configured; `namespace` is the default namespace of the Lease."""
     if not wanted.leader_elect:
         return Leadership(clock=clock)
     key = Key(wanted.resource_namespace or namespace, wanted.resource_name)

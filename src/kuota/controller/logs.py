@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the process says of itself: one line each, as JSON or for people, and never a secret.
+"""Log output: one line per message, as JSON or plain text, without secrets.
 
-Fields are named as Kueue's are, so that whoever reads the logs of one can read the other's.
+Field names are Kueue's, so that tools can read the logs of both.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any, TextIO
 import msgspec
 
 CHATTY = 4
-"""The verbosity from which on everything is logged. Kueue is shipped with 2.
+"""The verbosity at which everything is logged. Kueue's default is 2.
 
 A message of lower verbosity v has the level INFO - v.
 """
 HIDDEN = "[hidden]"
 _SHORTEST = 6
-"""Shorter secrets are words that may occur anywhere; hiding them would garble the text."""
+"""Shorter secrets could be ordinary words; redacting them would garble the text."""
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR}
 _LEVELS |= {"warn": logging.WARNING, "panic": logging.CRITICAL}
 _NAMES = {"WARNING": "warn", "CRITICAL": "error"}
 _PATTERNS = (
-    # A word after "basic" is a word; a digit or a capital in it makes it a credential.
+    # A word after "basic" is ordinary text; a digit or a capital letter makes it a credential.
     re.compile(r"\b(?:[Bb]earer|[Bb]asic)\s+(?=\S*[0-9A-Z=])[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*"),
     re.compile(
@@ -43,21 +43,21 @@ _PATTERNS = (
 
 
 class LogError(ValueError):
-    """A log flag that makes no sense."""
+    """An invalid log flag."""
 
 
 class LogStyle(msgspec.Struct, frozen=True):
-    """How to log. `level` is one of the standard library's."""
+    """The log format. `level` is a level of the standard library."""
 
     level: int = logging.INFO
     json: bool = True
 
 
 def style(level: str = "", devel: bool = False, encoder: str = "", verbosity: int = 0) -> LogStyle:
-    """The style that Kueue's flags ask for; raises LogError.
+    """The format that Kueue's flags select. Raises LogError.
 
-    A level is a word, or a number from which on details are said. Development mode is for people:
-    plain lines, and every detail unless a level is named.
+    A level is a word, or a number that sets the verbosity. Development mode prints plain lines and,
+    unless a level is given, every detail.
     """
     if encoder not in ("", "json", "console"):
         raise LogError(f"--zap-encoder: {encoder!r} is neither json nor console")
@@ -77,19 +77,19 @@ def style(level: str = "", devel: bool = False, encoder: str = "", verbosity: in
 
 
 def begin(chosen: LogStyle, secrets: Iterable[str] = (), stream: TextIO | None = None) -> None:
-    """Log in that style from now on, to stderr unless told otherwise."""
+    """Use this format from now on, by default on stderr."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter((JsonLines if chosen.json else PlainLines)(secrets))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(chosen.level)
-    # These speak of every connection; what matters of it comes back as our own errors.
+    # These log every connection; relevant failures are reported as our own errors.
     for name in ("asyncio", "aiohttp"):
         logging.getLogger(name).setLevel(max(chosen.level, logging.WARNING))
 
 
 class _Lines(logging.Formatter):
-    """Hides what looks like a secret, and the very secrets that it is told of."""
+    """Redacts known secrets and text that looks like one."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__()
@@ -141,13 +141,13 @@ def _level(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """The structured part of a message, which callers pass as `extra={"fields": ...}`."""
+    """The structured fields of a message, passed as `extra={"fields": ...}`."""
     found: dict[str, Any] = getattr(record, "fields", {})
     return found
 
 
 def _value(value: object) -> str:
-    """A field of a plain line: bare if it is one word, else as JSON."""
+    """A field in a plain line: bare if it is one word, otherwise as JSON."""
     if isinstance(value, str) and value.isprintable() and value.split() == [value]:
         return value
     return msgspec.json.encode(value).decode()

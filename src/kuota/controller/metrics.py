@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as part of the controller: what is counted when, and where it can be read."""
+"""Collects and serves the metrics of the controller."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetricsPart:
-    """Counts what a system does, and serves the counts."""
+    """Collects the metrics of a system and serves them."""
 
     def __init__(self, settings: Settings, client: Client, clock: Clock, runtime: Runtime) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class MetricsPart:
         self._watching: asyncio.Future[Metrics] = asyncio.get_running_loop().create_future()
 
     def watch(self, system: System, leadership: Leadership | None) -> None:
-        """Count all that the system does, which must not have begun yet."""
+        """Observe the system. It must not have started yet."""
         from kuota.control.observer import WorldObjects, attach_observer
         from kuota.metrics.config import metrics_config
         from kuota.metrics.metrics import Metrics
@@ -47,7 +47,7 @@ class MetricsPart:
         self._watching.set_result(metrics)
 
     async def run(self, leadership: Leadership | None, at: socket.socket | None) -> None:
-        """Serve at the socket, if there is one, until cancelled."""
+        """Serve on the socket, if there is one, until cancelled."""
         metrics = await self._watching
         async with asyncio.TaskGroup() as group:
             group.create_task(_tell_role(metrics, leadership))
@@ -67,7 +67,7 @@ class MetricsPart:
                 await certificates.shown(context, certificates.METRICS, own, group, self._clock)
             try:
                 port = await server.serve(at, context)
-                _log.info("metrics answer on port %d", port)
+                _log.info("serving metrics on port %d", port)
                 await asyncio.Event().wait()
             finally:
                 await server.close()
@@ -84,6 +84,6 @@ async def _tell_role(metrics: Metrics, leadership: Leadership | None) -> None:
 
 
 def load_metrics() -> None:
-    """Load what `watch` needs, which takes a while."""
+    """Import the modules that `watch` needs, which takes a while."""
     import kuota.control.observer
     import kuota.metrics.metrics  # noqa: F401

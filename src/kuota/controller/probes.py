@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers the kubelet: is the process alive, and is it ready to be sent requests?
+"""Serves liveness and readiness probes.
 
-Paths and texts are those of Kueue's probes: `/healthz` and `/readyz`, each with its checks as
-sub-paths (`/readyz/webhooks`), and a list of all of them with `?verbose`.
+Paths and texts are those of Kueue: `/healthz` and `/readyz`, each with its checks as subpaths
+(`/readyz/webhooks`), and a list of all checks with `?verbose`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from kuota.api.config.shapes import Health
 from kuota.listening import Listeners
 
 Check = Callable[[], str]
-"""Why not; "" when all is well."""
+"""The reason of a failure; "" if the check passes."""
 
 LIVE = "healthz"
 READY = "readyz"
 
 
 def alive() -> str:
-    """Whoever answers is alive."""
+    """Always pass: a process that responds is alive."""
     return ""
 
 
 class Probes:
-    """Serves two groups of checks over plain HTTP, at the names that the configuration gives."""
+    """Serves two groups of checks over HTTP, at the paths in the configuration."""
 
     def __init__(self, health: Health, ready: Mapping[str, Check]) -> None:
         self._listeners = Listeners(self._answer)
@@ -39,7 +39,7 @@ class Probes:
         }
 
     async def serve(self, at: socket.socket) -> int:
-        """Answer at a listening socket until closed; returns its port."""
+        """Serve on a listening socket until closed; returns its port."""
         return await self._listeners.open(at)
 
     async def close(self) -> None:

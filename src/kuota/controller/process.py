@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as a process: signals in, exit status out, and an end that nothing can delay."""
+"""Runs the controller as a process: signals, exit status, and a bounded shutdown."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .ports import PortUnavailable
 STOPPED = 0
 FAILED = 1
 DEADLINE_S = 0.8
-"""From the wish to end until the process is gone, whatever it is stuck in."""
+"""The maximum time from the request to stop until the process has exited."""
 
 _log = logging.getLogger(__name__)
 
 
 def run(settings: Settings) -> NoReturn:
-    """Run until a signal or a failure, and end the process."""
+    """Run until a signal or a failure, then exit."""
     user = settings.connection.user
     secrets = (user.token.reveal(), user.password.reveal(), user.key.text.reveal())
     logs.begin(settings.log, secrets)
@@ -38,7 +38,7 @@ def run(settings: Settings) -> NoReturn:
 
 async def _served(settings: Settings) -> NoReturn:
     status = await _status(settings)
-    # Python's own tidying up would wait for threads that nobody needs any more.
+    # Python's normal exit would wait for threads that are no longer needed.
     logging.shutdown()
     os._exit(status)
 
@@ -59,7 +59,7 @@ async def _status(settings: Settings) -> int:
 
 def _stop(stop: asyncio.Event) -> None:
     if stop.is_set():
-        # Asked twice: somebody means it.
+        # A second signal stops the process immediately.
         os._exit(FAILED)
     _end_soon(STOPPED)
     stop.set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visibility API as part of the controller: every replica knows who waits, and tells."""
+"""The visibility API of the controller, which every replica serves."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 SERVICE = "kueue-visibility-server"
 ENTRY = "visibility-"
-"""How the names begin under which the webhooks' Secret holds this certificate."""
+"""The prefix of this certificate's keys in the Secret of the webhooks."""
 
 _log = logging.getLogger(__name__)
 
 
 class VisibilityPart:
-    """Answers until cancelled, once what there is to tell is known."""
+    """Serves until cancelled, as soon as the queues are known."""
 
     def __init__(self, settings: Settings, client: Client, clock: Clock) -> None:
         self._settings = settings
@@ -37,7 +37,7 @@ class VisibilityPart:
         self._clock = clock
 
     async def run(self, system: System, at: socket.socket) -> None:
-        """Serve at the socket."""
+        """Serve on the socket."""
         await system.world.ready()
         from kuota.control.observer import WorldObjects
         from kuota.visibility.api import VisibilityApi
@@ -48,19 +48,19 @@ class VisibilityPart:
         api = VisibilityApi(system.engine, WorldObjects(system.world))
         server = VisibilityServer(api, self._client, self._clock)
         async with asyncio.TaskGroup() as group:
-            # Something to show at once; whom the API server trusts comes later.
+            # Start with a self-signed certificate; the trusted one follows.
             await certificates.shown(context, certificates.VISIBILITY, own, group, self._clock)
             if own:
                 group.create_task(self._manage(context))
             try:
                 port = await server.serve(at, context)
-                _log.info("visibility answers on port %d", port)
+                _log.info("serving the visibility API on port %d", port)
                 await server.run()
             finally:
                 await server.close()
 
     async def _manage(self, context: ssl.SSLContext) -> None:
-        """Show a certificate that the APIService is told to trust, where it wants one."""
+        """Use a certificate that the APIService trusts, if it verifies certificates."""
         from kuota.visibility.pending import GROUP, VERSIONS
         from kuota.webhook.certificates import SECRET, ManagedCertificate
         from kuota.webhook.certificates import Settings as Wanted
@@ -77,13 +77,13 @@ class VisibilityPart:
             await ManagedCertificate(self._client, context, wanted, self._clock).run()
 
     async def _may_say_whom_to_trust(self, api_service: str) -> bool:
-        """Whether our role has APIServices. Kueue's has not: its APIServices trust anybody."""
+        """Whether we may read APIServices. Kueue's role may not; its APIServices trust anyone."""
         from kuota.webhook.injection import API_SERVICES
 
         try:
             await self._client.get(API_SERVICES, Key("", api_service))
         except Forbidden:
-            _log.info("not allowed to read APIServices: they have to trust any certificate")
+            _log.info("not allowed to read APIServices: they must skip certificate verification")
             return False
         except KubeError as error:
             _log.debug("APIServices: %s", error)

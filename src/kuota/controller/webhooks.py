@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhooks as part of the controller: their certificate, what they look up, when they answer.
+"""The webhooks of the controller: certificate, lookups, readiness.
 
-They are there from the first moment, on every replica. Until the controllers' caches are full they
-ask the API server itself for what they need.
+Every replica serves them from its start. Until the caches of the controllers are filled, they fetch
+objects from the API server.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _log = logging.getLogger(__name__)
 
 
 class WebhookPart:
-    """Answers at a socket until cancelled.
+    """Serves on a socket until cancelled.
 
-    `system` gives the controllers of this process, once it has any.
+    `system` returns the controllers of this process, once they exist.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class WebhookPart:
         self._fault = "certificates are not ready"
 
     def ready(self) -> str:
-        """Why they do not answer; "" when they do."""
+        """Why the webhooks do not respond; "" if they do."""
         return self._fault
 
     async def run(self) -> None:
@@ -77,7 +77,7 @@ class WebhookPart:
             try:
                 port = await server.serve(self._socket, context)
                 self._fault = ""
-                _log.info("webhooks answer on port %d", port)
+                _log.info("serving webhooks on port %d", port)
                 await asyncio.Event().wait()
             finally:
                 await server.close()
@@ -99,13 +99,13 @@ class WebhookPart:
             namespace=self._settings.namespace,
             secret=certs.webhook_secret_name or SECRET,
             service=certs.webhook_service_name or SERVICE,
-            # Replicas share it: an address of one's own would make the others refuse it.
+            # Replicas share the certificate, so it must not name the address of one of them.
             hosts=(config.webhook.host,) if is_loopback(config.webhook.host) else (),
         )
         return ManagedCertificate(self._client, context, wanted, self._clock)
 
     def _topology_levels(self) -> frozenset[str] | None:
-        """The levels of all Topologies; None where this process does not follow them."""
+        """The levels of all Topologies; None if this process does not watch them."""
         system = self._system() if self._system is not None else None
         if system is None or not system.world.topologies.synced.is_set():
             return None

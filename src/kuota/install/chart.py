@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Those templates of the Helm chart that follow from the objects of an installation.
+"""The templates of the Helm chart that are generated from the objects of an installation.
 
-They are the objects themselves, with the release's namespace in place of ours, under a condition
-where a value switches them off. What depends on values in more ways is written by hand.
+They contain the objects with the namespace of the release, under a condition if a value can disable
+them. Templates that depend on values in other ways are written by hand.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TEMPLATES: tuple[tuple[str, str, Made], ...] = (
 
 
 def generated() -> dict[str, str]:
-    """The text of each generated template, by its file name."""
+    """The text of each generated template, by file name."""
     settings = Settings(namespace=_NAMESPACE, service_monitor=True)
     texts = {
         f"{name}.yaml": _HEADER + _conditional(condition, _text(made(settings)))
@@ -64,12 +64,12 @@ def generated() -> dict[str, str]:
 
 
 def dumped(objects: Iterable[Json]) -> str:
-    """Objects as one YAML stream, each in full."""
+    """The objects as one YAML stream without anchors."""
     return "---\n".join(_yaml(each) for each in objects)
 
 
 def _yaml(value: object) -> str:
-    # A copy repeats what objects share, where YAML would refer from one place to the other.
+    # Copying removes shared references, which YAML would write as anchors and aliases.
     plain = msgspec.json.decode(msgspec.json.encode(value))
     return yaml.safe_dump(plain, sort_keys=True, width=100, allow_unicode=True)
 
@@ -83,13 +83,13 @@ def _conditional(condition: str, text: str) -> str:
 
 
 def _kept(definition: Json) -> Json:
-    """A release that ends must not take everybody's objects with it."""
+    """Keep the definitions when the release is deleted: they contain the objects of all users."""
     annotations = {"helm.sh/resource-policy": "keep"}
     return definition | {"metadata": definition["metadata"] | {"annotations": annotations}}
 
 
 def _webhooks() -> str:
-    """Every webhook there could be, each under the condition that the configuration names it."""
+    """All webhooks, each under the condition that the configuration enables its integration."""
     made = configurations(
         _NAMESPACE,
         WEBHOOK_SERVICE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pods of the controller, what they are given, and how many must stay."""
+"""The Deployment of the controller and the objects that its pods use."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def config_map(settings: Settings) -> Json:
 
 
 def secret(settings: Settings) -> Json:
-    """Empty: the controller puts certificates there, or whoever gives it some."""
+    """An empty Secret. The controller, or the admin, stores certificates in it."""
     return named_object("v1", "Secret", SECRET, namespace=settings.namespace)
 
 
 def disruption_budget(settings: Settings) -> list[Json]:
-    """None for a single pod, which could then never be moved."""
+    """None for a single replica, whose pod could otherwise never be evicted."""
     if not settings.disruption_budget or settings.replicas < 2:
         return []
     return [
@@ -61,7 +61,7 @@ def disruption_budget(settings: Settings) -> list[Json]:
 
 def deployment(settings: Settings) -> Json:
     annotations = {
-        # A changed configuration is read at the next start; this makes one happen.
+        # The controller reads its configuration at start. The hash makes a change restart it.
         DIGEST: sha256(settings.config.encode()).hexdigest(),
         "kubectl.kubernetes.io/default-container": "manager",
     }

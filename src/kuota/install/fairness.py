@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Priority and fairness at the API server: who waits behind whom when it is flooded.
+"""API priority and fairness objects for the controller and for the visibility API.
 
-Without this the controller shares one queue with every other ServiceAccount. A flood of requests by
-any of them would then cost it the lease. And whoever asks for pending workloads in a loop should
-wait behind others who ask for the same, not slow down the cluster.
+Without them, the controller shares one queue with all other ServiceAccounts, and a flood of
+requests by any of them could cost it the Lease. Clients that request pending workloads in a loop
+should wait behind similar requests instead of slowing down the cluster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .settings import CONTROLLER, Settings, named, named_object
 
 VISIBILITY = named("visibility")
 _API = "flowcontrol.apiserver.k8s.io/v1"
-# Just behind those that Kubernetes itself has for the same purpose.
+# Directly after those that Kubernetes itself has for the same purpose.
 _LEASES_FIRST = 250
 _CONTROLLER_FIRST = 850
 _VISIBILITY_FIRST = 9000
@@ -72,7 +72,7 @@ def _flow(name: str, level: str, first: int, subjects: list[Json], rule: Json) -
 
 
 def _level() -> Json:
-    """Few seats, of which most may be lent while nobody asks."""
+    """A priority level with few seats, most of which can be lent while idle."""
     queuing = {"handSize": 4, "queueLengthLimit": 50, "queues": 16}
     limited = {
         "nominalConcurrencyShares": 10,

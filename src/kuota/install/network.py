@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the controller is reached: Services, the aggregated API, who may connect, and scraping."""
+"""Services, APIServices, the NetworkPolicy and the ServiceMonitor of the controller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VISIBILITY = "visibility.kueue.x-k8s.io"
 
 
 def services(settings: Settings) -> list[Json]:
-    # The label that pods have besides tells scrapers which Service is meant for them.
+    # Scrapers use the additional label to find the right Service.
     scraped = {"control-plane": SELECTED["control-plane"]}
     return [
         _service(settings, WEBHOOK_SERVICE, 443, WEBHOOK_PORT, {}),
@@ -37,7 +37,7 @@ def _service(settings: Settings, name: str, port: int, target: int, labels: dict
 
 
 def api_services(settings: Settings) -> list[Json]:
-    """Where the API server finds pending workloads. The controller says whom to trust there."""
+    """The APIServices of the visibility API. The controller writes their CA bundle."""
     service = {"name": VISIBILITY_SERVICE, "namespace": settings.namespace, "port": 443}
     return [
         named_object(
@@ -57,7 +57,7 @@ def api_services(settings: Settings) -> list[Json]:
 
 
 def network_policy(settings: Settings) -> list[Json]:
-    """Only the ports that are there for others. From anywhere: API servers are no pods."""
+    """Allows only the served ports, from any source, because API servers are not pods."""
     if not settings.network_policy:
         return []
     ports = [

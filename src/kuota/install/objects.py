@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All objects of an installation, in three groups, each in the order in which to apply it."""
+"""All objects of an installation, in three groups, each in the order of application."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .settings import LABELS, Settings
 
 
 def webhook_configurations(settings: Settings) -> list[Json]:
-    """Raises Invalid when the configuration cannot be read."""
+    """The webhook configurations. Raises Invalid if the configuration cannot be read."""
     config = load(settings.config, settings.namespace)
     selector = config.managed_jobs_namespace_selector
     made = configurations(
@@ -56,7 +56,7 @@ def objects(settings: Settings) -> list[Json]:
 
 
 def definitions(settings: Settings) -> list[Json]:
-    """The CustomResourceDefinitions, which convert through the Service of this installation."""
+    """The CustomResourceDefinitions, converted through the Service of this installation."""
     return [_located(each, settings) for each in crds()]
 
 
@@ -131,5 +131,5 @@ _BY_KIND = {each.kind: each for each in _ALL}
 
 
 def resource_of(obj: Json) -> Resource:
-    """Where an object of an installation lives."""
+    """The resource of an object of an installation."""
     return _BY_KIND[obj["kind"]]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Roles: what the controller may do, and what people may.
+"""Roles of the controller and of users.
 
-The controller may do what its code does, and nothing more: each line of the table says what for.
-Objects that exist once (webhook configurations, definitions, the lease, the one Secret) are granted
-by name.
+The controller has exactly the permissions that its code uses; each line of the table states the
+purpose. Single objects (webhook configurations, definitions, the Lease, the Secret) are granted by
+name.
 
-Roles for people (who runs the cluster, who works in a team, who only looks) are not bound here. A
-team's member gets `kueue-batch-user-role` in the team's namespaces, by a RoleBinding: it holds no
-right on anything that sets quota. Labels put each small role into the larger ones, Kubernetes' own
-`view`, `edit` and `admin` among them.
+Roles for users (admins, team members, viewers) are not bound here. A team member gets
+`kueue-batch-user-role` in the namespaces of the team by a RoleBinding; it grants no permission on
+objects that define quota. Labels aggregate the small roles into larger ones, including Kubernetes'
+own `view`, `edit` and `admin`.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _API = f"{_RBAC}/v1"
 _WATCH = "get list watch"
 
 _RULES: tuple[tuple[str, str, str], ...] = (
-    # What decisions depend on.
+    # Decisions depend on these objects.
     ("", "namespaces nodes pods limitranges", _WATCH),
     ("scheduling.k8s.io", "priorityclasses", _WATCH),
     ("node.k8s.io", "runtimeclasses", _WATCH),
-    # Pods that hang on lost nodes are failed and removed for good.
+    # Pods on lost nodes are marked as failed and deleted.
     ("", "pods", "delete"),
     ("", "pods/status", "patch"),
-    # Jobs are released, suspended, and removed once nobody wants to keep them.
+    # Jobs are started, suspended, and deleted when their retention expires.
     ("batch", "jobs", f"{_WATCH} patch delete"),
     ("batch", "jobs/status", "patch"),
-    # A Workload names its Job as an owner whose deletion it may hold up.
+    # A Workload has an owner reference with blockOwnerDeletion to its Job.
     ("batch", "jobs/finalizers", "update"),
     (GROUP, "workloads", f"{_WATCH} create patch delete"),
-    # As a variant does its parent.
+    # A variant has one to its parent.
     (GROUP, "workloads/finalizers", "update"),
     (GROUP, "clusterqueues resourceflavors admissionchecks", f"{_WATCH} patch"),
     (GROUP, "localqueues cohorts topologies workloadpriorityclasses", _WATCH),
@@ -82,7 +82,7 @@ def controller_roles(settings: Settings) -> list[Json]:
 
 
 def _manager_rules(settings: Settings) -> list[Json]:
-    """The table, and where the controller writes which authority its certificates have."""
+    """The table, and permissions to write the CA bundle of its certificates."""
     converted = [f"{each.plural}.{GROUP}" for each in KINDS if each.converted]
     aggregated = [each["metadata"]["name"] for each in api_services(settings)]
     kinds = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
@@ -96,7 +96,7 @@ def _manager_rules(settings: Settings) -> list[Json]:
 
 
 def _review_rules() -> list[Json]:
-    """Who asks for metrics or for pending workloads, and whether they may."""
+    """Permissions to authenticate and authorize clients of metrics and visibility."""
     return [
         _rule("authentication.k8s.io", "tokenreviews", "create"),
         _rule("authorization.k8s.io", "subjectaccessreviews", "create"),
@@ -104,7 +104,8 @@ def _review_rules() -> list[Json]:
 
 
 def _lease_rules() -> list[Json]:
-    # The name of what is created is not known to the authorizer, so it cannot be granted by name.
+    # The authorizer does not know the name of an object that is created, so it cannot be granted by
+    # name.
     group = "coordination.k8s.io"
     return [_rule(group, "leases", "create"), _rule(group, "leases", "get update", LEASE)]
 
@@ -130,7 +131,7 @@ def _cluster_role(name: str, rules: list[Json], part_of: Sequence[str] = ()) -> 
 
 
 def _binding(name: str, role: str, own: str, within: str = "") -> Json:
-    """Gives the controller in namespace `own` a ClusterRole, or a Role of namespace `within`."""
+    """Binds the controller in namespace `own` to a ClusterRole, or to a Role in `within`."""
     kind = "Role" if within else "ClusterRole"
     return named_object(
         _API,
@@ -150,7 +151,7 @@ _EVERY_ROLE = (f"{_TO}view", f"{_TO}edit", f"{_TO}admin")
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """A kind that roles are for, and the larger roles that its two roles are part of."""
+    """A kind, and the larger roles that its two roles are aggregated into."""
 
     name: str
     group: str
@@ -201,7 +202,7 @@ _KINDS = (
 
 
 def people_roles() -> list[Json]:
-    """The two large roles, then the small ones that make them up."""
+    """The two aggregated roles, then the small roles that they contain."""
     large = [
         _aggregate("batch-admin-role", _BATCH_ADMIN),
         _aggregate("batch-user-role", _BATCH_USER),
@@ -214,7 +215,7 @@ def people_roles() -> list[Json]:
 
 
 def _aggregate(name: str, label: str) -> Json:
-    # `rules` is left out: the control plane fills it, and whoever named it would fight for it.
+    # `rules` is omitted: the control plane sets it, and setting it here would cause conflicts.
     selector = {"matchLabels": {label: "true"}}
     rule = {"clusterRoleSelectors": [selector]}
     return named_object(_API, "ClusterRole", named(name), aggregationRule=rule)

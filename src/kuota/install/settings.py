@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be chosen about an installation, and the names that may not."""
+"""The settings of an installation, and its fixed names."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ integrations:
   frameworks:
   - batch/job
 """
-"""The configuration that is installed where no other was given."""
+"""The default configuration."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One installation. Without a priority class pods have none."""
+    """One installation. An empty priority class sets none."""
 
     namespace: str = NAMESPACE
     repository: str = REPOSITORY
@@ -77,32 +77,32 @@ VALUES: Mapping[str, str] = {
     "mutatingWebhook.reinvocationPolicy": "reinvocation",
     "networkPolicy.enabled": "network_policy",
 }
-"""What the chart calls a setting, and what it is called here."""
+"""The name of each setting in the chart and here."""
 
 
 class Unusable(ValueError):
-    """Settings that cannot be. The message says which, and what to say instead."""
+    """Invalid settings. The message names the setting and the fix."""
 
 
 def settings(
     chosen: Mapping[str, Any], values: Mapping[str, str] = MappingProxyType({})
 ) -> Settings:
-    """Settings with what was chosen, where `values` goes by the names of the chart."""
+    """The settings with the given values, which use the names of the chart."""
     unknown = sorted(set(values) - set(VALUES))
     if unknown:
-        raise Unusable(f"no value {', '.join(unknown)}; there are: {', '.join(VALUES)}")
+        raise Unusable(f"unknown value {', '.join(unknown)}; known values: {', '.join(VALUES)}")
     named = {VALUES[name]: value for name, value in values.items()}
     try:
         made = msgspec.convert({**named, **chosen}, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise Unusable(_worded(str(error))) from None
     if made.replicas < 0:
-        raise Unusable("controllerManager.replicas: cannot be less than 0")
+        raise Unusable("controllerManager.replicas: must not be negative")
     return made
 
 
 def _worded(fault: str) -> str:
-    """The fault with the chart's name of the setting in front."""
+    """The message, prefixed with the chart's name of the setting."""
     text, _, where = fault.partition(" - at `$.")
     field = where.rstrip("`")
     return f"{next((n for n, own in VALUES.items() if own == field), field)}: {text}"
@@ -113,18 +113,20 @@ def named(suffix: str) -> str:
 
 
 CONTROLLER = named("controller-manager")
-"""Name of the Deployment, of its ServiceAccount and of what belongs to them."""
+"""The name of the Deployment, its ServiceAccount and related objects."""
 
 SELECTED = {
     "app.kubernetes.io/component": "controller",
     "app.kubernetes.io/name": PREFIX,
     "control-plane": "controller-manager",
 }
-"""The labels by which Services and the Deployment find pods. A Deployment cannot change its own,
-so these are those of Kueue's."""
+"""The labels by which Services and the Deployment select pods.
+
+The selector of a Deployment is immutable, so these are Kueue's.
+"""
 
 LABELS = {"app.kubernetes.io/component": "controller", "app.kubernetes.io/name": PREFIX}
-"""The labels of everything installed."""
+"""The labels of all installed objects."""
 
 
 def named_object(
@@ -136,7 +138,7 @@ def named_object(
     labels: Mapping[str, str] = MappingProxyType({}),
     **content: Any,
 ) -> Json:
-    """An object of the installation."""
+    """An object of the installation, with name, namespace and labels."""
     metadata: Json = {"name": name}
     if namespace:
         metadata["namespace"] = namespace

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and certificates for our own servers.
+"""Keys and certificates for Kuota's servers.
 
-`certificate` makes them with the `cryptography` package; `serving` loads them into TLS contexts and
-judges whether clients will trust them, with OpenSSL through `ssl`.
+`certificate` creates them with the `cryptography` package. `serving` loads them into TLS contexts
+and checks with OpenSSL, through `ssl`, whether clients will trust them.
 """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes certificates (P-256, X.509v3) for servers: self-signed ones, and ones with an authority.
+"""Creates server certificates (P-256, X.509v3): self-signed, or signed by a new authority.
 
-An authority signs once and its key is discarded: renewing a certificate makes a new authority, so
-nobody who can read a Secret can sign in the name of the old one.
+An authority signs once, and then its key is discarded. Renewing a certificate creates a new
+authority, so nobody who reads a Secret can sign in the name of the old one.
 
 This module imports `cryptography`, which takes time and memory. Import it where a certificate is
-made, not at the top of a module.
+created, not at the top of a module.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _LEAF = x509.BasicConstraints(ca=False, path_length=None)
 
 
 class _Issuer(msgspec.Struct, frozen=True):
-    """The name and the key that sign a certificate."""
+    """The name and the key of the signer of a certificate."""
 
     name: x509.Name
     key: ec.EllipticCurvePrivateKey
 
 
 def self_signed(hosts: Sequence[str], now: datetime) -> Pair:
-    """A certificate for the hosts that is its own authority, valid for ten years."""
+    """A self-signed certificate for the hosts, valid for ten years."""
     issuer = _Issuer(_name("kuota"), _new_key())
     usage = _usage(digital_signature=True, key_cert_sign=True)
     made = _builder(issuer, issuer.name, issuer.key, now, _SELF_SIGNED_LIFETIME)
@@ -74,7 +74,7 @@ def _builder(
         .issuer_name(issuer.name)
         .subject_name(subject)
         .public_key(key.public_key())
-        # Machines whose clock is behind must accept the certificate as well.
+        # Machines with a slow clock must accept the certificate too.
         .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + lifetime)
         .add_extension(key_id, critical=False)
@@ -106,7 +106,7 @@ def _pair(
 
 
 def _name(common: str) -> x509.Name:
-    # A common name has 64 characters at most; clients use the alternative names.
+    # A common name has at most 64 characters; clients use the subject alternative names.
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
 
 

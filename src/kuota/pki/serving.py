@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS contexts of servers: what they allow, which certificate they show, and whether it is good.
+"""TLS contexts of servers: protocol options, the certificate, and whether clients trust it.
 
-A context takes another certificate while it is in use: connections made from then on see it.
+The certificate of a context can be replaced while it is in use. New connections see the new one.
 """
 
 from __future__ import annotations
@@ -35,45 +35,46 @@ class Pair(msgspec.Struct, frozen=True):
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server shows, and the authority that its clients trust, in PEM."""
+    """The certificate of a server and the authority that its clients trust, in PEM."""
 
     authority: bytes
     pair: Pair
 
 
 class BadCertificate(ValueError):
-    """A certificate or key that OpenSSL does not take; the message has no secrets."""
+    """OpenSSL rejects a certificate or key. The message contains no secrets."""
 
 
 def serving_context(version: str = "", suites: Sequence[str] = ()) -> ssl.SSLContext:
-    """A server's context without a certificate. The names are those of Kueue's configuration.
+    """A server context without a certificate. Names are those of Kueue's configuration.
 
-    Raises ValueError for a version or a suite that is not known.
+    Raises ValueError for an unknown version or cipher suite.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if version not in _VERSIONS:
-        raise ValueError(f"no TLS version {version!r}: use VersionTLS12 or VersionTLS13")
+        raise ValueError(f"unknown TLS version {version!r}: use VersionTLS12 or VersionTLS13")
     context.minimum_version = _VERSIONS[version]
     names = [_openssl_name(each) for each in suites]
     if names:
         try:
             context.set_ciphers(":".join(names))
         except ssl.SSLError:
-            raise ValueError(f"none of these cipher suites: {', '.join(suites)}") from None
+            raise ValueError(f"no usable cipher suite among: {', '.join(suites)}") from None
     return context
 
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
-    """Show this certificate from now on; raises BadCertificate and then changes nothing."""
-    # A context that fails half-way shows a certificate without its key, so one is tried first.
+    """Use this certificate from now on. Raises BadCertificate, and then changes nothing."""
+    # Loading may fail after the certificate and before its key, so it is tried on another context
+    # first.
     _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair)
     _load(context, pair)
 
 
 def trusted_until(pair: Pair, authority: bytes, host: str) -> datetime | None:
-    """When a client that trusts the authority stops talking to a server of that name.
+    """When a client that trusts the authority stops accepting a server with this name.
 
-    None when it does not even begin: wrong name, wrong key, expired, signed by somebody else.
+    None if it does not accept it at all: wrong name, wrong key, expired, or another signer.
     """
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -87,7 +88,7 @@ def trusted_until(pair: Pair, authority: bytes, host: str) -> datetime | None:
 
 
 def unexpired(bundle: bytes, now: datetime) -> list[bytes]:
-    """The authorities in a bundle of certificates that are still valid, in their order."""
+    """The certificates of a bundle that have not expired, in their order."""
     found = []
     for certificate in _CERTIFICATE.findall(bundle):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -101,7 +102,7 @@ def unexpired(bundle: bytes, now: datetime) -> list[bytes]:
 
 
 def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> dict[str, object]:
-    """The certificate that the client is shown, by a handshake in memory."""
+    """The certificate that a client receives, determined by a handshake in memory."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(back, there, server_hostname=host)
     answering = server.wrap_bio(there, back, server_side=True)
@@ -136,7 +137,7 @@ def _load(context: ssl.SSLContext, pair: Pair) -> None:
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """A file with the content for as long as it is needed; Python loads keys from files only."""
+    """A temporary file with this content, because Python loads keys only from files."""
     if hasattr(os, "memfd_create"):
         # In memory: the root file system of a container is often read-only.
         descriptor = os.memfd_create("kuota-tls", os.MFD_CLOEXEC)
@@ -153,12 +154,14 @@ def _file(content: bytes) -> Iterator[str]:
 
 
 def _openssl_name(suite: str) -> str:
-    """OpenSSL's name of a suite that is called as in the standards.
+    """OpenSSL's name of a cipher suite with a standard name.
 
-    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256" is "ECDHE-RSA-AES128-GCM-SHA256".)
+    For example, TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256.
     """
     key, _, cipher = suite.removeprefix("TLS_").partition("_WITH_")
     if not cipher:
-        raise ValueError(f"no cipher suite {suite!r}: those of TLS 1.3 cannot be chosen")
+        raise ValueError(
+            f"unknown cipher suite {suite!r}: the suites of TLS 1.3 cannot be selected"
+        )
     cipher = cipher.replace("AES_", "AES").replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
     return f"{'' if key == 'RSA' else key + '-'}{cipher}".replace("_CBC_", "_").replace("_", "-")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs as local processes: what a cluster's kubelet, scheduler and Job controller would do.
+"""Runs Jobs as local processes: kubelet, scheduler and Job controller of one machine.
 
-Everything here reaches the API server through `kuota.kube.client.Client`, so that it cannot tell
-the embedded server from another one.
+All parts access the API server through `kuota.kube.client.Client`, so they work with any server.
 """

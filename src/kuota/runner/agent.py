@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kubelet and scheduler of this machine: a worker for each pod that is bound here.
+"""The kubelet and scheduler of this machine: one worker for each pod that is bound here.
 
-At its start it takes up what an earlier runner left: pods that still exist go on, and what no
-longer has a pod is ended. Stopping it leaves every process alone.
+At start it adopts what an earlier runner left: existing pods continue, and processes without a pod
+are ended. Stopping the agent does not affect running processes.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .settings import RunnerSettings, WorkerContext
 from .spawn import ShimStarter
 
 _RETRY = Backoff(base=1_000, cap=30_000)
-"""Waits before a pod's worker that failed is started again, in milliseconds."""
+"""Delays before a failed worker is restarted, in milliseconds."""
 
 
 class Agent:
-    """Runs pods on this machine while `run` runs. `pods` is an informer that somebody else runs."""
+    """Runs pods on this machine while `run` runs. The caller must run the informer `pods`."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class Agent:
         self._recorder = recorder
         self._cgroups = delegated() if cgroups is None else cgroups
         self._homes = set(self._plans)
-        """The nodes whose pods run here: those offered, and former ones with pods still left."""
+        """The nodes whose pods run here: the offered ones, and former ones that still have pods."""
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Until cancelled. Processes go on without us."""
+        """Run until cancelled. Processes keep running."""
         self._open()
         try:
             await self._keeper.register()
@@ -86,7 +86,7 @@ class Agent:
 
     def _open(self) -> None:
         os.makedirs(self._settings.pods_dir, exist_ok=True)
-        become_subreaper()  # a killed shim's process becomes our child, and its end ours to learn
+        become_subreaper()  # orphans of killed shims become our children
         devices = {name: plan.devices for name, plan in self._plans.items()}
         self._shared = WorkerContext(
             client=self._client,
@@ -100,7 +100,7 @@ class Agent:
         )
 
     async def _retire_nodes(self) -> None:
-        """Let go of nodes that an earlier start offered; what runs there is still ours."""
+        """Retire nodes that an earlier start offered. Their pods are still run here."""
         old = former(self._nodes.values(), self._plans)
         running = [each for each in self._pods.values() if not is_terminated(each)]
         busy = {str((each.get("spec") or {}).get("nodeName") or "") for each in running}
@@ -130,7 +130,7 @@ class Agent:
         self._tasks[worker.uid] = self._group.create_task(self._work(worker))
 
     async def _work(self, worker: PodWorker) -> None:
-        """A worker's fault is its own pod's, and nobody else's."""
+        """Run a worker. A failure only affects its own pod."""
         failures = 0
         try:
             while True:
@@ -153,7 +153,7 @@ class Agent:
             self._recorder.record(about, INTERNAL_ERROR, said, warning=True)
 
     def _end_orphans(self) -> None:
-        """End what runs here for pods that the server does not have."""
+        """End the processes of pods that the server does not have."""
         known = {pod["metadata"]["uid"] for pod in self._pods.values()}
         for uid in homes(self._settings.pods_dir):
             home = PodHome(self._settings.pods_dir, uid)

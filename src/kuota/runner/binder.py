@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out what `binding` decides: pods go to nodes, or are told why not.
+"""Carries out the decisions of `binding`: binds pods to nodes, or reports why it cannot.
 
-The one scheduler of this cluster, so room that it has given out is taken at once, before any
-watch tells of it.
+This is the only scheduler of the control plane, so it reserves resources immediately, before the
+watch confirms a binding.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .instants import time_text
 
 SCHEDULER = "default-scheduler"
 _RETRY = Backoff(base=500, cap=30_000)
-"""Waits before the outcome of a write that failed is looked up, in milliseconds."""
+"""Delays before the outcome of a failed write is looked up, in milliseconds."""
 _log = logging.getLogger(__name__)
 
 
 class Binder:
-    """Binds pods while `run` runs. Tell it of every change of a pod, and of the nodes."""
+    """Binds pods while `run` runs. The caller reports every change of pods and nodes."""
 
     def __init__(self, client: Client, clock: Clock, recorder: Recorder | None = None) -> None:
         self._client = client
@@ -44,7 +44,7 @@ class Binder:
         self._tasks: asyncio.TaskGroup | None = None
 
     def set_offers(self, offers: list[SchedulableNode]) -> None:
-        """The nodes as they are now."""
+        """Set the current nodes."""
         if offers != self._offers:
             self._offers = offers
             self._wake.set()
@@ -90,7 +90,7 @@ class Binder:
         made = decisions(waiting, self._offers, self._placed.values())
         for decision in made:
             if isinstance(decision, Bind):
-                # Before any pause: nobody else may be given that room.
+                # Reserve before the next await, so that no other pod gets these resources.
                 found = self._pending.pop(decision.key)
                 self._placed[decision.key] = BoundPod(decision.node, found.pod, found.requests)
         async with asyncio.TaskGroup() as writes:
@@ -109,9 +109,9 @@ class Binder:
             self._tasks.create_task(self._find_out(decision))
 
     async def _find_out(self, decision: Decision) -> None:
-        """Learn what a write that failed has left: the pod may be bound although no answer came.
+        """Look up the outcome of a failed write: the pod may be bound although no response arrived.
 
-        Until that is known, nobody else gets the room.
+        Its resources stay reserved until the outcome is known.
         """
         key, failures, pod = decision.key, 0, None
         while True:
@@ -139,14 +139,14 @@ class Binder:
             "metadata": {"name": key.name, "namespace": key.namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
         }
-        # Looked up before: a short pod is over by the time the answer is here.
+        # Read before the write: a short pod may have ended when the response arrives.
         found = self._placed.get(key)
         await self._client.create(PODS, binding, subresource="binding")
         if found is not None:
             self._say(found.pod, "Scheduled", f"Successfully assigned {key} to {decision.node}")
 
     async def _explain(self, key: Key, message: str) -> None:
-        """Say why the pod waits, once for each reason."""
+        """Report why the pod waits, once per reason."""
         found = self._pending.get(key)
         if found is None or found.told == message:
             return
@@ -168,7 +168,7 @@ class Binder:
         self._say(found.pod, "FailedScheduling", message, warning=True)
 
     def _say(self, pod: Json, reason: str, note: str, *, warning: bool = False) -> None:
-        """Have it told when there is time. The conditions of the pod say the same at once."""
+        """Defer the event. The conditions of the pod report the same immediately."""
         if self._recorder is not None:
             self._recorder.record(
                 pod, reason, note, warning=warning, controller=SCHEDULER, can_wait=True

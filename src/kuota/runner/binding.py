@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which node each waiting pod goes to. Pure.
+"""Selects the node of each pending pod. Pure.
 
-Selector, affinity to nodes and to other pods, taints and free room decide. Of the nodes that take
-a pod the one it prefers wins, then the emptiest. Higher priority goes first, then age; a pod that
-finds no room does not hold up the others. Of the affinity between pods only what is required
-decides; a pod that others on the node do not want near them stays away too.
+A node must match the selector, the node affinity and the pod affinity, its taints must be
+tolerated, and it must have enough free resources. Among suitable nodes, the preferred one wins,
+then the emptiest. Pods with a higher priority come first, then older ones; a pod that fits nowhere
+does not block others. Only required affinity between pods counts, including the anti-affinity of
+pods that are already on the node.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from kuota.api.resources import Nanos, nanos, pod_requests
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ONE = 10**9
-"""One pod, in nano-units: a node's `pods` is a resource like any other."""
+"""One pod, in nano-units: the resource `pods` of a node is treated like any other."""
 _TOO_BIG = "No node has that much, even when it is empty: ask for less."
 Labels = Mapping[str, str]
 
 
 class SchedulableNode(msgspec.Struct, frozen=True):
-    """A node as pods see it."""
+    """The properties of a node that matter for binding."""
 
     name: str
     labels: dict[str, str] = {}
@@ -37,7 +38,7 @@ class SchedulableNode(msgspec.Struct, frozen=True):
 
 
 class BoundPod(msgspec.Struct, frozen=True):
-    """A pod that is on a node and has not ended."""
+    """A pod that is bound to a node and has not ended."""
 
     node: str
     pod: Json
@@ -58,7 +59,7 @@ Decision = Bind | Unschedulable
 
 
 def offer(node: Json) -> SchedulableNode:
-    """What the Node object offers."""
+    """The schedulable node that a Node object describes."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     return SchedulableNode(
         name=meta["name"],
@@ -70,12 +71,12 @@ def offer(node: Json) -> SchedulableNode:
 
 
 def placed(pod: Json) -> BoundPod:
-    """A bound pod and what it takes."""
+    """A bound pod and its requests."""
     return BoundPod(pod["spec"]["nodeName"], pod, requests_of(pod["spec"]))
 
 
 def requests_of(spec: Json) -> Nanos:
-    """What the pod takes of a node, itself included; a limit counts where no request is made."""
+    """The requests of the pod, including one of `pods`. A limit counts if there is no request."""
     full = {
         **spec,
         **{
@@ -94,7 +95,7 @@ def _requesting(container: Json) -> Json:
 
 
 class Candidate:
-    """A pod that waits, with what it asks of a node read once."""
+    """A pending pod with its parsed requirements."""
 
     def __init__(self, pod: Json) -> None:
         spec = pod["spec"]
@@ -102,19 +103,19 @@ class Candidate:
         self.uid: str = pod["metadata"].get("uid") or ""
         self.requests = requests_of(spec)
         self.told = ""
-        """The last reason for waiting that was written down."""
+        """The last reported reason for waiting."""
         self._selector: dict[str, str] = spec.get("nodeSelector") or {}
         affinity = (spec.get("affinity") or {}).get("nodeAffinity")
         self._affinity = msgspec.convert(affinity or {}, NodeAffinity)
         self._tolerations = msgspec.convert(spec.get("tolerations") or [], list[Toleration])
 
     def refusals(self, node: SchedulableNode, used: Mapping[str, int]) -> list[str]:
-        """Why the node cannot take the pod: all that it lacks room for, else the first reason."""
+        """Why the node cannot run the pod: insufficient resources, or the first other reason."""
         bar = self.bar(node)
         return [bar] if bar else self.lacks(node, used)
 
     def bar(self, node: SchedulableNode) -> str:
-        """Why the node would not take the pod however much room it had, "" if it would."""
+        """Why the node cannot run the pod regardless of resources; "" if it can."""
         if node.unschedulable and not self._tolerates_unschedulable():
             return "node(s) were unschedulable"
         if not self._selected(node):
@@ -125,7 +126,7 @@ class Candidate:
         return ""
 
     def lacks(self, node: SchedulableNode, used: Mapping[str, int]) -> list[str]:
-        """What the node has too little of while so much of it is used."""
+        """The resources of which the node has too little, given its usage."""
         return [
             "Too many pods" if name == "pods" else f"Insufficient {name}"
             for name, amount in sorted(self.requests.items())
@@ -133,7 +134,7 @@ class Candidate:
         ]
 
     def rank(self, node: SchedulableNode, used: Mapping[str, int]) -> tuple[int, int, float]:
-        """Less is better: the pod's own preferences, soft taints, then how full the node is."""
+        """The rank of a node, lower is better: preferences, soft taints, then utilization."""
         preferred = sum(
             each.weight
             for each in self._affinity.preferred_during_scheduling_ignored_during_execution or ()
@@ -170,7 +171,7 @@ class Candidate:
 def decisions(
     pending: Iterable[Candidate], offers: Sequence[SchedulableNode], there: Iterable[BoundPod]
 ) -> list[Decision]:
-    """One decision for each pending pod, the first ones taking room from the later ones."""
+    """One decision per pending pod. Earlier pods reserve resources before later ones."""
     around = list(there)
     used: dict[str, Counter[str]] = {each.name: Counter() for each in offers}
     for each in around:
@@ -220,13 +221,13 @@ def _decision(
 
 
 def _too_big(waiting: Candidate, offers: Sequence[SchedulableNode]) -> bool:
-    """Whether waiting is in vain: the nodes that would take the pod are too small when empty."""
+    """Whether the pod can never fit: even when empty, all suitable nodes are too small."""
     takers = [each for each in offers if not waiting.bar(each)]
     return bool(takers) and all(waiting.lacks(each, {}) for each in takers)
 
 
 def _holds(term: NodeSelectorTerm, node: SchedulableNode) -> bool:
-    """Whether the node satisfies the term. One that says nothing, or nonsense, matches no node."""
+    """Whether the node satisfies the term. An empty or invalid term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.name}
@@ -243,14 +244,14 @@ def _holds(term: NodeSelectorTerm, node: SchedulableNode) -> bool:
 def _affinity_refusal(
     pod: Json, node: Labels, labels_of: Mapping[str, Labels], around: Sequence[BoundPod]
 ) -> str:
-    """Why the pod cannot be on a node with these labels for its neighbours' sake, "" if it can."""
+    """Why pod affinity forbids a node with these labels; "" if it does not."""
     for term in _terms(pod, "podAntiAffinity"):
         if any(_near(term, pod, each, node, labels_of) for each in around):
             return "node(s) didn't match pod anti-affinity rules"
     for term in _terms(pod, "podAffinity"):
         if any(_near(term, pod, each, node, labels_of) for each in around):
             continue
-        # The first of a group that wants to be together may go anywhere.
+        # The first pod of a group with affinity to itself may go anywhere.
         first = not any(_chosen(term, pod, each.pod) for each in around)
         if not (first and _chosen(term, pod, pod) and term.get("topologyKey") in node):
             return "node(s) didn't match pod affinity rules"
@@ -279,7 +280,7 @@ def _same_place(term: Json, other: BoundPod, node: Labels, labels_of: Mapping[st
 
 
 def _chosen(term: Json, owner: Json, other: Json) -> bool:
-    """Whether the term of `owner` speaks of the other pod."""
+    """Whether the term of `owner` selects the other pod."""
     home = owner["metadata"].get("namespace") or ""
     if (other["metadata"].get("namespace") or "") not in (term.get("namespaces") or [home]):
         return False

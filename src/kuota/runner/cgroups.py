@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of processor and memory through cgroup v2, where a directory was delegated to us.
+"""CPU and memory limits through cgroup v2, if a directory is delegated to this process.
 
-The controllers of a group can be handed on only when no process is in the group itself, so this
-process moves into a leaf of its own. Where anything of that is impossible there are no limits, and
-`refusal` says so in plain words.
+A group can only delegate controllers if it contains no process, so this process moves into a leaf
+group. If any step is impossible there are no limits, and `refusal` states the reason.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ _NEEDED = ("cpu", "memory")
 
 
 class Cgroups(msgspec.Struct, frozen=True):
-    """The directory below which each container gets a group, or why there is none."""
+    """The parent directory of container groups, or the reason why there is none."""
 
     root: str = ""
     refusal: str = ""
 
     def create(self, uid: str, container: str, limits: Json) -> str:
-        """The group for one container, with its limits; "" where there are no groups."""
+        """Create the group of one container with its limits; "" if cgroups are unavailable."""
         if not self.root:
             return ""
         path = f"{self.root}/pod-{uid}/{container}"
@@ -42,7 +41,7 @@ class Cgroups(msgspec.Struct, frozen=True):
         return path
 
     def remove(self, uid: str) -> None:
-        """Remove the groups of a pod whose processes are all gone."""
+        """Remove the groups of a pod after all its processes have ended."""
         pod = f"{self.root}/pod-{uid}"
         if not self.root or not os.path.isdir(pod):
             return
@@ -55,7 +54,7 @@ class Cgroups(msgspec.Struct, frozen=True):
 
 
 def settings(limits: Json) -> dict[str, str]:
-    """What to write into which file of a group. Without a limit nothing is written."""
+    """The content of each control file of a group. Without limits it is empty."""
     files: dict[str, str] = {}
     if "cpu" in limits:
         quota_us = parse(limits["cpu"]) * _PERIOD_US // _NANO
@@ -66,7 +65,7 @@ def settings(limits: Json) -> dict[str, str]:
 
 
 def delegated(mount: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> Cgroups:
-    """The groups that this process may make."""
+    """The groups that this process can create."""
     try:
         with open(own) as file:
             lines = file.read().split()
@@ -83,7 +82,9 @@ def delegated(mount: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> 
         return Cgroups(refusal="this machine has no cgroup v2 hierarchy")
     missing = [each for each in _NEEDED if each not in offered]
     if missing:
-        return Cgroups(refusal=f"the cgroup controller {missing[0]} is not delegated to us")
+        return Cgroups(
+            refusal=f"the cgroup controller {missing[0]} is not delegated to this process"
+        )
     try:
         os.makedirs(base + "/kuota-runner", exist_ok=True)
         _write(base + "/kuota-runner/cgroup.procs", str(os.getpid()))
@@ -91,7 +92,9 @@ def delegated(mount: str = "/sys/fs/cgroup", own: str = "/proc/self/cgroup") -> 
         os.makedirs(base + "/kuota-pods", exist_ok=True)
         _write(base + "/kuota-pods/cgroup.subtree_control", "+cpu +memory")
     except OSError as error:
-        return Cgroups(refusal=f"the cgroup {path} is not delegated to us: {error.strerror}")
+        return Cgroups(
+            refusal=f"the cgroup {path} is not delegated to this process: {error.strerror}"
+        )
     return Cgroups(root=base + "/kuota-pods")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of a container, `$(NAME)` in its words, and what keeps it from starting. Pure.
+"""Builds the environment of a container and expands `$(NAME)`. Pure.
 
-Values come from the manifest, from fields of the pod, from its own requests and limits, and from
-ConfigMaps and Secrets that were fetched before.
+Values come from the manifest, fields of the pod, its requests and limits, and from ConfigMaps and
+Secrets that were fetched before.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from kuota.api.quantity import parse
 
 
 class LaunchError(Exception):
-    """A container cannot be started. `permanent` when trying again cannot help.
+    """A container cannot be started. `permanent` means that retrying cannot help.
 
-    `reason` is the word for the container's state, as a kubelet would write it.
+    `reason` is the reason in the state of the container, as a kubelet would write it.
     """
 
     def __init__(self, reason: str, message: str, *, permanent: bool = False) -> None:
@@ -39,7 +39,7 @@ _NOTHING: Json = {}
 
 
 class Sources(msgspec.Struct, frozen=True):
-    """What an environment may refer to. Maps and secrets are whole objects, by name."""
+    """The objects that an environment may refer to, by name."""
 
     node_name: str = ""
     host_ip: str = "127.0.0.1"
@@ -49,7 +49,7 @@ class Sources(msgspec.Struct, frozen=True):
     secrets: Mapping[str, Json] = {}
 
     def entries(self, kind: str, name: str) -> dict[str, bytes] | None:
-        """All entries of a `configmap` or a `secret`, None when there is none of that name."""
+        """All entries of a `configmap` or `secret`; None if it does not exist."""
         if kind == "configmap":
             obj = self.config_maps.get(name)
             coded, plain = "binaryData", "data"
@@ -64,7 +64,7 @@ class Sources(msgspec.Struct, frozen=True):
 
 
 def expanded(text: str, env: Mapping[str, str]) -> str:
-    """The text with each `$(NAME)` replaced; unknown names stay, `$$` stands for one `$`."""
+    """The text with each `$(NAME)` replaced. Unknown names stay, and `$$` becomes `$`."""
 
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
@@ -76,7 +76,7 @@ def expanded(text: str, env: Mapping[str, str]) -> str:
 def container_env(
     pod: Json, container: Json, sources: Sources, base: Mapping[str, str]
 ) -> dict[str, str]:
-    """All variables of the container, later ones over earlier. Raises LaunchError."""
+    """All variables of the container; later ones override earlier ones. Raises LaunchError."""
     env = dict(base)
     for each in container.get("envFrom") or ():
         env.update(_bulk(each, sources))
@@ -90,7 +90,7 @@ def container_env(
 def _value(
     pod: Json, container: Json, entry: Json, sources: Sources, env: Mapping[str, str]
 ) -> str | None:
-    """The variable's value; None for an optional key that is not there."""
+    """The value of the variable; None for an optional key that does not exist."""
     source = entry.get("valueFrom")
     if not source:
         return expanded(str(entry.get("value") or ""), env)
@@ -107,7 +107,7 @@ def _value(
 
 
 def field(pod: Json, path: str, sources: Sources) -> str:
-    """One field of the pod as text. Raises LaunchError for a path that is not offered."""
+    """One field of the pod as text. Raises LaunchError for an unsupported path."""
     meta, spec = pod["metadata"], pod.get("spec") or _NOTHING
     keyed = _KEYED.fullmatch(path)
     if keyed:
@@ -136,7 +136,7 @@ def _quoted(text: str) -> str:
 def resource_field(pod: Json, container: Json, ref: Json, sources: Sources) -> str:
     """A request or limit in units of the divisor, rounded up.
 
-    Without a limit the node's whole share counts; without a request there is 0.
+    Without a limit, the allocatable amount of the node counts; without a request, 0.
     """
     which, _, name = (ref.get("resource") or "").partition(".")
     if which not in ("limits", "requests") or not name:
@@ -198,5 +198,5 @@ def _decoded(value: str) -> bytes:
 
 
 def _text(raw: bytes) -> str:
-    """As text for an environment, which cannot hold NUL nor what is no UTF-8."""
+    """The bytes as text for an environment, which cannot contain NUL or invalid UTF-8."""
     return raw.decode(errors="replace").replace("\0", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controllers of Jobs and of CronJobs share: a queue, statuses, deletions and events."""
+"""The common part of the Job and CronJob controllers: queue, status updates, deletions, events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kuota.kube.workqueue import WorkQueue
 
 
 class Controller:
-    """Reconciles the objects of one informer. `name` is who speaks in events."""
+    """Reconciles the objects of one informer. `name` is the source of its events."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Controller:
             self._say(obj, INTERNAL_ERROR, note("Reconciling it", error), warning=True)
 
     async def _write_status(self, obj: Json, status: Json) -> Json:
-        """Write what differs, provided that the object is still the one that was looked at.
+        """Write the changed fields of the status if the object has not changed since it was read.
 
         Returns what was written; nothing if nothing differs, or if the object is gone.
         """
@@ -62,7 +62,7 @@ class Controller:
         return changes
 
     async def _delete_job(self, job: Json) -> bool:
-        """Delete the Job, and its pods in the background. False if it is gone already."""
+        """Delete the Job, and its pods in the background. Returns False if it is already gone."""
         try:
             await self._client.delete(
                 JOBS, key_of(job), propagation="Background", uid=job["metadata"]["uid"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out what `cron_rules` decides about each CronJob."""
+"""Carries out the decisions of `cron_rules` about each CronJob."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .cron_rules import cron_step, reference
 from .job_pods import controller_of
 
 _LONGEST_NAP_S = 60.0
-"""Wall clocks are set now and then; looking this often keeps schedules true to them."""
+"""The wall clock may be adjusted; this interval keeps schedules accurate."""
 
 OWNER = "owner"
 """The index of Jobs by the uid of the object that controls them."""
 
 
 class CronController(Controller):
-    """Makes Jobs on schedule while `run` runs. `jobs` is an informer that somebody else runs."""
+    """Creates Jobs on schedule while `run` runs. The caller must run the informer `jobs`."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CronController(Controller):
             self._queue.add(Key(key_of(job).namespace, owner["name"]))
 
     async def reconcile(self, key: Key) -> float | None:
-        """One CronJob. Returns seconds until the next look."""
+        """Reconcile one CronJob. Returns the seconds until the next check."""
         cron = self._objects.get(key)
         if cron is None:
             return None
@@ -87,7 +87,7 @@ class CronController(Controller):
         try:
             made = await self._client.create(JOBS, job)
         except AlreadyExists:
-            return  # made before, and not written down
+            return  # Created before, but not recorded.
         self._jobs.wrote(made)
         status["active"] = [*(status.get("active") or ()), reference(made)]
         self._say(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a CronJob is due, and what to do about it, given its Jobs and the time. Pure.
+"""Decides when a CronJob is due and what to do, given its Jobs and the time. Pure.
 
-Schedules are read by cronsim, which is imported when first needed.
+Schedules are parsed by cronsim, which is imported when first needed.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _FIELDS = 5
 
 
 class ScheduleError(ValueError):
-    """A schedule or time zone that nobody can follow; the message says why."""
+    """An invalid schedule or time zone; the message states the reason."""
 
 
 class Schedule:
-    """Moments that repeat. All moments are seconds since 1970."""
+    """A recurring schedule. Times are in seconds since 1970."""
 
     def __init__(self, text: str, zone: str = "") -> None:
         self._zone = _zone(zone)
@@ -49,16 +49,19 @@ class Schedule:
             self.after(0.0)
 
     def after(self, moment: float, start: float = 0.0) -> float | None:
-        """The first moment after that one; None when there is none. `@every` counts from start."""
+        """The first scheduled time after the given one; None if there is none.
+
+        `@every` counts from the start.
+        """
         if self._period is not None:
             return start + (max(0.0, moment - start) // self._period + 1) * self._period
         found = next(_cron(self._text, self._at(moment)), None)
         return None if found is None else found.timestamp()
 
     def latest(self, since: float, now: float) -> tuple[float, int] | None:
-        """The last moment after `since` that is not after `now`, and how many there were.
+        """The last scheduled time after `since` and not after `now`, and the number of such times.
 
-        None when there was none. Beyond 100 they are not counted further.
+        None if there is none. Counting stops at 100.
         """
         if self._period is not None:
             count = int((now - since) // self._period)
@@ -120,7 +123,7 @@ class CronEvent(msgspec.Struct, frozen=True):
 
 
 class CronStep(msgspec.Struct, kw_only=True):
-    """The next things to do, in this order; the status is written last."""
+    """The next actions, in this order; the status is written last."""
 
     delete: list[Json] = []
     create: Json | None = None
@@ -130,7 +133,7 @@ class CronStep(msgspec.Struct, kw_only=True):
 
 
 def cron_step(cron: Json, jobs: Sequence[Json], now: float) -> CronStep:
-    """What to do about the CronJob. `jobs` are all those it controls."""
+    """The next actions for the CronJob. `jobs` contains all Jobs that it controls."""
     step = CronStep(status=_status(cron, jobs), events=list(_endings(cron, jobs)))
     if cron["metadata"].get("deletionTimestamp"):
         return step
@@ -148,7 +151,7 @@ def cron_step(cron: Json, jobs: Sequence[Json], now: float) -> CronStep:
 
 
 def _endings(cron: Json, jobs: Sequence[Json]) -> Iterator[CronEvent]:
-    """What there is to say of Jobs that have ended since they were written down as active."""
+    """Events about Jobs that have ended since they were recorded as active."""
     active = {each.get("uid") for each in (cron.get("status") or {}).get("active") or ()}
     for job in jobs:
         if job["metadata"].get("uid") in active and is_finished(job):
@@ -158,7 +161,7 @@ def _endings(cron: Json, jobs: Sequence[Json]) -> Iterator[CronEvent]:
 
 
 def _since(cron: Json) -> float:
-    """The moment from which schedules are owed."""
+    """The time after which scheduled Jobs are due."""
     last = instant((cron.get("status") or {}).get("lastScheduleTime"))
     return last or instant(cron["metadata"].get("creationTimestamp")) or 0.0
 
@@ -189,7 +192,7 @@ def _schedule(
 
 
 def _may_start(step: CronStep, cron: Json, jobs: Sequence[Json]) -> bool:
-    """Whether another Job may run now; those that must make way are deleted."""
+    """Whether another Job may start now. Jobs that must be replaced are deleted."""
     running = [each for each in jobs if not is_finished(each)]
     policy = cron["spec"].get("concurrencyPolicy") or "Allow"
     if not running or policy == "Allow":
@@ -211,7 +214,7 @@ def job_name(cron: Json, due: float) -> str:
 
 
 def new_job(cron: Json, due: float) -> Json:
-    """The Job for one moment of the schedule; its name makes it the only one."""
+    """The Job for one scheduled time. Its name makes it unique."""
     template = cron["spec"].get("jobTemplate") or {}
     meta = template.get("metadata") or {}
     notes = {**(meta.get("annotations") or {}), SCHEDULED: time_text(due)}
@@ -233,7 +236,7 @@ def new_job(cron: Json, due: float) -> Json:
 
 
 def _status(cron: Json, jobs: Sequence[Json]) -> Json:
-    """The status with the Jobs that run now and the last success."""
+    """The status with the active Jobs and the last success."""
     status = dict(cron.get("status") or {})
     active = [reference(each) for each in jobs if not is_finished(each)]
     if active:
@@ -251,7 +254,7 @@ def _status(cron: Json, jobs: Sequence[Json]) -> Json:
 
 
 def reference(job: Json) -> Json:
-    """How a CronJob names a Job that runs."""
+    """The reference of a CronJob to an active Job."""
     meta = job["metadata"]
     return {
         "apiVersion": "batch/v1",
@@ -263,7 +266,7 @@ def reference(job: Json) -> Json:
 
 
 def _outlived(cron: Json, jobs: Sequence[Json]) -> list[Json]:
-    """Finished Jobs beyond what the history may hold, oldest first."""
+    """Finished Jobs that exceed the history limit, oldest first."""
     found: list[Json] = []
     for type_, field, default in (
         ("Complete", "successfulJobsHistoryLimit", 3),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who holds which device. No device is ever held by two pods.
+"""Allocates devices to pods. No device is ever allocated to two pods.
 
-What is given out is on disk before anybody learns of it, so that a runner that comes back knows
-who holds what. A pod keeps its devices until all its processes are dead.
+Allocations are on disk before they are returned, so that a restarted runner knows them. A pod keeps
+its devices until all its processes have ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Grant = dict[str, list[str]]
 
 
 class DeviceAllocations:
-    """The devices of each node and their holders, by the pods' uids."""
+    """The devices of each node and their holders, by the uids of pods."""
 
     def __init__(self, path: str, devices: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
         self._path = path
@@ -29,11 +29,14 @@ class DeviceAllocations:
         self._grants: dict[str, Grant] = _read(path)
 
     def resources(self, node: str) -> set[str]:
-        """The resources whose devices on the node are given out by name."""
+        """The resources of the node that are allocated by device id."""
         return set(self._devices.get(node, {}))
 
     def take(self, uid: str, node: str, wanted: Mapping[str, int]) -> Grant | None:
-        """Devices for the pod, None if too few are free. Asked again, it is the same answer."""
+        """Allocate devices to the pod; None if too few are free.
+
+        Repeated calls return the same devices.
+        """
         held = self._grants.get(uid)
         if held is not None:
             return held
@@ -49,7 +52,7 @@ class DeviceAllocations:
         return grant
 
     def free(self, node: str) -> Grant:
-        """The node's devices that nobody holds."""
+        """The free devices of the node."""
         taken = {
             device for grant in self._grants.values() for some in grant.values() for device in some
         }
@@ -59,16 +62,16 @@ class DeviceAllocations:
         }
 
     def release(self, uid: str) -> None:
-        """The pod needs its devices no more. Releasing nothing is no mistake."""
+        """Release the devices of the pod. Does nothing if it has none."""
         if uid in self._grants:
             self._store({each: grant for each, grant in self._grants.items() if each != uid})
 
     def holders(self) -> dict[str, Grant]:
-        """What each pod holds, by uid."""
+        """The allocated devices by the uid of the pod."""
         return dict(self._grants)
 
     def _store(self, grants: dict[str, Grant]) -> None:
-        # Not synced: only a crash of the machine loses it, and that ends the holders too.
+        # Not synced: only a crash of the machine loses it, which also ends all processes.
         fresh = self._path + ".new"
         with open(fresh, "wb") as file:
             file.write(msgspec.json.encode(grants))
@@ -77,17 +80,17 @@ class DeviceAllocations:
 
 
 def _read(path: str) -> dict[str, Grant]:
-    """What was stored; nothing after a crash of the machine that left half a file."""
+    """The stored allocations; empty if a crash of the machine left a partial file."""
     with contextlib.suppress(FileNotFoundError, msgspec.DecodeError), open(path, "rb") as file:
         return msgspec.json.decode(file.read(), type=dict[str, Grant])
     return {}
 
 
 def shares(spec: Json, grant: Grant) -> dict[str, Grant]:
-    """Which container of the pod sees which of its devices.
+    """The devices of each container of the pod.
 
-    Containers that run at the same time share none; an ordinary init container, which runs
-    before them, borrows from those that come later.
+    Containers that run at the same time share no devices. An ordinary init container, which runs
+    before them, reuses theirs.
     """
     seen: dict[str, Grant] = {}
     inits = spec.get("initContainers") or ()
@@ -107,7 +110,7 @@ def shares(spec: Json, grant: Grant) -> dict[str, Grant]:
 def _share(
     seen: dict[str, Grant], container: Json, resource: str, ids: list[str], start: int
 ) -> int:
-    """Note the container's part of the ids from `start` on; where the next part begins."""
+    """Record the devices of one container, beginning at `start`; returns the next start."""
     end = start + wanted_devices(container).get(resource, 0)
     if end > start:
         seen.setdefault(container["name"], {})[resource] = ids[start:end]
@@ -115,7 +118,7 @@ def _share(
 
 
 def wanted_devices(container: Json) -> dict[str, int]:
-    """How many of each extended resource the container asks for."""
+    """The number of devices of each extended resource that the container requests."""
     resources = container.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: units(value, name) for name, value in asked.items() if "/" in name}

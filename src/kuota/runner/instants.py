@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments as seconds since 1970, and as Kubernetes writes them. Pure."""
+"""Converts between seconds since 1970 and the time format of Kubernetes. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 def instant(text: str | None) -> float | None:
-    """The moment that the text names, None where there is none."""
+    """The time in the text; None if there is none."""
     if not text:
         return None
     try:
@@ -19,7 +19,7 @@ def instant(text: str | None) -> float | None:
 
 
 def time_text(moment: float) -> str:
-    """The moment as `metav1.Time`: whole seconds, in UTC."""
+    """The time as `metav1.Time`: whole seconds, in UTC."""
     return _text(int(moment))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine has: processors, memory, and NVIDIA devices by their UUID.
+"""Detects the hardware of this machine: CPUs, memory, and NVIDIA devices by UUID.
 
-NVML is asked once, at the start, through NVIDIA's own binding, which is imported only here and
-only then: a machine without GPUs needs neither.
+NVML is queried once, at start, through NVIDIA's Python binding. The binding is imported only then,
+so a machine without GPUs does not need it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _log = logging.getLogger(__name__)
 
 
 class Gpus(msgspec.Struct, frozen=True):
-    """Device ids by resource, and what there is to tell about them as node labels."""
+    """Device ids by resource, and node labels that describe them."""
 
     ids: dict[str, list[str]] = {}
     labels: dict[str, str] = {}
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """The whole of what may be given to pods here."""
+    """The resources of this machine."""
 
     cpu_milli: int
     memory_bytes: int
@@ -37,7 +37,10 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 def machine(state_dir: str = "/", *, pretend_gpus: int = 0) -> Machine:
-    """This machine, with so many pretend GPUs in place of whatever it has if there are any."""
+    """The resources of this machine.
+
+    A positive `pretend_gpus` replaces real GPUs by simulated ones.
+    """
     disk = os.statvfs(state_dir)
     return Machine(
         cpu_milli=1000 * len(os.sched_getaffinity(0)),
@@ -48,13 +51,13 @@ def machine(state_dir: str = "/", *, pretend_gpus: int = 0) -> Machine:
 
 
 def pretended(count: int, node: str = "") -> Gpus:
-    """GPUs that exist in name only; CUDA finds nothing under such a name."""
+    """Simulated GPUs. CUDA finds no device with these names."""
     prefix = f"GPU-pretend-{node}-" if node else "GPU-pretend-"
     return Gpus({GPU: [f"{prefix}{number}" for number in range(count)]}) if count else Gpus()
 
 
 def found_gpus(nvml: Any = None) -> Gpus:
-    """The machine's NVIDIA devices: whole GPUs, and the instances of those that are split."""
+    """The NVIDIA devices of the machine: whole GPUs, and the MIG instances of partitioned ones."""
     if nvml is None:
         try:
             nvml = importlib.import_module("pynvml")
@@ -96,19 +99,19 @@ def _is_split(nvml: Any, device: Any) -> bool:
     try:
         current, _ = nvml.nvmlDeviceGetMigMode(device)
     except nvml.NVMLError:
-        return False  # a device that cannot be split
+        return False  # The device does not support MIG.
     return bool(current)
 
 
 def _instances(nvml: Any, device: Any) -> Iterator[tuple[str, str]]:
-    """The MIG instances of a device, each as its resource and its UUID."""
+    """The MIG instances of a device, each with its resource and UUID."""
     if not _is_split(nvml, device):
         return
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(device)):
         try:
             part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, number)
         except nvml.NVMLError:
-            continue  # numbers without an instance
+            continue  # Not every index has an instance.
         # The name ends with the profile: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
         profile = _text(nvml.nvmlDeviceGetName(part)).rpartition(" ")[2]
         yield _MIG + profile.replace("+", "."), _text(nvml.nvmlDeviceGetUUID(part))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out what `job_rules` decides about each Job.
+"""Carries out the decisions of `job_rules` about each Job.
 
-One Job is in one worker's hands at a time. A step's pods are made and deleted first, and the rest
-is decided anew with the pods as they are then; its status is written against the state of the Job
-it was decided on, and finalizers go last.
+A Job is reconciled by one worker at a time. A step first creates and deletes pods, and then decides
+again with the resulting pods. The status is written only if the Job has not changed since the
+decision, and finalizers are removed last.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .pod_informer import JOB, is_over
 WORKERS = 4
 _ROUNDS = 20
 _LULL_S = 0.1
-"""Readiness and the like may wait this long, so that a short life costs few writes."""
+"""Delay for unimportant changes such as readiness, which saves writes for short Jobs."""
 
 _NAMED = 3
-"""How many pods a sentence names."""
+"""The number of pods that a message names."""
 
 
 class JobController(Controller):
-    """Keeps every Job's pods and status as they should be while `run` runs."""
+    """Keeps the pods and the status of every Job as specified while `run` runs."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class JobController(Controller):
                 self._queue.add_after(job, wait_s)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One Job, to where nothing is left to do now. Returns seconds until there may be."""
+        """Reconcile one Job completely. Returns the seconds until the next check."""
         job = self._objects.get(key)
         await self._free_strays(key, job)
         if job is None:
@@ -95,7 +95,7 @@ class JobController(Controller):
         return [each for each in pods if _owner_uid(each) == job["metadata"]["uid"]]
 
     async def _free_strays(self, key: Key, job: Json | None) -> None:
-        """Let go of pods whose Job is gone, or that belong to it no more."""
+        """Remove the finalizer of pods whose Job is gone or no longer controls them."""
         uid = None if job is None else job["metadata"]["uid"]
         for pod in self._pods.indexed(JOB, str(key)):
             if _owner_uid(pod) != uid:
@@ -138,7 +138,7 @@ class JobController(Controller):
         return None if todo.retry_at is None else max(0.0, todo.retry_at - self._now())
 
     async def _release(self, view: PodView) -> None:
-        """Take our finalizer off the pod, if it is still that pod and has it."""
+        """Remove our finalizer from the pod if it still exists and has it."""
         if not view.tracked:
             return
         meta = {"uid": view.uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
@@ -159,7 +159,7 @@ class JobController(Controller):
         self._say(job, "SuccessfulDelete", f"Deleted pod: {view.name}")
 
     def _tell(self, job: Json, condition: Json) -> None:
-        """What people hear of a condition that is new."""
+        """Record the event of a new condition."""
         reason, message = condition.get("reason") or "", condition.get("message") or ""
         match condition["type"], condition["status"]:
             case "Suspended", "True":
@@ -173,7 +173,7 @@ class JobController(Controller):
 
 
 def created(names: Sequence[str]) -> str:
-    """One sentence for all the pods of a step, since each event costs a write."""
+    """One message for all pods of a step, because each event is a write."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"Created pod{'s' * (len(names) > 1)}: {', '.join(names[:_NAMED])}{more}"
 
@@ -184,7 +184,7 @@ def _owner_uid(pod: Json) -> str:
 
 
 def _matters(old: Json | None, new: Json | None) -> bool:
-    """Whether a change can move the Job on, and so must not wait."""
+    """Whether a change can advance the Job and therefore must not be delayed."""
     if old is None or new is None:
         return True
     before, after = pod_view(old), pod_view(new)

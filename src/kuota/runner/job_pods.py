@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pods of a Job: what one of them says, and how the next one is made. Pure."""
+"""Interprets the pods of a Job and creates new ones. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_PREFIX = 57
 
 
 class PodView(msgspec.Struct, frozen=True):
-    """What the rules read of one pod. `tracked` while it is still to be counted."""
+    """The fields of a pod that the rules use. `tracked` means that it is not counted yet."""
 
     pod: Json
     name: str
@@ -70,7 +70,7 @@ def pod_view(pod: Json) -> PodView:
 
 
 def container_statuses(status: Json) -> list[Json]:
-    """Those of init containers, then those of containers."""
+    """The statuses of init containers, then those of containers."""
     return [
         *(status.get("initContainerStatuses") or ()),
         *(status.get("containerStatuses") or ()),
@@ -78,7 +78,7 @@ def container_statuses(status: Json) -> list[Json]:
 
 
 def _finished(meta: Json, status: Json) -> float:
-    """When the last container ended; else when the pod was deleted or made."""
+    """When the last container ended; otherwise when the pod was deleted or created."""
     ends = [
         instant(((each.get("state") or {}).get("terminated") or {}).get("finishedAt")) or 0.0
         for each in status.get("containerStatuses") or ()
@@ -88,7 +88,7 @@ def _finished(meta: Json, status: Json) -> float:
 
 
 def condition_status(status: Json, type_: str) -> str:
-    """The status of a condition, "" without it."""
+    """The status of a condition; "" if it is absent."""
     for each in status.get("conditions") or ():
         if each.get("type") == type_:
             return str(each.get("status"))
@@ -100,9 +100,9 @@ def _number(text: Any) -> int | None:
 
 
 def new_pod(job: Json, index: int | None = None, failures: int | None = None) -> Json:
-    """A pod from the Job's template, for that index where the Job is indexed.
+    """A pod from the template of the Job, for this index if the Job is indexed.
 
-    `failures` of the index are written down where they are limited. The template stays unchanged.
+    `failures` of the index are recorded if they are limited. The template is not changed.
     """
     meta, template = job["metadata"], job["spec"].get("template") or {}
     labels = {**((template.get("metadata") or {}).get("labels") or {}), **_labels(job)}
@@ -135,7 +135,7 @@ def new_pod(job: Json, index: int | None = None, failures: int | None = None) ->
 
 
 def job_key(pod: Json) -> Key | None:
-    """The Job that the pod says it belongs to: its controller, else the one its label names."""
+    """The Job of the pod: its controller, otherwise the Job in its label."""
     meta = pod["metadata"]
     namespace = meta.get("namespace") or ""
     found = controller_of(pod)
@@ -146,7 +146,7 @@ def job_key(pod: Json) -> Key | None:
 
 
 def controller_of(obj: Json) -> Json | None:
-    """The reference to the object that controls this one, if one does."""
+    """The reference to the controller of the object, if it has one."""
     for each in obj["metadata"].get("ownerReferences") or ():
         if each.get("controller"):
             found: Json = each
@@ -155,7 +155,7 @@ def controller_of(obj: Json) -> Json | None:
 
 
 def owner(controller: Json) -> Json:
-    """The reference by which an object says that this one made it."""
+    """An owner reference to the given object."""
     meta = controller["metadata"]
     return {
         "apiVersion": controller.get("apiVersion") or "batch/v1",
@@ -175,7 +175,7 @@ def _labels(job: Json) -> dict[str, str]:
 
 
 def _show_index(spec: Json) -> None:
-    """Put the index into the environment of every container that does not name it itself."""
+    """Add the index to the environment of every container that does not set it."""
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
     for container in containers(spec):
         env = container.setdefault("env", [])

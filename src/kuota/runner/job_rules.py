@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do about one Job, given its pods and the time. Pure.
+"""Decides the next step of one Job, given its pods and the time. Pure.
 
-The answer is a `Step`. A step that makes or deletes pods comes first, and its status is asked for
-again with the pods as they are then, so that a status never tells of what was only intended.
+A step that creates or deletes pods is carried out first. The status is then computed again with the
+resulting pods, so that it never reports what was only intended.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from .job_target import deadline, new_target, standing_target
 
 
 class ReplacementBackoff(msgspec.Struct, frozen=True):
-    """How fast failed pods are replaced, and how many pods one step may make."""
+    """How fast failed pods are replaced, and how many pods one step may create."""
 
     first_s: float = 10
     longest_s: float = 600
     pods: int = 500
 
     def wait_s(self, failures: int) -> float:
-        """The pause after so many failures in a row."""
+        """The delay after this number of consecutive failures."""
         if failures <= 0:
             return 0.0
         return min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 32))
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """The next things to do, in this order.
+    """The next actions, in this order.
 
-    Pods in `drop` are no longer wanted: their finalizer goes first, so that they count as nothing.
-    Pods in `end` are deleted and counted. Those in `release` lose their finalizer once the status
+    Pods in `drop` are not needed: their finalizer is removed first, so that they are not counted.
+    Pods in `end` are deleted and counted. Pods in `release` lose their finalizer after the status
     is stored.
     """
 
@@ -62,7 +62,7 @@ _BACKOFF = ReplacementBackoff()
 def step(
     job: Json, pods: Sequence[Json], now: float, backoff: ReplacementBackoff = _BACKOFF
 ) -> Step:
-    """What to do about the Job. `pods` are all those it controls."""
+    """The next step of the Job. `pods` contains all pods that it controls."""
     views = [pod_view(each) for each in pods]
     if not is_ours(job):
         return NOTHING
@@ -79,7 +79,7 @@ def step(
     if all(each.ended for each in views):
         status = final_status(view, count, views, target, now)
         return Step(status=status, release=[each for each in views if each.tracked])
-    # The target is on record before any pod is ended for it: ended pods must not change it.
+    # The outcome is recorded before any pod is ended for it, because ended pods must not change it.
     running = [each for each in views if each.active] if standing else []
     status = running_status(view, count, views, target, now)
     return Step(end=running, status=status, release=count.release)
@@ -117,7 +117,7 @@ def _under_way(
 
 
 def _wanted(job: JobView, count: JobCounts, active: int) -> int:
-    """How many pods should be active."""
+    """The number of pods that should be active."""
     if job.suspended:
         return 0
     succeeded = count.succeeded(job.indexed)
@@ -128,7 +128,7 @@ def _wanted(job: JobView, count: JobCounts, active: int) -> int:
 
 
 def _surplus(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> Iterator[PodView]:
-    """Active pods that are not wanted: of no index that is open, or too many."""
+    """Active pods that are not needed: their index is complete, or there are too many."""
     active = [each for each in pods if each.active]
     kept = []
     taken: set[int | None] = set()
@@ -148,7 +148,7 @@ def _surplus(job: JobView, count: JobCounts, pods: Sequence[PodView]) -> Iterato
 
 
 def _worth(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
-    """Greater for a pod that has come further; of equals the older."""
+    """The value of a pod: greater for one that has progressed further, then for the older one."""
     bound = bool((pod.pod.get("spec") or {}).get("nodeName"))
     running = pod.phase == "Running"
     return bound, running, pod.ready, -pod.restarts, -pod.created, pod.name
@@ -157,7 +157,7 @@ def _worth(pod: PodView) -> tuple[bool, bool, bool, int, float, str]:
 def _replacements(
     job: JobView, count: JobCounts, pods: Sequence[PodView], now: float, backoff: ReplacementBackoff
 ) -> tuple[list[Json], float | None]:
-    """The pods to make now, and when to look again for those that must wait."""
+    """The pods to create now, and when to check again for delayed ones."""
     active = sum(each.active for each in pods)
     room = _wanted(job, count, active) - active
     if job.replaces_failed_only:
@@ -175,7 +175,7 @@ def _replacements(
 
 
 def _ready_again(pods: Sequence[PodView], backoff: ReplacementBackoff) -> float:
-    """When the pause after the last failures is over. A success in between ends the row."""
+    """When the delay after consecutive failures ends. A success resets it."""
     ended = [each for each in pods if each.ended and (each.tracked or not each.deleting)]
     success = max((each.finished for each in ended if each.phase == "Succeeded"), default=0.0)
     failures = [

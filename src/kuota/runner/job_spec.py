@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules read of a Job: its spec with defaults, its end, its completion indexes. Pure."""
+"""The fields of a Job that the rules use: spec, conditions, completion indexes. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BACKOFF_LIMIT = 6
 
 
 class JobView(msgspec.Struct, frozen=True):
-    """What the rules read of a Job. None means "no such limit"."""
+    """The fields of a Job that the rules use. None means no limit."""
 
     job: Json
     parallelism: int
@@ -36,7 +36,7 @@ class JobView(msgspec.Struct, frozen=True):
         return self.job.get("status") or {}
 
     def is_index(self, index: int | None) -> bool:
-        """Whether a pod of that index can contribute."""
+        """Whether a pod with this index can contribute."""
         return index is not None and index < (self.completions or 0)
 
 
@@ -71,7 +71,7 @@ def job_view(job: Json) -> JobView:
 
 
 def condition(job: Json, type_: str) -> Json | None:
-    """The condition of that type, if it is true."""
+    """The condition of this type if it is true."""
     for each in (job.get("status") or {}).get("conditions") or ():
         if each.get("type") == type_ and each.get("status") == "True":
             found: Json = each
@@ -80,12 +80,12 @@ def condition(job: Json, type_: str) -> Json | None:
 
 
 def is_ours(job: Json) -> bool:
-    """Whether this controller answers for the Job."""
+    """Whether this controller is responsible for the Job."""
     return (job["spec"].get("managedBy") or CONTROLLER) == CONTROLLER
 
 
 def parsed_indexes(text: str, bound: int | None = None) -> set[int]:
-    """The indexes in the text; those from `bound` on are left out. Nonsense is no index."""
+    """The indexes in the text below `bound`. Invalid parts are ignored."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -99,7 +99,7 @@ def parsed_indexes(text: str, bound: int | None = None) -> set[int]:
 
 
 def indexes_text(indexes: Iterable[int]) -> str:
-    """The shortest text, in which, as in Kubernetes, a run of two is two numbers."""
+    """The shortest notation. As in Kubernetes, two consecutive indexes are written separately."""
     parts: list[str] = []
     for _, run in groupby(enumerate(sorted(indexes)), lambda each: each[1] - each[0]):
         numbers = [str(number) for _, number in run]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a Job as `kubectl describe` shows it. Pure."""
+"""Computes the status of a Job. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .job_target import FAILURE_TARGET, SUCCESS_CRITERIA, JobOutcome
 def running_status(
     job: JobView, count: JobCounts, pods: Sequence[PodView], target: JobOutcome | None, now: float
 ) -> Json:
-    """The status of a Job that has not ended, though it may be about to."""
+    """The status of a Job that has not ended, though its outcome may be decided."""
     status = _counts(job, count, pods)
     status["uncountedTerminatedPods"] = _uncounted(count)
     _set_suspended(status, job, now)
@@ -30,7 +30,7 @@ def running_status(
 
 
 def suspended_status(now: float) -> Json:
-    """The status of a Job that is new, and suspended."""
+    """The status of a new, suspended Job."""
     status: Json = {"ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
     _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
     return status
@@ -39,7 +39,7 @@ def suspended_status(now: float) -> Json:
 def final_status(
     job: JobView, count: JobCounts, pods: Sequence[PodView], target: JobOutcome, now: float
 ) -> Json:
-    """The status of a Job that ends now: everything is counted, and nothing will be again."""
+    """The final status of a Job, with all pods counted."""
     count.counted_succeeded += len(count.uncounted_succeeded)
     count.counted_failed += len(count.uncounted_failed) + count.held
     count.uncounted_succeeded, count.uncounted_failed, count.held = [], [], 0
@@ -83,11 +83,11 @@ def _set_suspended(status: Json, job: JobView, now: float) -> None:
         _set(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
     elif before == "True":
         _set(status, "Suspended", "False", "JobResumed", "Job resumed", now)
-        status["startTime"] = time_text(now)  # a deadline counts from the resumption
+        status["startTime"] = time_text(now)  # The deadline counts from the resumption.
 
 
 def _set(status: Json, type_: str, value: str, reason: str, message: str, now: float) -> None:
-    """Set the condition, unless it says so already."""
+    """Set the condition unless it already has this value."""
     if condition_status(status, type_) == value:
         return
     at = time_text(now)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many pods of a Job ended well and badly, each counted exactly once. Pure.
+"""Counts succeeded and failed pods of a Job, each exactly once. Pure.
 
-A pod carries the finalizer `batch.kubernetes.io/job-tracking` until it is counted, so none can
-vanish before. While a Job runs, counting takes Kubernetes' two steps: the pod's uid goes into
-`status.uncountedTerminatedPods`, then its finalizer goes; a uid whose pod has no finalizer any
-more moves into the counter. Indexes are a set, so a pod that completed one needs no such care.
-A Job's last status counts all at once and ends the counting: whatever finalizers remain after it
-are removed without a thought. The Job's pod failure policy says whether a failure counts.
+A pod has the finalizer `batch.kubernetes.io/job-tracking` until it is counted, so it cannot
+disappear before. While a Job runs, counting has two steps, as in Kubernetes: the uid of the pod is
+added to `status.uncountedTerminatedPods`, then its finalizer is removed; a uid whose pod has no
+finalizer moves into the counter. Completed indexes are a set and need no such protocol. The final
+status of a Job counts all pods at once; remaining finalizers are then removed without further
+checks. The pod failure policy of the Job decides whether a failure counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FAIL_JOB, FAIL_INDEX, IGNORE, COUNT = "FailJob", "FailIndex", "Ignore", "Count"
 
 
 class FailurePolicyResult(msgspec.Struct, frozen=True):
-    """The action of the first rule that matches, and why. Without a rule a failure counts."""
+    """The action of the first matching rule and its reason. Without a match, the failure counts."""
 
     action: str = COUNT
     message: str = ""
@@ -34,7 +34,7 @@ NO_RULE = FailurePolicyResult()
 
 
 def verdict(job: Json, view: PodView) -> FailurePolicyResult:
-    """The policy's word on a pod that failed, or that is replaced while it is being deleted."""
+    """The result of the policy for a pod that failed, or that is replaced while being deleted."""
     if view.phase != "Failed":
         return NO_RULE
     rules = (job["spec"].get("podFailurePolicy") or {}).get("rules") or ()
@@ -76,7 +76,7 @@ def _name(view: PodView) -> str:
 
 
 class JobCounts(msgspec.Struct):
-    """The count so far. `failed_now` adds failures that are not in any counter yet."""
+    """The current counts. `failed_now` adds failures that no counter contains yet."""
 
     counted_succeeded: int = 0
     counted_failed: int = 0
@@ -99,8 +99,10 @@ class JobCounts(msgspec.Struct):
 
 
 def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> JobCounts:
-    """The count with these pods. `succeeding` when the Job has met its success criteria: what is
-    deleted then did not fail."""
+    """The counts with these pods.
+
+    `succeeding` means that the Job has met its success criteria: pods deleted then did not fail.
+    """
     count = _so_far(job, {each.uid for each in pods if each.tracked})
     listed = {*count.uncounted_succeeded, *count.uncounted_failed}
     for pod in pods:
@@ -119,14 +121,14 @@ def tally(job: JobView, pods: Sequence[PodView], succeeding: bool) -> JobCounts:
 
 
 def has_failed(job: JobView, pod: PodView) -> bool:
-    """Whether the pod counts as failed: it says so, or it is being deleted and is replaced then."""
+    """Whether the pod counts as failed: by its phase, or as a replaced pod under deletion."""
     if pod.phase == "Failed":
         return True
     return pod.terminating and not job.replaces_failed_only
 
 
 def _so_far(job: JobView, tracked: set[str]) -> JobCounts:
-    """What the status says, with the uids whose pods have lost their finalizer counted."""
+    """The counts of the status, including uids whose pods have lost their finalizer."""
     status = job.status
     uncounted = status.get("uncountedTerminatedPods") or {}
     succeeded, failed = uncounted.get("succeeded") or [], uncounted.get("failed") or []
@@ -166,7 +168,7 @@ def _fail(count: JobCounts, job: JobView, pod: PodView, pods: Sequence[PodView])
             if pod.index not in count.completed:
                 count.failed_indexes.add(pod.index)
         elif not _replaced(pod, pods):
-            # It knows how often its index failed: it stays until another pod does.
+            # This pod records how often its index failed. It stays until another pod does.
             count.held += action != IGNORE
             return
     count.release.append(pod)
@@ -175,7 +177,7 @@ def _fail(count: JobCounts, job: JobView, pod: PodView, pods: Sequence[PodView])
 
 
 def index_failures(job: JobView, pods: Sequence[PodView], index: int) -> tuple[int, float]:
-    """How often the index has failed, by its pods, and when it did last."""
+    """How often the index has failed according to its pods, and the time of the last failure."""
     failures, last = 0, 0.0
     for pod in pods:
         if pod.index == index and has_failed(job, pod):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a Job is heading for good: success, failure, or nowhere yet. Pure.
+"""Decides the outcome of a Job: success, failure, or none yet. Pure.
 
-Once heading somewhere, a Job stays on course; the end itself follows when its last pod is gone.
+An outcome, once decided, does not change. The Job ends when its last pod is gone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SUCCESS_CRITERIA, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 
 
 class JobOutcome(msgspec.Struct, frozen=True):
-    """The end a Job is heading for."""
+    """The decided outcome of a Job."""
 
     success: bool
     reason: str
@@ -29,7 +29,7 @@ class JobOutcome(msgspec.Struct, frozen=True):
 
 
 def standing_target(job: Json) -> JobOutcome | None:
-    """The target that the status has already."""
+    """The outcome that the status already contains."""
     for type_ in (SUCCESS_CRITERIA, FAILURE_TARGET):
         found = condition(job, type_)
         if found is not None:
@@ -41,7 +41,7 @@ def standing_target(job: Json) -> JobOutcome | None:
 def new_target(
     job: JobView, count: JobCounts, pods: Sequence[PodView], now: float
 ) -> JobOutcome | None:
-    """The target that follows from the count and the clock, if any."""
+    """The outcome that follows from the counts and the time, if any."""
     return (
         _failure(job, count, pods, now)
         or _index_failure(job, count)
@@ -68,7 +68,7 @@ def _failure(
 
 
 def deadline(job: JobView) -> float | None:
-    """When the Job will have been active for too long. The clock rests while it is suspended."""
+    """When the active deadline expires. Suspended time does not count."""
     started = instant(job.status.get("startTime"))
     if job.deadline_s is None or started is None or job.suspended:
         return None

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a container becomes a process: its arguments, environment, directory and mounts. Pure.
+"""Builds the process of a container: arguments, environment, directory, mounts. Pure.
 
-An image is recorded and never pulled, so a container must say its command. The process sees this
-machine's own files: a volume is a directory of the pod, and its real place is in the environment
-as `KUOTA_VOLUME_<NAME>`; inside the pod's root directory, where processes start by default, the
-mount path leads there too. Outside that directory nothing is made: two pods may mount at one path.
+Images are recorded but never pulled, so a container must set its command. The process sees the
+files of this machine. A volume is a directory of the pod, and the variable `KUOTA_VOLUME_<NAME>`
+contains its path. Inside the root directory of the pod, where processes start by default, the mount
+path leads to the volume too. Nothing is created outside that directory, because two pods may use
+the same mount path.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _NOT_A_NAME = re.compile(r"[^A-Z0-9]+")
 _NO_DEVICES: Mapping[str, Sequence[str]] = {}
 
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
-"""What tells CUDA and its containers which devices there are; empty for none."""
+"""The variables that list the visible devices for CUDA and containers; empty for none."""
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """One directory or file and where the container wants to see it."""
+    """A directory or file and its mount path in the container."""
 
     volume: str
     source: str
@@ -37,7 +38,7 @@ class Mount(msgspec.Struct, frozen=True):
 
 
 class PodEnvironment(msgspec.Struct, frozen=True):
-    """What the machine gives to a pod before any of its containers starts."""
+    """What the machine provides to a pod before its containers start."""
 
     root: str
     volumes: Mapping[str, str] = {}
@@ -45,7 +46,7 @@ class PodEnvironment(msgspec.Struct, frozen=True):
 
 
 class ContainerPlan(msgspec.Struct, frozen=True):
-    """All that is needed to start one container as a process."""
+    """Everything that is needed to start a container as a process."""
 
     name: str
     argv: tuple[str, ...]
@@ -61,10 +62,10 @@ def container_plan(
     sources: Sources,
     devices: Mapping[str, Sequence[str]] = _NO_DEVICES,
 ) -> ContainerPlan:
-    """The process of one container. Raises LaunchError when it cannot be said.
+    """The process of one container. Raises LaunchError if the container is invalid.
 
-    `devices` are the ids given to this container, by resource. The variables that show them win
-    over whatever the container's own environment says.
+    `devices` contains the device ids of this container, by resource. The variables that list them
+    override the environment of the container.
     """
     volumes = {volume_variable(name): path for name, path in place.volumes.items()}
     base = {**place.base_env, **identity_env(pod), **volumes}
@@ -79,7 +80,7 @@ def container_plan(
 
 
 def command_line(container: Json) -> list[str]:
-    """command and args, unexpanded. Raises LaunchError without a command."""
+    """The command and args, not expanded. Raises LaunchError if there is no command."""
     command = list(container.get("command") or ())
     if not command or not command[0]:
         image = container.get("image") or ""
@@ -93,12 +94,12 @@ def command_line(container: Json) -> list[str]:
 
 
 def working_directory(container: Json, root: str) -> str:
-    """Where the process starts: workingDir, from the pod's root when relative."""
+    """The directory in which the process starts: workingDir, relative to the pod's root."""
     return posixpath.normpath(posixpath.join(root, container.get("workingDir") or ""))
 
 
 def identity_env(pod: Json) -> dict[str, str]:
-    """What tells a process, and whoever looks for it, which pod it belongs to."""
+    """Variables that identify the pod of a process."""
     meta = pod["metadata"]
     return {
         "HOSTNAME": (pod.get("spec") or {}).get("hostname") or meta["name"],
@@ -107,12 +108,12 @@ def identity_env(pod: Json) -> dict[str, str]:
 
 
 def volume_variable(name: str) -> str:
-    """The variable with the real directory of the volume."""
+    """The name of the variable with the directory of the volume."""
     return "KUOTA_VOLUME_" + _NOT_A_NAME.sub("_", name.upper())
 
 
 def device_env(devices: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """What shows a process its NVIDIA devices and hides all others."""
+    """Variables that show a process its NVIDIA devices and hide all others."""
     ids = [
         each
         for resource, some in sorted(devices.items())
@@ -123,7 +124,7 @@ def device_env(devices: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def mounts(container: Json, place: PodEnvironment, env: Mapping[str, str]) -> Iterator[Mount]:
-    """Where the container wants to see which directory. Raises LaunchError for unknown ones."""
+    """The mounts of the container. Raises LaunchError for unknown volumes."""
     for each in container.get("volumeMounts") or ():
         name = each.get("name") or ""
         source = place.volumes.get(name)
@@ -153,7 +154,7 @@ def _below(source: str, inside: str, volume: str) -> str:
 
 
 def mount_notes(some: Sequence[Mount]) -> list[str]:
-    """For each mount whose path the process does not see: where to find it instead."""
+    """For each mount path that the process cannot see: where to find the volume instead."""
     return [
         f"volume {each.volume} is at {each.source}, in ${volume_variable(each.volume)} and at"
         f" .{each.path} of the pod's root, not at {each.path}"
@@ -163,7 +164,7 @@ def mount_notes(some: Sequence[Mount]) -> list[str]:
 
 
 def grace_period_s(pod: Json) -> int:
-    """Seconds between TERM and KILL: what the deletion says, else the pod, else 30."""
+    """Seconds between TERM and KILL: from the deletion, otherwise from the pod, otherwise 30."""
     asked = pod["metadata"].get("deletionGracePeriodSeconds")
     if asked is None:
         asked = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the log of one run, from any line on, and follows it while the process lives.
+"""Reads the log of one run, from any line, and follows it while the process runs.
 
-Lines carry a stamp of fixed width (see `shim_log`), which is shown or taken away here. Rotated
-files are read too, oldest first, so that rotation never shows.
+Each line begins with a timestamp of fixed width (see `shim_log`), which is printed or removed here.
+Rotated files are read too, oldest first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EVENTS = 1 << 16
 
 
 class DirectoryWatch:
-    """Changes of files in one directory. Close it, or use it in a `with` block."""
+    """Watches the files of one directory. Close it, or use it in a `with` block."""
 
     def __init__(self, folder: str) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -51,7 +51,7 @@ class DirectoryWatch:
         os.close(self._fd)
 
     async def changed(self) -> None:
-        """Return when something has changed since this was last called."""
+        """Wait until something has changed since the last call."""
         await self._changed.wait()
         self._changed.clear()
 
@@ -62,11 +62,11 @@ class DirectoryWatch:
 
 _CHUNK = 1 << 16
 _LONGEST_SILENCE_S = 2.0
-"""An end that leaves no trace in the folder is noticed this late."""
+"""The interval for detecting an end that changes no file."""
 
 
 class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a log. None means all of it; `since` is in seconds since 1970."""
+    """The selected part of a log. None means everything; `since` is in seconds since 1970."""
 
     follow: bool = False
     timestamps: bool = False
@@ -78,9 +78,10 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 def container_log(
     home: PodHome, container: str, query: LogQuery, *, previous: bool = False
 ) -> AsyncGenerator[bytes, None]:
-    """The log of a container's last run, or of the one before. Raises LookupError if it has none.
+    """The log of the last run of a container, or of the run before.
 
-    Everything is read from the pod's folder, so logs are there whether or not a runner has started.
+    Raises LookupError if there is none. Everything is read from the directory of the pod, so logs
+    are available whether or not a runner has started.
     """
     attempts = home.attempts(container)
     if len(attempts) < (2 if previous else 1):
@@ -91,13 +92,13 @@ def container_log(
 
 
 def _is_alive(folder: str) -> bool:
-    """Whether the run in the folder has not been seen to end."""
+    """Whether the run in the directory is not known to have ended."""
     state = shim_state(folder)
     return state is not None and state.finished is None
 
 
 async def read_log(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
-    """The log of the run in the folder. While followed, it ends with the run."""
+    """The log of the run in the directory. When followed, it ends with the run."""
     left = query.limit_bytes
     async with aclosing(_text(folder, query)) as pieces:
         async for piece in pieces:
@@ -120,7 +121,7 @@ async def _text(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
         while True:
             living = _is_alive(
                 folder
-            )  # asked first: what is written before the end is read after it
+            )  # Checked first, because output that precedes the end is read after the check.
             for added in reader.more():
                 yield _shown(added, query)
             if not living:
@@ -130,7 +131,7 @@ async def _text(folder: str, query: LogQuery) -> AsyncGenerator[bytes, None]:
 
 
 def _so_far(reader: _Reader, query: LogQuery) -> Iterator[bytes]:
-    """What is in the log now, from the first line that is wanted."""
+    """The current content of the log, from the first selected line."""
     since = None if query.since is None else _stamp(query.since)
     if query.tail is None and since is None:
         for piece in reader.more():
@@ -157,26 +158,26 @@ def _shown(piece: _Piece, query: LogQuery) -> bytes:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Lines with their ends; a carriage return ends none, unlike in `splitlines`."""
+    """Lines with their line endings. Unlike in `splitlines`, a carriage return ends no line."""
     parts = [part + b"\n" for part in text.split(b"\n")]
     last = parts.pop()[:-1]
     return [*parts, last] if last else parts
 
 
 def _stamp(moment: float) -> bytes:
-    """The start of the stamps of that moment; text sorts as time does."""
+    """The prefix of timestamps of this time. Timestamps sort as text."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
 
 
 class _Piece(msgspec.Struct, frozen=True):
-    """Some lines. `continued` when the first goes on with one that was shown in part."""
+    """Some lines. `continued` means that the first one continues a partially printed line."""
 
     text: bytes
     continued: bool = False
 
 
 class _Reader:
-    """Goes through the files of a log in order, and on from where it stopped."""
+    """Reads the files of a log in order, and continues where it stopped."""
 
     def __init__(self, folder: str) -> None:
         self._path = folder + "/log"
@@ -186,7 +187,7 @@ class _Reader:
         self._continued = False
 
     def more(self) -> Iterator[_Piece]:
-        """All that was added since the last time; at last a line that has no end yet."""
+        """Everything that was added since the last call, at the end possibly an incomplete line."""
         while True:
             if self._file is None and not self._open():
                 break
@@ -216,12 +217,12 @@ class _Reader:
         self.close()
 
     def _files(self) -> list[str]:
-        """From the oldest to the newest."""
+        """The files from oldest to newest."""
         older = takewhile(os.path.exists, (f"{self._path}.{number}" for number in count(1)))
         return [*reversed(list(older)), self._path]
 
     def _open(self) -> bool:
-        """Open the file after the one that was read last, the oldest of all at first."""
+        """Open the file after the last one that was read; at first, the oldest."""
         files = self._files()
         numbers = [_inode(path) for path in files]
         at = numbers.index(self._inode) + 1 if self._inode in numbers else 0

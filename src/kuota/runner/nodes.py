@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Node objects of this machine: what they say, and keeping them said.
+"""Registers the Node objects of this machine and keeps their heartbeat.
 
-One Node is this machine. A file may describe several instead, with labels, taints and capacity of
-their own; their pods all run here, so that the policy of a cluster can be tried on one machine.
+Normally one Node represents this machine. A file may describe several Nodes instead, with their own
+labels, taints and capacity. All their pods run here, so that the policy of a cluster can be tried
+on one machine.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _NOT_OFFERED = "not offered any more; its pods run to their end, new ones go els
 
 
 class NodesError(ValueError):
-    """The description of the nodes cannot be used; the message says why."""
+    """The description of the nodes is invalid; the message states the reason."""
 
 
 class NodePlan(msgspec.Struct, frozen=True):
-    """One Node to be: what it says, and its devices by resource."""
+    """A Node to register, and its devices by resource."""
 
     node: Json
     devices: Mapping[str, Sequence[str]] = {}
@@ -74,7 +75,7 @@ class _Status(msgspec.Struct):
 
 
 class _Described(msgspec.Struct):
-    """What is read of a Node manifest. The server checks the rest when the Node is made."""
+    """The fields that are read from a Node manifest. The server validates the rest."""
 
     metadata: _Metadata
     spec: _Spec | None = None
@@ -82,7 +83,7 @@ class _Described(msgspec.Struct):
 
 
 def this_machine(name: str, machine: Machine) -> NodePlan:
-    """The Node that is this machine."""
+    """The Node that represents this machine."""
     capacity = {
         "cpu": f"{machine.cpu_milli}m"
         if machine.cpu_milli % 1000
@@ -97,7 +98,7 @@ def this_machine(name: str, machine: Machine) -> NodePlan:
 
 
 def described(text: str) -> list[NodePlan]:
-    """The Nodes of a file: Node manifests, with capacity in `status.capacity` or `.allocatable`.
+    """The Nodes of a file: manifests with capacity in `status.capacity` or `.allocatable`.
 
     Raises NodesError.
     """
@@ -149,7 +150,7 @@ def _check_taints(name: str, taints: Iterable[Taint]) -> None:
 
 
 def _devices(name: str, capacity: Mapping[str, str]) -> dict[str, list[str]]:
-    """The devices to pretend, by resource. Raises NodesError for what is no amount."""
+    """The simulated devices, by resource. Raises NodesError for an invalid amount."""
     devices: dict[str, list[str]] = {}
     for resource, quantity in capacity.items():
         try:
@@ -191,7 +192,7 @@ def _planned(
 
 
 def node_status(plan: NodePlan, ip: str, now: float) -> Json:
-    """What a Node says of itself, with a fresh heartbeat."""
+    """The status of a Node with a current heartbeat."""
     pressures = ("MemoryPressure", "DiskPressure", "PIDPressure")
     return {
         **plan.node["status"],
@@ -234,7 +235,7 @@ def _node_info() -> Json:
 
 
 def former(nodes: Iterable[Json], plans: Container[str]) -> list[Json]:
-    """The Nodes that an earlier start of this runner offered, and this one does not."""
+    """The Nodes that an earlier start registered and this one does not."""
     return [each for each in nodes if _is_ours(each) and key_of(each).name not in plans]
 
 
@@ -244,7 +245,7 @@ def _is_ours(node: Json) -> bool:
 
 
 async def check(client: Client, plans: Iterable[NodePlan]) -> None:
-    """Raises NodesError for a Node that the server would refuse; changes nothing."""
+    """Raises NodesError for a Node that the server would reject; changes nothing."""
     for plan in plans:
         await _apply(client, plan, dry_run=True)
 
@@ -267,7 +268,7 @@ async def _apply(client: Client, plan: NodePlan, *, dry_run: bool = False) -> No
 
 
 class NodeKeeper:
-    """Registers the Nodes and keeps their heartbeat while `run` runs."""
+    """Registers the Nodes and updates their heartbeat while `run` runs."""
 
     def __init__(self, client: Client, plans: Sequence[NodePlan], ip: str, clock: Clock) -> None:
         self._client = client
@@ -276,17 +277,16 @@ class NodeKeeper:
         self._clock = clock
 
     async def register(self) -> None:
-        """Make or bring up to date every Node. Raises NodesError for one the server refuses.
+        """Create or update every Node. Raises NodesError if the server rejects one.
 
-        What others wrote on a Node stays; what an earlier description said and this one does not
-        goes.
+        Fields set by others are kept; fields of an earlier description are removed.
         """
         for plan in self._plans:
             await _apply(self._client, plan)
             await self._beat(plan)
 
     async def retire(self, nodes: Iterable[Json], busy: Container[str]) -> None:
-        """Delete former Nodes; those with running pods stay until those have ended, not ready."""
+        """Delete former Nodes. A Node with running pods stays, not ready, until they have ended."""
         for each in nodes:
             key = key_of(each)
             try:
@@ -305,7 +305,7 @@ class NodeKeeper:
         return self._clock.now().timestamp()
 
     async def run(self) -> None:
-        """Say from time to time that the Nodes are well."""
+        """Update the heartbeat of the Nodes periodically."""
         while True:
             await self._clock.sleep(HEARTBEAT_S)
             try:

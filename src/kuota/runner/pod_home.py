@@ -21,7 +21,7 @@ KEPT_RUNS = 2
 
 
 class PodHome:
-    """The folder of one pod. Nothing is made before `create`."""
+    """The directory of one pod. Nothing exists before `create`."""
 
     def __init__(self, pods_dir: str, uid: str) -> None:
         self.path = os.path.join(pods_dir, uid)
@@ -35,10 +35,10 @@ class PodHome:
         return os.path.exists(self.path + "/pod.json")
 
     def create(self, pod: Json) -> None:
-        """Make the home of the pod; making it again is no mistake."""
+        """Create the directory of the pod if it does not exist."""
         for folder in (self.root, self.path + "/volumes", self.path + "/runs"):
             os.makedirs(folder, exist_ok=True)
-        # Processes of other users must get through, and need not look around.
+        # Processes of other users must be able to enter it, but need not list it.
         for folder in (self.path, self.path + "/volumes"):
             os.chmod(folder, 0o711)
         os.chmod(self.path + "/runs", 0o700)
@@ -46,7 +46,7 @@ class PodHome:
             self.write("pod.json", pod)
 
     def pod(self) -> Json | None:
-        """The pod as it was when it came; None when that was never written down."""
+        """The pod as it was when it was bound; None if it was never written."""
         try:
             with open(self.path + "/pod.json", "rb") as file:
                 found: Json = msgspec.json.decode(file.read())
@@ -55,7 +55,7 @@ class PodHome:
             return None
 
     def write(self, name: str, content: object) -> None:
-        """Put the content into a file, whole or not at all. Secrets may be in it."""
+        """Write the content atomically. It may contain secrets."""
         path = f"{self.path}/{name}"
         fd = os.open(path + ".new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(fd, "wb") as file:
@@ -69,7 +69,7 @@ class PodHome:
         return f"{self.path}/runs/{container}/{attempt}"
 
     def attempts(self, container: str) -> list[int]:
-        """The numbers of the runs that are still there, oldest first."""
+        """The numbers of the existing runs, oldest first."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(
                 int(name) for name in os.listdir(f"{self.path}/runs/{container}") if name.isdigit()
@@ -77,7 +77,7 @@ class PodHome:
         return []
 
     def prune(self, container: str) -> None:
-        """Forget all runs but the last ones."""
+        """Delete all runs except the last ones."""
         for attempt in self.attempts(container)[:-KEPT_RUNS]:
             shutil.rmtree(self.run(container, attempt), ignore_errors=True)
 
@@ -86,7 +86,7 @@ class PodHome:
 
 
 def homes(pods_dir: str) -> list[str]:
-    """The uids of all pods that have a home."""
+    """The uids of all pods that have a directory."""
     with contextlib.suppress(FileNotFoundError):
         return sorted(os.listdir(pods_dir))
     return []

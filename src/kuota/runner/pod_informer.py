@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The informer of pods that all parts of a runner share. It keeps little of pods that are over."""
+"""The pod informer that all parts of a runner share. It keeps little of ended pods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _META = (
 
 
 def trimmed_pod(pod: Json) -> Json:
-    """The pod, without what nobody reads; next to nothing of it once it ended and is counted."""
+    """The pod without unused fields; almost nothing of it once it has ended and is counted."""
     meta, status = pod["metadata"], pod.get("status") or {}
     meta.pop("managedFields", None)
     if not is_over(pod):
@@ -64,7 +64,7 @@ JOB = "job"
 
 
 def pod_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
-    """Pods by their Job. Of those that have ended only what the runner still reads is kept."""
+    """An informer with pods indexed by Job. It keeps only the used fields of ended pods."""
     return Informer(client, PODS, decode=trimmed_pod, indexers={JOB: _job}, clock=clock)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts together all that one container needs to start: values, volumes, user, devices, limits."""
+"""Prepares the launch of a container: environment, volumes, user, devices, limits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PREPARED = "prepared"
 
 
 class PodLaunch:
-    """The launches of one pod. `notes` tells what is different here from a cluster."""
+    """Launches of one pod. `notes` lists the differences from a cluster."""
 
     def __init__(self, home: PodHome, shared: WorkerContext) -> None:
         self._home = home
@@ -33,7 +33,7 @@ class PodLaunch:
         self.notes: list[str] = []
 
     async def launch(self, pod: Json, container: Json, grant: Grant) -> Launch:
-        """How to start the container. Raises LaunchError, or OSError for a full disk."""
+        """The launch of the container. Raises LaunchError, or OSError if the disk is full."""
         sources = await self._sources(pod)
         self._prepare(pod, sources)
         plan = self._plan(pod, container, sources, grant)
@@ -84,7 +84,7 @@ class PodLaunch:
         return found
 
     def _prepare(self, pod: Json, sources: Sources) -> None:
-        """Make root, volumes and links, once in the life of the pod."""
+        """Create the root directory, volumes and links, once per pod."""
         done = f"{self._home.path}/{_PREPARED}"
         if os.path.exists(done):
             return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runs of one pod's containers: starts them, takes them up again, tells how they went.
+"""The runs of the containers of one pod: starts and adopts them, and reports their outcome.
 
-Every attempt has a folder, made before anything starts, so that no run can be forgotten. A folder
-whose process never came to run (the runner died too early) is used for another try. `end_all` ends
-all runs below a state directory, without any server.
+Every attempt has a directory that exists before anything starts, so that no run is lost. If its
+process never started because the runner ended too early, the directory is used again. `end_all`
+ends all runs below a state directory, without a server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PodRuns:
         self._ended: dict[tuple[str, int], Run] = {}
 
     def adopt(self, containers: Iterable[str]) -> None:
-        """Take up what an earlier runner left."""
+        """Adopt the runs of an earlier runner."""
         for name in containers:
             for attempt in self._home.attempts(name):
                 process = self._process(name, attempt)
@@ -51,13 +51,16 @@ class PodRuns:
                 process.adopt()
 
     def lose(self, container: str, attempt: int) -> None:
-        """Note a run that was reported once and of which nothing is left here."""
+        """Record a run that was reported before and of which nothing is left."""
         if not self._home.attempts(container):
             message = "The container could not be located; its runner lost all trace of it"
             self.fail(container, LaunchError("ContainerStatusUnknown", message), attempt)
 
     def histories(self, containers: Iterable[str]) -> dict[str, RunHistory]:
-        """The last two runs of each container. Raises what kept us from following one."""
+        """The last two runs of each container.
+
+        Raises the exception that ended the observation of one.
+        """
         found = {}
         for name in containers:
             attempts = sorted(self._processes.get(name, {}))[-2:]
@@ -67,7 +70,7 @@ class PodRuns:
         return {name: self._without_false_start(name, each) for name, each in found.items()}
 
     def start(self, container: str, launch: Launch, streak: int) -> None:
-        """Run the container once more."""
+        """Start another run of the container."""
         attempt = self._next(container)
         process = self._process(container, attempt)
         process.start(launch)
@@ -76,7 +79,7 @@ class PodRuns:
         self._prune(container)
 
     def fail(self, container: str, error: LaunchError, attempt: int | None = None) -> None:
-        """Note a run that ended before it began."""
+        """Record a run that failed before it started."""
         attempt = self._next(container) if attempt is None else attempt
         folder = self._home.run(container, attempt)
         os.makedirs(folder, exist_ok=True)
@@ -93,7 +96,7 @@ class PodRuns:
             attempts[max(attempts)].stop(grace_s)
 
     def forget(self) -> None:
-        """Leave everything running and stop watching it."""
+        """Stop watching the runs without stopping them."""
         for attempts in self._processes.values():
             for process in attempts.values():
                 process.forget()
@@ -113,7 +116,7 @@ class PodRuns:
         self._home.prune(container)
 
     def _run(self, container: str, attempt: int) -> Run:
-        """The run as its process tells it. How it ended is read once."""
+        """The run according to its process. Its outcome is read once."""
         known = self._ended.get((container, attempt))
         if known is not None:
             return known
@@ -126,7 +129,7 @@ class PodRuns:
         return run
 
     def _without_false_start(self, container: str, history: RunHistory) -> RunHistory:
-        """The history without a last attempt that never came to run, which is tried again."""
+        """The history without a last attempt that never started, which is tried again."""
         run = history.current
         if run is None or not run.ended or run.reason != _NEVER_RAN:
             return history
@@ -176,7 +179,7 @@ def _run(process: Process, attempt: int, streak: int) -> Run:
 
 
 def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
-    """Exit code, reason and message of a run that its shim has written about."""
+    """Exit code, reason and message of a run that its shim has reported."""
     if state.errno:
         return _EXIT_NOT_STARTED, "StartError", _refusal(state.stage, state.errno)
     if process.exit_code is None:
@@ -193,7 +196,7 @@ def _failure(folder: str) -> tuple[str, str] | None:
 
 
 def _unstarted(folder: str) -> tuple[str, str]:
-    """Why a shim left no word: it failed and said why, or it was never there."""
+    """Why a shim reported nothing: it failed and wrote an error, or it never started."""
     with contextlib.suppress(OSError):
         with open(folder + "/shim.err", errors="replace") as file:
             said = file.read().strip()
@@ -217,9 +220,9 @@ def _refusal(stage: int, number: int) -> str:
 
 
 async def end_all(state_dir: str, grace_s: float = 10) -> int:
-    """TERM, then KILL after the grace, to every run. Returns how many there were.
+    """Send TERM, and KILL after the grace period, to every run. Returns the number of runs.
 
-    No runner may be at work in the directory.
+    No runner may use the directory at the same time.
     """
     shims, changed = ShimStarter(), asyncio.Event()
     try:
@@ -241,7 +244,7 @@ async def end_all(state_dir: str, grace_s: float = 10) -> int:
 
 
 def _runs(state_dir: str) -> list[tuple[str, str]]:
-    """The folder of every run, with the word that marks its processes."""
+    """The directory of every run, with the cookie that marks its processes."""
     found = []
     for uid in homes(state_dir + "/pods"):
         runs = f"{state_dir}/pods/{uid}/runs"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a pod as a kubelet writes it. Pure.
+"""Computes the status of a pod as a kubelet would. Pure.
 
-One condition is ours: `kuota.dev/LocalProcess` says what is different here from a container in a
-cluster, above all that no image was pulled.
+One condition is specific to Kuota: `kuota.dev/LocalProcess` lists the differences from a container
+in a cluster, in particular that no image was pulled.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _NEVER = RunHistory()
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What the runner knows of a pod beyond its spec."""
+    """What the runner knows about a pod besides its spec."""
 
     histories: Mapping[str, RunHistory] = {}
     waiting: Mapping[str, tuple[str, str]] = {}
-    """Why a container does not start: reason and message."""
+    """Why a container cannot start: reason and message."""
     over: bool = False
     failure: tuple[str, str] | None = None
     """Why the pod as a whole failed: reason and message."""
@@ -36,7 +36,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pod_status(pod: Json, seen: Observed, now: float) -> Json:
-    """The parts of the status that a runner answers for."""
+    """The parts of the status that a runner is responsible for."""
     spec = pod["spec"]
     phase = pod_phase(spec, seen)
     status: Json = {
@@ -96,7 +96,7 @@ def _container(
 
 
 def _states(pod: Json, container: Json, seen: Observed, phase: str) -> tuple[Json, Json]:
-    """The state of a container, and its last one."""
+    """The state of a container and its last state."""
     name = container["name"]
     history = seen.histories.get(name, _NEVER)
     run = history.current
@@ -198,19 +198,19 @@ def _condition(
     same = before is not None and before.get("status") == status
     at = before["lastTransitionTime"] if same and before else time_text(now)
     found: Json = {"type": type_, "status": status, "lastTransitionTime": at}
-    # Said even when empty: a patch must take back what was said before.
+    # Written even if empty, so that a patch removes earlier values.
     found["reason"], found["message"] = reason or None, message or None
     return found
 
 
 def image_note(spec: Json) -> str:
-    """The plain word about images."""
+    """A note that the images were not pulled."""
     images = dict.fromkeys(each.get("image") or "" for each in containers(spec))
     return f"runs as a process of this machine: image {', '.join(images)} is recorded, not pulled"
 
 
 def notes_in(pod: Json) -> list[str]:
-    """What an earlier runner told about the pod, besides the images."""
+    """The notes of an earlier runner about the pod, except those about images."""
     for each in (pod.get("status") or {}).get("conditions") or ():
         if each.get("type") == LOCAL:
             return (each.get("message") or "").split("; ")[1:]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do next about a pod's containers: start, start again, stop, or call it over. Pure.
+"""Decides the next steps of the containers of a pod: start, restart, stop, or finish. Pure.
 
-Init containers run one after another, then all containers together; sidecars, which are init
-containers that restart always, stay on beside them and go last.
+Init containers run one after another, then all containers run together. Sidecars, which are init
+containers that always restart, keep running beside them and stop last.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SIDECAR = "Always"
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a container, the first being attempt 0. Times are seconds since 1970.
+    """One run of a container, starting with attempt 0. Times are seconds since 1970.
 
-    `streak` counts the short runs before this one, which is what makes the next one wait.
+    `streak` counts the short runs before this one, which determine the delay of the next one.
     """
 
     attempt: int
@@ -41,26 +41,26 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True):
-    """The present run of a container and the one before."""
+    """The current run of a container and the previous one."""
 
     current: Run | None = None
     previous: Run | None = None
 
 
 class CrashBackoff(msgspec.Struct, frozen=True):
-    """How long to wait before running a container again: at once the first time, then longer."""
+    """The delay before a container restarts: none the first time, then increasing."""
 
     first_s: float = 10
     longest_s: float = 300
     calm_s: float = 600
-    """A run this long was no crash."""
+    """A run of this length does not count as a crash."""
 
     def streak_after(self, run: Run) -> int:
         lasted = (run.finished or 0) - (run.started or run.finished or 0)
         return 0 if lasted >= self.calm_s else run.streak + 1
 
     def retry_at(self, run: Run) -> float:
-        """When a container may follow the run that ended."""
+        """When the container may restart after this run."""
         if self.streak_after(run) <= 1:
             return run.finished or 0.0
         wait_s = min(self.longest_s, self.first_s * 2.0 ** min(run.streak - 1, 32))
@@ -68,7 +68,7 @@ class CrashBackoff(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, kw_only=True):
-    """`over` when no container runs and none will again; `retry_at` when one may be started."""
+    """The next steps. `over` if no container runs or will run; `retry_at` if one may later."""
 
     start: list[str] = []
     stop: list[str] = []
@@ -83,7 +83,7 @@ _NEVER = RunHistory()
 def next_steps(
     spec: Json, histories: Histories, now: float, *, stopping: bool, backoff: CrashBackoff
 ) -> Steps:
-    """What to do now. `stopping` when the pod shall end, for whatever reason."""
+    """The steps to take now. `stopping` means that the pod must end."""
     if stopping or init_failed(spec, histories):
         return _winding_down(spec, histories, mains_too=True)
     steps = Steps()
@@ -103,7 +103,7 @@ def next_steps(
 
 
 def init_failed(spec: Json, histories: Histories) -> bool:
-    """Whether an init container has failed for good."""
+    """Whether an init container has failed permanently."""
     if (spec.get("restartPolicy") or "Always") != "Never":
         return False
     for container in spec.get("initContainers") or ():
@@ -114,7 +114,7 @@ def init_failed(spec: Json, histories: Histories) -> bool:
 
 
 def restarts(spec: Json, container: Json, run: Run) -> bool:
-    """Whether the container runs again after that end."""
+    """Whether the container restarts after this end."""
     if container.get("restartPolicy") == SIDECAR:
         return True
     policy = spec.get("restartPolicy") or "Always"
@@ -122,7 +122,7 @@ def restarts(spec: Json, container: Json, run: Run) -> bool:
 
 
 def initialized(spec: Json, histories: Histories) -> bool:
-    """Whether every init container has done its part."""
+    """Whether every init container has completed or started."""
     return all(_init_done(each, histories) for each in spec.get("initContainers") or ())
 
 
@@ -130,7 +130,7 @@ def _init_done(container: Json, histories: Histories) -> bool:
     history = histories.get(container["name"], _NEVER)
     run = history.current
     if container.get("restartPolicy") == SIDECAR:
-        # One that started once has let the others begin, even if it is between two runs now.
+        # A sidecar that has started once lets others begin, even while it restarts.
         return history.previous is not None or (run is not None and run.started is not None)
     return run is not None and run.ended and run.code == 0
 
@@ -138,7 +138,7 @@ def _init_done(container: Json, histories: Histories) -> bool:
 def _initialize(
     spec: Json, histories: Histories, now: float, backoff: CrashBackoff, steps: Steps
 ) -> bool:
-    """Bring the init containers forward; True when the others may run."""
+    """Advance the init containers; True if the other containers may run."""
     for container in spec.get("initContainers") or ():
         name = container["name"]
         run = histories.get(name, _NEVER).current
@@ -160,7 +160,7 @@ def _again(name: str, run: Run, now: float, backoff: CrashBackoff, steps: Steps)
 
 
 def _winding_down(spec: Json, histories: Histories, *, mains_too: bool) -> Steps:
-    """Stop what runs: containers and init containers first, then sidecars, the last one first."""
+    """Stop containers and init containers first, then sidecars in reverse order."""
     first = [each["name"] for each in spec.get("containers") or ()] if mains_too else []
     sidecars: list[str] = []
     for container in spec.get("initContainers") or ():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pod's life on this machine, from the moment it is bound to the moment nothing is left.
+"""Runs one pod on this machine, from its binding until nothing of it is left.
 
-One task per pod, which wakes when a process starts or ends, when the pod changes, and when a time
-has come. It asks `pod_steps` what to do, does it, and reports what is. It may be ended at any
-instant and begun again by another runner: all it needs is in the pod, and in its home on disk.
+There is one task per pod, which wakes when a process starts or ends, when the pod changes, and when
+a timer expires. It asks `pod_steps` what to do, does it, and reports the status. It can be stopped
+at any time and continued by another runner: its state is in the pod and in its directory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class PodWorker:
-    """Runs one pod. Give it news with `update`; `gone` when the server has forgotten the pod."""
+    """Runs one pod. Report changes with `update`; `gone` if the server no longer has the pod."""
 
     def __init__(self, pod: Json, shared: WorkerContext, *, gone: bool = False) -> None:
         self.pod = pod
@@ -60,22 +60,22 @@ class PodWorker:
         self._earlier_notes = notes_in(pod)
 
     def update(self, pod: Json | None) -> None:
-        """The pod as the server has it now; None when it has it no more."""
+        """Set the current pod; None if the server no longer has it."""
         if pod is None or pod["metadata"].get("uid") != self.uid:
             self.gone = True
         elif (pod.get("spec") or {}).get("containers"):
             self.pod = pod
-        else:  # ended, and so remembered in short
+        else:  # An ended pod, of which the informer keeps only a part.
             self.pod = {**pod, "spec": self.pod["spec"]}
         self._wake.set()
 
     def wake_if_waiting(self) -> None:
-        """Look again: another pod has gone, and may have left what this one waits for."""
+        """Wake the worker if it waits for resources: another pod has released some."""
         if self._waiting:
             self._wake.set()
 
     async def run(self) -> None:
-        """Until the pod is over and the server knows. Cancelling leaves its processes alone."""
+        """Run until the server knows that the pod has ended. Cancelling stops no processes."""
         try:
             self._begin()
             while not await self._turn():
@@ -94,13 +94,13 @@ class PodWorker:
             self._note_lost_runs()
 
     def _note_lost_runs(self) -> None:
-        """What was reported as begun and left no trace must not be begun again unnoticed."""
+        """Record runs that were reported but left no trace, so that they are not repeated."""
         for each in container_statuses(self.pod.get("status") or {}):
             if each.get("containerID"):
                 self._runs.lose(each["name"], each.get("restartCount") or 0)
 
     async def _turn(self) -> bool:
-        """Do what is to be done now. True when the pod is over and that is known."""
+        """Take the current steps. True if the pod has ended and the server knows."""
         self._wake.clear()
         self._retry_at = None
         steps, histories = self._steps()
@@ -112,7 +112,7 @@ class PodWorker:
         if steps.retry_at is not None:
             self._look_again(steps.retry_at)
         if steps.over:
-            # All its processes are dead. The server may give the room to others from the report on.
+            # All its processes have ended. The server may reuse its resources after the report.
             self._shared.allocations.release(self.uid)
             self._shared.cgroups.remove(self.uid)
         return await self._report(steps, histories) and steps.over
@@ -138,7 +138,7 @@ class PodWorker:
         return ending or self._failure is not None
 
     def _grace_s(self) -> float:
-        """What is left of the time between TERM and KILL; it runs from the deletion."""
+        """The remaining grace period, which starts with the deletion."""
         whole = grace_period_s(self.pod)
         end = instant(self.pod["metadata"].get("deletionTimestamp"))
         return whole if end is None else max(0.0, min(whole, end - self._now()))
@@ -168,7 +168,7 @@ class PodWorker:
         try:
             launch = await self._launch.launch(self.pod, container, self._grant or {})
             if self._stopping():
-                return  # the pod was deleted while we asked for its configuration
+                return  # The pod was deleted while its configuration was fetched.
             self._runs.start(name, launch, streak)
         except LaunchError as error:
             if error.permanent:
@@ -183,7 +183,7 @@ class PodWorker:
             self._try_again()
 
     async def _report(self, steps: Steps, histories: dict[str, RunHistory]) -> bool:
-        """Write the status if it is news. True when the server has it, or has no pod."""
+        """Write the status if it changed. True if the server has it, or has no such pod."""
         seen = Observed(
             histories=histories,
             waiting=self._waiting,
@@ -209,7 +209,7 @@ class PodWorker:
         return True
 
     def _is_no_news(self, status: Json) -> bool:
-        """Whether to wait a moment with the first report: most containers run by then."""
+        """Whether to delay the first report: most containers are running by then."""
         first = self._reported is None and status["phase"] == "Pending" and not self._waiting
         if first and self._now() < self._came + _LULL_S:
             self._look_again(self._came + _LULL_S)
@@ -217,7 +217,7 @@ class PodWorker:
         return False
 
     async def _vanished(self, error: KubeError) -> bool:
-        """After a refusal: whether the pod is gone, or worth another try."""
+        """After a rejected write: whether the pod is gone, or the write is worth a retry."""
         self._try_again()
         if not isinstance(error, NotFound | Conflict):
             _log.warning("reporting pod %s failed: %s", key_of(self.pod), error)
@@ -233,7 +233,7 @@ class PodWorker:
         return self.gone
 
     async def _leave(self) -> None:
-        """Let the server forget a pod that was to be deleted; forget what it has forgotten."""
+        """Complete the deletion of a pod, and delete its local files."""
         while not self.gone and self.pod["metadata"].get("deletionTimestamp"):
             try:
                 await self._shared.client.delete(PODS, key_of(self.pod), uid=self.uid, grace_s=0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to the kernel about processes. Part of the shim, so it imports next to nothing."""
+"""Reads process information from the kernel. Used by the shim, so it imports almost nothing."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ SUBREAPER = 36
 
 
 def start_ticks(pid: int) -> int:
-    """When the process started, in clock ticks since boot; -1 when there is none.
+    """When the process started, in clock ticks since boot; -1 if it does not exist.
 
-    A pid may come to mean another process, a pid with its start time cannot.
+    A pid can be reused; a pid with its start time cannot.
     """
     return _stat(pid, 19)
 
 
 def children() -> list[int]:
-    """The pids of this process's children, zombies among them."""
+    """The pids of the children of this process, including zombies."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(word) for word in file.read().split()]
-    except OSError:  # a kernel without that file
+    except OSError:  # The kernel does not provide this file.
         pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
         return [pid for pid in pids if _stat(pid, 1) == os.getpid()]
 
 
 def _stat(pid: int, field: int) -> int:
-    """A number out of /proc/<pid>/stat, counted from the field after the name; -1 without one."""
+    """A number from /proc/<pid>/stat, counted from the field after the name; -1 if unavailable."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[field])
@@ -39,7 +39,7 @@ def _stat(pid: int, field: int) -> int:
 
 
 def sweep(cookie: bytes) -> set[int]:
-    """Kill whatever carries the cookie in its environment, until nothing does."""
+    """Kill all processes with the cookie in their environment, until none is left."""
     killed: set[int] = set()
     for _ in range(100):
         found = {int(name) for name in os.listdir("/proc") if name.isdigit() and _has(name, cookie)}
@@ -64,5 +64,5 @@ def _has(pid: str, cookie: bytes) -> bool:
 
 
 def become_subreaper() -> None:
-    """Have orphaned descendants come to this process instead of init."""
+    """Make orphaned descendants children of this process instead of init."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)

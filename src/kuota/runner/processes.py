@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of containers as processes: start, take up again, stop, and how they ended.
+"""Runs containers as processes: starts, adopts and stops them, and reports how they ended.
 
-Each run has a folder of its own, in which its shim keeps what is known. A `Process` here follows
-one of them without polling: through the pipe that ends with the first news, and through a pidfd.
-A shim that was killed is replaced: if its process still runs, the new one watches over it, and
-this process, to whom orphans come, learns the exit code that the shim took with it.
+Each run has its own directory, in which its shim records its state. A `Process` follows one run
+without polling: through a pipe that is closed at the first report, and through a pidfd. A shim that
+was killed is replaced. If its process still runs, the new shim watches it, and this process, which
+adopts orphans, learns the exit code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from .proc import start_ticks
 from .spawn import ShimStarter, take_lock
 
 COOKIE = "KUOTA_RUN"
-"""Names the run in its environment, so that what it left behind can be found."""
+"""Identifies the run in its environment, so that leftover processes can be found."""
 _START_POLL_S = 0.01
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """A process to be. `uid` None stays as we are; `cgroup` "" stays where we are."""
+    """A process to start.
+
+    With `uid` None the user does not change; with `cgroup` "" the group does not.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -43,7 +46,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class ShimState(msgspec.Struct, frozen=True, rename="camel"):
-    """What a shim wrote down. Times are seconds since 1970; None is "not yet" or "not known"."""
+    """The recorded state of a shim. Times are seconds since 1970; None means unknown or not yet."""
 
     shim: int
     shim_start: int
@@ -60,7 +63,7 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def shim_state(folder: str) -> ShimState | None:
-    """What the folder's shim wrote, None when there is nothing readable."""
+    """The state in the directory; None if there is no readable state."""
     try:
         with open(folder + "/state", "rb") as file:
             return msgspec.json.decode(file.read(), type=ShimState)
@@ -79,7 +82,7 @@ class Process:
         self.ended = False
         self.exit_code: int | None = None
         self.fault: Exception | None = None
-        """Why the run is no longer followed, though it may go on. Another Process can adopt it."""
+        """Why the run is no longer followed. It may continue, and another Process can adopt it."""
         self._cookie = cookie
         self._shims = shims
         self._on_change = on_change
@@ -89,7 +92,7 @@ class Process:
         self._watched: dict[int, Callable[[], None]] = {}
 
     def start(self, launch: Launch) -> None:
-        """Start the run in its folder, which must be new. Raises OSError when there is no way."""
+        """Start the run in its new directory. Raises OSError if that is impossible."""
         os.makedirs(self.folder, mode=0o700)
         fifo = self.folder + "/out"
         os.mkfifo(fifo, 0o600)
@@ -105,17 +108,20 @@ class Process:
         self._spawn({**msgspec.structs.asdict(launch), "env": env, **self._paths()}, lock)
 
     def adopt(self) -> None:
-        """Take up a run that another runner started, whatever became of it."""
+        """Adopt a run that another runner started, whatever its state."""
         self.state = shim_state(self.folder)
         lock = take_lock(self.folder)
         if lock is None:
             self._follow_shim()
         else:
-            self.state = shim_state(self.folder)  # its shim may just have written it and gone
+            self.state = shim_state(self.folder)  # The shim may just have written it and exited.
             self._replace_shim(lock)
 
     def stop(self, grace_s: float) -> None:
-        """TERM to the process group, then KILL. Again with less grace, it ends sooner."""
+        """Send TERM to the process group, then KILL.
+
+        A second call with a shorter grace period shortens the wait.
+        """
         at = self._loop.time() + grace_s
         if self.ended or (self._stop_at is not None and self._stop_at <= at):
             return
@@ -139,7 +145,7 @@ class Process:
             self._killer = None
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send to the group, if its leader is still ours; a zombie keeps the group's number."""
+        """Signal the group if its leader is still ours; a zombie keeps the group id."""
         state = self.state
         if self.ended or state is None or state.pid is None:
             return
@@ -151,11 +157,11 @@ class Process:
         return {"dir": self.folder, "fifo": self.folder + "/out", "log": self.folder + "/log"}
 
     def _spawn(self, plan: dict[str, Any], lock: int) -> None:
-        """Start a shim that holds the lock; close our own hold of it."""
+        """Start a shim that holds the lock, and close our copy of the lock."""
         try:
             pidfd, ready = self._shims.start(self.folder, plan, lock)
         except InterruptedError:
-            # Whether it was started shows in who has the lock, once we have let go of it.
+            # Whether it started is visible from who holds the lock, after we release it.
             self._loop.call_soon(self._guarded, partial(self._start_over, plan))
         else:
             self._watch(ready, self._shim_told)
@@ -173,13 +179,13 @@ class Process:
             self._spawn(plan, lock)
 
     def _follow_shim(self) -> None:
-        """Watch a living shim; wait for one that has not written yet."""
+        """Watch a running shim; wait for one that has not written its state yet."""
         state = shim_state(self.folder)
         if state is not None:
             try:
                 fd = os.pidfd_open(state.shim)
             except OSError:
-                self.adopt()  # it went just now, and its lock with it
+                self.adopt()  # It has just exited and released its lock.
                 return
             if start_ticks(state.shim) == state.shim_start and state.pid is not None:
                 self._watch(fd, lambda: self._shim_gone(fd))
@@ -192,18 +198,20 @@ class Process:
         state = shim_state(self.folder)
         self.state = state or self.state
         if self._stop_at is not None and state is not None and state.finished is None:
-            # Told to stop before there was anything to stop.
+            # The run was stopped before it had a process.
             late = self._loop.time() >= self._stop_at
             self._signal(signal.SIGKILL if late else signal.SIGTERM)
         self._on_change()
 
     def _shim_gone(self, pidfd: int) -> None:
-        with contextlib.suppress(ChildProcessError):  # ours only if the server that forked it died
+        with contextlib.suppress(
+            ChildProcessError
+        ):  # It is our child only if the server that forked it died.
             os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
         self.adopt()
 
     def _replace_shim(self, lock: int) -> None:
-        """Without a living shim: the end as it was written, or a new shim to find it out."""
+        """If the shim is dead: use the recorded end, or start a new shim to determine it."""
         state = self.state
         if state is None or state.pid is None or state.finished is not None:
             os.close(lock)
@@ -225,7 +233,7 @@ class Process:
         self._spawn(plan, lock)
 
     def _await_child(self, state: ShimState) -> None:
-        """Be there when the process ends, if it has become our own child."""
+        """Wait for the end of the process if it has become our child."""
         assert state.pid is not None
         with contextlib.suppress(OSError):
             fd = os.pidfd_open(state.pid)
@@ -250,7 +258,7 @@ class Process:
         self._on_change()
 
     def _reap_swept(self) -> None:
-        """Bury what a replaced shim had to kill, where it has become our child."""
+        """Reap processes that a replacement shim killed, if they became our children."""
         with contextlib.suppress(FileNotFoundError), open(self.folder + "/swept") as file:
             for pid in file.read().split():
                 with contextlib.suppress(ChildProcessError):
@@ -261,7 +269,7 @@ class Process:
             return msgspec.json.decode(file.read(), type=tuple[int, int, str])
 
     def _watch(self, fd: int, then: Callable[[], None]) -> None:
-        """Call `then` once when the descriptor has news, and close it."""
+        """Call `then` once when the descriptor becomes readable, and close it."""
         self._watched[fd] = then
         self._loop.add_reader(fd, self._fired, fd)
 
@@ -274,7 +282,7 @@ class Process:
             os.close(fd)
 
     def _guarded(self, call: Callable[[], None]) -> None:
-        """Call from the event loop, where an exception would be lost: it is kept for the owner."""
+        """Call a callback of the event loop, and keep its exception for the owner."""
         try:
             call()
         except Exception as error:
@@ -283,7 +291,7 @@ class Process:
 
 
 def _boot_time() -> float:
-    """When this machine started, in seconds since 1970; before it nothing can be running."""
+    """When this machine booted, in seconds since 1970. No process can be older."""
     try:
         with open("/proc/stat") as file:
             return next(float(line.split()[1]) for line in file if line.startswith("btime"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose rights a pod's processes have. Pure.
+"""Determines the user of a pod's processes. Pure.
 
-The server writes who asked for the work into `kuota.dev/run-as-uid`, and lets nobody else write
-it. A runner that is not root can only be itself. One that is root becomes that user, and stays
-root only where its owner allowed it.
+The server writes the uid of the author into `kuota.dev/run-as-uid`, and only admins may change it.
+A runner that is not root can only use its own user. A runner that is root switches to that uid, and
+stays root only if the admin allowed it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FAULT = "CreateContainerConfigError"
 
 
 class RunAsPolicy(msgspec.Struct, frozen=True):
-    """What the runner may do. `uid` is its own; `fallback_uid` serves pods that name nobody."""
+    """The policy of the runner. `uid` is its own; `fallback_uid` is for pods that name no user."""
 
     uid: int
     allow_root: bool = False
@@ -27,14 +27,14 @@ class RunAsPolicy(msgspec.Struct, frozen=True):
 
 
 class RunAs(msgspec.Struct, frozen=True):
-    """The user to become, None to stay as we are, and what to tell about it."""
+    """The uid to switch to, None for no switch, and a note for the status of the pod."""
 
     uid: int | None = None
     note: str = ""
 
 
 def run_as(pod: Json, container: Json, policy: RunAsPolicy) -> RunAs:
-    """The user of one container. Raises LaunchError when there is none it may run as."""
+    """The user of one container. Raises LaunchError if no user is allowed."""
     asked = _security(pod, container, "runAsUser")
     if policy.uid != 0:
         return RunAs(None, _differs(asked, policy.uid))
@@ -49,7 +49,7 @@ def run_as(pod: Json, container: Json, policy: RunAsPolicy) -> RunAs:
             permanent=True,
         )
     if uid in (None, 0) and policy.allow_root and isinstance(asked, int):
-        uid = asked  # root may become anyone
+        uid = asked  # An admin may choose any user.
     uid = uid or 0
     if uid == 0 and not policy.allow_root:
         raise LaunchError(_FAULT, "the pod would run as root, which is not allowed", permanent=True)
@@ -68,7 +68,7 @@ def _named(pod: Json) -> int | None:
 
 
 def _security(pod: Json, container: Json, name: str) -> object:
-    """What the container asks for, else the pod, else None."""
+    """The value of the container, otherwise of the pod, otherwise None."""
     for place in (container, pod.get("spec") or {}):
         value: object = (place.get("securityContext") or {}).get(name)
         if value is not None:
@@ -79,4 +79,4 @@ def _security(pod: Json, container: Json, name: str) -> object:
 def _differs(asked: object, uid: int) -> str:
     if asked is None or asked == uid:
         return ""
-    return f"runs as user {uid}: runAsUser {asked} is not followed"
+    return f"runs as user {uid}; runAsUser {asked} is ignored"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All of a runner in one piece: the agent of this machine and the controllers of Jobs."""
+"""The complete runner: the agent of this machine and the Job controllers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .settings import RunnerSettings
 
 
 class Runner:
-    """Runs Jobs and pods on this machine while `run` runs; processes outlive it.
+    """Runs Jobs and pods on this machine while `run` runs. Processes outlive it.
 
-    `jobs` is an informer that somebody else runs, and that others may share.
+    The caller must run the informer `jobs`, which others may share.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Runner:
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             for part in (self._pods, self._job_controller, self._cron_controller, self._agent):
                 group.create_task(part.run())

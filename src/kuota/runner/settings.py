@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a runner is told at its start, and what its parts share."""
+"""The settings of a runner, and the objects that its parts share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "V
 
 
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """`state_dir` must outlive the runner: what runs is found again through it."""
+    """The settings of a runner.
+
+    `state_dir` must outlive the runner, because running processes are found through it.
+    """
 
     state_dir: str
     host_ip: str = "127.0.0.1"
@@ -39,7 +42,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What every pod worker needs."""
+    """The objects that every pod worker uses."""
 
     client: Client
     pods: Informer[Json]
@@ -49,10 +52,10 @@ class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     cgroups: Cgroups
     allocatable: Mapping[str, Mapping[str, str]]
-    """What each node of ours offers, by name."""
+    """The allocatable resources of each node, by name."""
 
 
 def base_env() -> dict[str, str]:
-    """What every process gets of this one's environment: where programs are, and the language."""
+    """The variables that every process inherits: PATH, locale and similar."""
     found = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {"PATH": os.defpath, **found}

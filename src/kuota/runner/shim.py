@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small parent of one container process: starts it, keeps its log, writes down how it ended.
+"""The parent process of one container: starts it, writes its log, and records how it ended.
 
-Stands alone: it imports only what costs little, and needs nobody once it has started, so that the
-runner may come and go. Shims are forked by a server (`serve`) that the runner starts with
-`python -I -S`. A plan arrives through a descriptor and is never on disk, since it holds the
-environment. Everything a shim tells is in the file `state`, which is always whole; the runner
-reads it when the pipe `ready` ends and when the shim does.
+A shim is independent: it imports few modules and needs no other process after its start, so the
+runner can restart at any time. Shims are forked by a server (`serve`), which the runner starts with
+`python -I -S`. The plan arrives through a descriptor and is never on disk, because it contains the
+environment. The shim reports everything through the file `state`, which is always complete. The
+runner reads it when the pipe `ready` is closed and when the shim exits.
 
-Two moments matter. The process may run only after its pid is on disk, so it waits at a gate which
-opens then, and dies if the shim does first: what runs can always be found again. And the end is
-written only after all descendants are dead, orphans included: what is reported as ended holds no
-device. A lock handed down by the runner is held for life, so that nobody mistakes a shim that has
-not written yet for one that never was.
+Two rules ensure consistency. The process may run only after its pid is on disk: it waits at a gate,
+and dies if the shim dies first. So every running process can be found again. The end is recorded
+only after all descendants have ended, including orphans. So a run that is reported as ended holds
+no device. The shim keeps a lock from the runner for its whole life, so that a shim that has not
+written its state yet is not mistaken for one that never started.
 
-The log is a FIFO that the process itself keeps open, so that writing to it never fails: without a
-reader it waits. After a shim was killed another one is started to `adopt` the process: it goes on
-with the log, and reports an end whose exit code nobody knows.
+The log is a FIFO that the process itself keeps open, so that writing to it never fails; without a
+reader, it blocks. If a shim is killed, another one is started to `adopt` the process: it continues
+the log, and reports an end with an unknown exit code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import socket
 import sys
 import time
 
-# `os.execvpe` imports it when called, and by then we may be a user who cannot read Python's files.
+# `os.execvpe` imports it when called. By then the user may be unable to read Python's files.
 import warnings  # noqa: F401
 from typing import Any
 
@@ -38,14 +38,14 @@ from .shim_log import Log
 
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that this interpreter treats in its own way, and its child should not."""
+"""Signals that Python handles specially; the child must use the defaults."""
 CHUNK = 1 << 16
 BECOME, ENTER, EXECUTE = 1, 2, 3
-"""What was being done when the start failed: become the user, enter the directory, execute."""
+"""The step that failed: switch to the user, enter the directory, execute."""
 
 
 class State:
-    """The file `state`: numbers by name, replaced as a whole."""
+    """The file `state`: numbers by name, replaced atomically."""
 
     def __init__(self, folder: str) -> None:
         self._path = folder + "/state"
@@ -64,14 +64,14 @@ class State:
 
 
 def serve() -> None:
-    """Fork a shim for each request at standard input, a socket, until it is closed.
+    """Fork a shim for each request on standard input, a socket, until it is closed.
 
-    A request is one byte and four descriptors: plan, errors, ready, lock; the answer is one byte
-    and the shim's pidfd. Forking costs a tenth of starting another interpreter. A runner that was
-    killed leaves an answer unread, and its end then shows as an error.
+    A request is one byte and four descriptors: plan, errors, ready, lock. The response is one byte
+    and the pidfd of the shim. Forking takes a tenth of the time of starting another interpreter. If
+    the runner was killed, an unread response causes an error here.
     """
     line = socket.socket(fileno=0)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for shims here
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Shims are not waited for.
     try:
         while _served(line):
             pass
@@ -80,7 +80,7 @@ def serve() -> None:
 
 
 def _served(line: socket.socket) -> bool:
-    """Answer the next request; false when there will be none."""
+    """Handle the next request; False if there are no more."""
     request, fds, _, _ = socket.recv_fds(line, 1, 4)
     if not request:
         return False
@@ -88,7 +88,9 @@ def _served(line: socket.socket) -> bool:
     pid = os.fork()
     if pid == 0:
         os.close(gate)
-        os.read(gate_read, 1)  # nobody waits for a shim: one that ended now would leave no pidfd
+        os.read(
+            gate_read, 1
+        )  # Shims are not waited for: if it exited now, there would be no pidfd.
         os.close(gate_read)
         _become_shim(*fds)
     pidfd = os.pidfd_open(pid)
@@ -100,9 +102,9 @@ def _served(line: socket.socket) -> bool:
 
 
 def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
-    """Let go of the server that forked us, work, and end."""
+    """Detach from the server that forked us, do the work, and exit."""
     try:
-        for number in (0, 1, 2):  # 0 was the line to the runner
+        for number in (0, 1, 2):  # Descriptor 0 was the connection to the runner.
             os.dup2(errors, number)
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -119,13 +121,13 @@ def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
 
 
 def work(plan: dict[str, Any], ready: int) -> None:
-    """Do what the plan says, to the end. Closing `ready` tells that the state has news."""
+    """Carry out the plan. Closing `ready` signals that the state has changed."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
     state = State(plan["dir"])
     log = Log(plan["log"], plan["log_bytes"], plan["log_files"])
-    # Open for writing too: without any writer, polling would report an end for ever.
+    # Open for writing too: without any writer, polling would report end-of-file endlessly.
     source = os.open(plan["fifo"], os.O_RDWR | os.O_NONBLOCK)
     become_subreaper()
     if "adopt" in plan:
@@ -172,7 +174,7 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
     if killed and number == signal.SIGTERM:
         _wait_for_others(pid, plan["grace_s"], source, log)
     finished = time.time()
-    _kill_group(pid)  # before the pid is reaped, and so before it can mean another process
+    _kill_group(pid)  # Before the pid is reaped and could be reused.
     _kill_orphans()
     _drain(source, log)
     ending = {"signal": number, "code": 128 + number} if killed else {"signal": 0, "code": number}
@@ -180,7 +182,7 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
 
 
 def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
-    """Watch a process that another shim started, if it is still the one, then report its end."""
+    """Watch a process that another shim started, if it still exists, then report its end."""
     began = plan["adopt_start"]
     state.write(pid=pid, pidStart=began, started=plan["started"])
     os.close(ready)
@@ -198,7 +200,10 @@ def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, 
 
 
 def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
-    """Become the container's process. Never returns: it says why and ends when it cannot."""
+    """Become the process of the container.
+
+    Never returns: on failure it reports the reason and exits.
+    """
     stage = BECOME
     try:
         os.setsid()
@@ -228,14 +233,17 @@ def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
 
 
 def _on_path(plan: dict[str, Any]) -> bool:
-    """Whether the program is anywhere; folders that cannot be entered are EACCES to a search."""
+    """Whether the program exists on the PATH.
+
+    A search reports directories without access as EACCES.
+    """
     name = plan["argv"][0]
     folders = plan["env"].get("PATH", os.defpath).split(os.pathsep)
     return "/" in name or any(os.path.exists(f"{each}/{name}") for each in folders)
 
 
 def _pump(pidfds: list[int], source: int, log: Log, until: float | None = None) -> bool:
-    """Carry output to the log until one of the processes has ended; False when time is up."""
+    """Copy output to the log until a process has ended; False if the time is up."""
     poll = select.poll()
     for fd in (*pidfds, source):
         poll.register(fd, select.POLLIN)
@@ -251,9 +259,9 @@ def _pump(pidfds: list[int], source: int, log: Log, until: float | None = None) 
 
 
 def _wait_for_others(pid: int, grace_s: float, source: int, log: Log) -> None:
-    """Let the rest of a group that was told to end do so in its own time.
+    """Give the rest of a terminated process group time to end.
 
-    A shell dies of TERM at once; what it had started may be busy saving its work.
+    A shell ends immediately on TERM, while its children may still be saving their work.
     """
     until = time.monotonic() + grace_s
     while others := [child for child in children() if child != pid]:
@@ -273,9 +281,9 @@ def _drain(source: int, log: Log) -> None:
 
 
 def _carry(source: int, log: Log) -> bool:
-    """Move what is there to the log; False when there is nothing.
+    """Copy available output to the log; False if there is none.
 
-    A full disk loses output, as it does for everyone else on the machine, and not the process.
+    If the disk is full, output is lost, but the process continues.
     """
     try:
         chunk = os.read(source, CHUNK)
@@ -296,7 +304,7 @@ def _kill_group(pid: int) -> None:
 
 
 def _kill_orphans() -> None:
-    """Kill and reap every descendant: each becomes our child when its own parent dies."""
+    """Kill and reap every descendant. Each becomes our child when its parent ends."""
     while True:
         for child in children():
             try:
@@ -321,7 +329,7 @@ def _join_cgroup(folder: str, pid: int) -> int:
 
 
 def _oom_kills(folder: str) -> int:
-    """How often the kernel killed for want of memory in the cgroup."""
+    """The number of processes in the cgroup that the kernel killed because of memory."""
     try:
         with open(folder + "/memory.events") as file:
             counts = dict(line.split() for line in file)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of one run: lines with a time stamp, in files that are rotated by size.
+"""The log of one run: lines with timestamps, in files that are rotated by size.
 
-`log` is the newest, `log.1` the one before. Part of the shim, so it imports next to nothing.
+`log` is the newest file, `log.1` the previous one. Used by the shim, so it imports almost nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ STAMP_BYTES = 31
 
 
 class Log:
-    """A file of lines that start with a time stamp of fixed width, and its older neighbours."""
+    """A log file whose lines begin with a timestamp of fixed width, and its rotated files."""
 
     def __init__(self, path: str, limit_bytes: int, files: int) -> None:
         self._path, self._limit, self._files = path, limit_bytes, files
@@ -22,9 +22,9 @@ class Log:
         self._fresh_line = True
 
     def write(self, chunk: bytes) -> None:
-        """Add output as it came; a line's stamp is the time of its first byte."""
+        """Append output. The timestamp of a line is the time of its first byte."""
         if self._size >= self._limit:
-            # A line stays whole, unless it is itself longer than a file may be.
+            # A line is not split between files unless it is longer than a file may be.
             rest = b"" if self._fresh_line else chunk[: chunk.find(b"\n") + 1]
             if rest:
                 self._append(rest)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts shims: hands each one its plan, a lock and a bell, and forgets it.
+"""Starts shims, each with a plan, a lock and a pipe.
 
-Shims are forked by a small server, which is started when first needed and again when it was
-killed. It gets an empty environment (a container's own could change how an interpreter starts,
-and that interpreter may be root) and its own session, and ends when this process does.
+Shims are forked by a small server, which is started when first needed and restarted if it was
+killed. It has an empty environment, because the environment of a container could change how an
+interpreter starts, and that interpreter may be root. It has its own session, and ends with this
+process.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ _TRIES = 3
 
 
 class ShimStarter:
-    """The line to the server that forks shims. `close` ends the server, and no shim."""
+    """The connection to the server that forks shims. `close` ends the server, but no shim."""
 
     def __init__(self) -> None:
         self._line: socket.socket | None = None
         self._server = 0
 
     def start(self, folder: str, plan: dict[str, Any], lock: int) -> tuple[int, int]:
-        """Start a shim in the folder. Returns its pidfd, and a pipe that ends with its first news.
+        """Start a shim in the directory.
 
-        Raises InterruptedError when the server died and may or may not have started the shim:
-        close the lock, then see whether somebody else has it.
+        Returns its pidfd, and a pipe that closes at its first report. Raises InterruptedError if
+        the server died and may or may not have started the shim. In that case, close the lock and
+        check whether another process holds it.
         """
         source = _memory_file(marshal.dumps(plan))
         errors = os.open(folder + "/shim.err", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -62,7 +64,7 @@ class ShimStarter:
         return pidfd
 
     def _sent(self, fds: list[int]) -> socket.socket:
-        """Send the request, to a fresh server where the old one is gone."""
+        """Send the request, to a new server if the old one is gone."""
         for _ in range(_TRIES):
             line = self._line or self._started()
             try:
@@ -86,7 +88,7 @@ class ShimStarter:
 
 
 def _memory_file(content: bytes) -> int:
-    """A file that exists in memory only, open at its beginning."""
+    """A file in memory, positioned at its beginning."""
     fd = os.memfd_create("plan")
     view = memoryview(content)
     while view:
@@ -96,7 +98,7 @@ def _memory_file(content: bytes) -> int:
 
 
 def take_lock(folder: str) -> int | None:
-    """The folder's lock, None while a shim lives that holds it."""
+    """The lock of the directory; None while a running shim holds it."""
     fd = os.open(folder + "/lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

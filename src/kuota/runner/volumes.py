@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes as directories: makes them, fills those of ConfigMaps and Secrets, links their mounts.
+"""Creates volumes as directories, fills ConfigMap and Secret volumes, and links mounts.
 
-A hostPath volume is that very path. Everything else lies in the pod's own home, belongs to the
-pod's user, and goes with the pod. All of it is made once, before the first process of the pod: from
-then on these directories are its user's, and a runner that is root has no business in them.
+A hostPath volume is the path itself. All other volumes are in the directory of the pod, belong to
+its user, and are deleted with the pod. Everything is created once, before the first process of the
+pod starts. Afterwards these directories belong to the user, and a runner that is root must not
+touch them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MODE = 0o644
 
 
 def volume_paths(pod: Json, home: PodHome) -> dict[str, str]:
-    """The real path of each volume, by name."""
+    """The path of each volume, by name."""
     return {
         each["name"]: (each.get("hostPath") or {}).get("path") or home.volume(each["name"])
         for each in pod["spec"].get("volumes") or ()
@@ -32,7 +33,7 @@ def volume_paths(pod: Json, home: PodHome) -> dict[str, str]:
 
 
 def make_volumes(pod: Json, home: PodHome, sources: Sources, uid: int | None) -> None:
-    """Make all volumes of the pod, for that user where one is given. Raises LaunchError."""
+    """Create all volumes of the pod, for this user if given. Raises LaunchError."""
     for volume in pod["spec"].get("volumes") or ():
         if "hostPath" in volume:
             _check_host_path(volume["hostPath"], uid)
@@ -45,19 +46,19 @@ def make_volumes(pod: Json, home: PodHome, sources: Sources, uid: int | None) ->
 
 
 def link_mounts(home: PodHome, mounts: Sequence[Mount]) -> None:
-    """Let each mount path lead to its directory from inside the pod's root."""
+    """Link each mount path to its directory, inside the pod's root."""
     for each in mounts:
         place = home.root + each.path
         if os.path.lexists(place) or each.path == "/":
             continue
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if each.source.startswith(home.path) and not os.path.exists(each.source):
-            os.makedirs(each.source)  # a subPath that nobody has made yet
+            os.makedirs(each.source)  # A subPath that does not exist yet.
         os.symlink(each.source, place)
 
 
 def hand_over(home: PodHome, uid: int | None) -> None:
-    """Let the pod's user have its root and its volumes."""
+    """Make the pod's user the owner of its root and volumes."""
     if uid is None:
         return
     for path in (home.root, *(entry.path for entry in os.scandir(home.path + "/volumes"))):
@@ -69,7 +70,7 @@ def hand_over(home: PodHome, uid: int | None) -> None:
 
 
 def references(pod: Json) -> tuple[set[str], set[str]]:
-    """The names of the ConfigMaps and of the Secrets that the pod speaks of."""
+    """The names of the ConfigMaps and Secrets that the pod refers to."""
     sources: list[Json] = []
     for container in containers(pod["spec"]):
         sources += container.get("envFrom") or ()
@@ -86,12 +87,12 @@ def _names(sources: Iterable[Json], *fields: str) -> set[str]:
 
 
 def _name(ref: Json) -> str:
-    """Volumes of Secrets have a `secretName`, all other references a `name`."""
+    """The name in a reference. Secret volumes use `secretName`, all others `name`."""
     return ref.get("secretName") or ref.get("name") or ""
 
 
 def _check_host_path(asked: Json, uid: int | None) -> None:
-    """Make the path where that is asked for; as root for nobody else, who may not do so himself."""
+    """Create the path if requested. Root does not create paths for other users."""
     path, kind = asked.get("path") or "", asked.get("type") or ""
     if not path.startswith("/") or ".." in path.split("/"):
         raise LaunchError("StartError", f"hostPath {path!r} is no absolute path", permanent=True)
@@ -106,7 +107,7 @@ def _check_host_path(asked: Json, uid: int | None) -> None:
 
 
 def _files(pod: Json, volume: Json, sources: Sources) -> Files | None:
-    """What is in the volume at first; None for an empty one. Raises LaunchError."""
+    """The initial files of the volume; None for an empty one. Raises LaunchError."""
     if "projected" in volume:
         files: Files = {}
         for part in volume["projected"].get("sources") or ():
@@ -132,7 +133,7 @@ def _part(pod: Json, part: Json, sources: Sources) -> Files | None:
             for item in part["downwardAPI"].get("items") or ()
         }
     if "serviceAccountToken" in part:
-        return {}  # nobody here would ask for it
+        return {}  # Nothing here requests it.
     return None
 
 
@@ -166,7 +167,7 @@ def _mode(volume: Json) -> int:
 
 
 def _write(folder: str, name: str, content: bytes, mode: int) -> None:
-    """Write a file of that name below the folder. The name may not lead out of it."""
+    """Write a file below the directory. The name must not lead outside."""
     if name.startswith("/") or ".." in name.split("/"):
         raise LaunchError("StartError", f"path {name!r} leads out of its volume", permanent=True)
     path = os.path.join(folder, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Jobs of a plan on their way through admission (`kuota.bridge.jobs.job_webhook`)."""
+"""Admission of the Jobs in a plan (`kuota.bridge.jobs.job_webhook`)."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from kuota.bridge.lifecycle_view import LifecycleConfig
 
 
 class Jobs:
-    """Answers as an API server would that stores all of `objects`.
+    """Admission as on an API server that stores all of `objects`.
 
-    They come in the form in which they are stored: namespaced ones name their namespace.
+    Objects must be in stored form: namespaced objects name their namespace.
     """
 
     def __init__(self, objects: Iterable[Json], config: LifecycleConfig) -> None:
         self._config = config
         self._stored = {_place(each): each for each in objects}
         if enabled(config):
-            # Whether a job is nested depends on the labels of its owners, in whatever order they
-            # are given.
+            # Whether a job is nested depends on the labels of its owners, in any order of the
+            # manifests.
             for at, each in self._stored.items():
                 if at[0] == JOB:
                     self._stored[at] = with_default_labels(each, self._find, config)
 
     def stored(self, job: Json) -> Json:
-        """The new job as it is stored. Raises Invalid and Nesting."""
+        """The new job in stored form. Raises Invalid and NestingError."""
         return reviewed(job, None, self._find, self._config)
 
     def unqueued(self, stored: Json) -> Unqueued | None:
-        """Why there is no Workload for a stored job; None if there is one. Raises Nesting."""
+        """Why a stored job gets no Workload; None if it gets one. Raises NestingError."""
         return unqueued(stored, self._find, self._config)
 
     def _find(self, kind: GroupKind, key: Key) -> Json | None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a set of manifests says: objects that are there from the start, and who comes when.
+"""The scenario in a set of manifests: initial objects, and workloads with their submission times.
 
-Objects are taken to be valid (`kuota.api.rules`); what cannot be counted with all the same comes
-back as faults. Undated objects are created in the order of the manifests, after all dated ones.
+Objects are assumed to be valid (`kuota.api.rules`); objects that still cannot be used are returned
+as faults. Objects without a creation time are created in the order of the manifests, after all
+others.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ RUNS_FOR = "kuota.dev/runs-for"
 
 
 def duration_of(obj: Json, name: str) -> float | None:
-    """Seconds in the annotation; None when absent or malformed."""
+    """The seconds in the annotation; None if it is absent or malformed."""
     given = annotation(obj, name)
     if given is None:
         return None
@@ -61,12 +62,12 @@ def time_faults(obj: Json) -> Iterator[FieldError]:
     for name in (SUBMIT_AFTER, RUNS_FOR):
         given = annotation(obj, name)
         if given is not None and duration_of(obj, name) is None:
-            message = "must be a duration, and not negative"
+            message = "must be a duration of 0 or more"
             yield invalid(annotation_path(name), given, message, 'write for example "30s" or "2m"')
 
 
 def manifest_faults(obj: Json) -> Iterator[FieldError]:
-    """Every duration and every quantity of its pods that cannot be read."""
+    """Every duration and every quantity of its pods that cannot be parsed."""
     yield from time_faults(obj)
     if obj.get("kind") == "Job":
         yield from _template_faults(child(obj, "spec", "template"), "spec.template")
@@ -113,9 +114,10 @@ R = TypeVar("R")
 
 
 class Submission(Struct):
-    """A workload, and when it comes, in seconds from the start. Without `runs_for` it never ends.
+    """A workload and its submission time in seconds from the start.
 
-    `name` and `kind` are those of the manifest: a Job, or the Workload itself.
+    Without `runs_for` it never ends. `name` and `kind` are those of the manifest: a Job, or the
+    Workload itself.
     """
 
     workload: model.Workload
@@ -126,7 +128,7 @@ class Submission(Struct):
 
 
 class UnqueuedJob(Struct):
-    """A job that Kueue would make no workload for, and why."""
+    """A job for which Kueue would create no Workload, and the reason."""
 
     key: Key
     queue: str
@@ -141,7 +143,7 @@ class InvalidObject(Struct):
 
 
 class Scenario(Struct):
-    """Everything a plan starts from. With misfits there is nothing to start."""
+    """Everything that a plan starts from. It cannot start if there are invalid objects."""
 
     start: Instant = 0.0
     known: tuple[EngineObject, ...] = ()
@@ -154,12 +156,12 @@ class Scenario(Struct):
 def load_scenario(
     objects: Sequence[Json], cfg: Configuration | None = None, gates: Gates | None = None
 ) -> Scenario:
-    """The scene that manifests, in either version, describe."""
+    """The scenario that the manifests, in either API version, describe."""
     return _Builder(objects, cfg, gates or Gates()).scenario()
 
 
 class _Builder:
-    """Decodes the objects kind by kind, and keeps what is to be said about them."""
+    """Decodes the objects by kind and collects notes about them."""
 
     def __init__(self, objects: Sequence[Json], cfg: Configuration | None, gates: Gates) -> None:
         self.cfg = cfg
@@ -212,7 +214,7 @@ class _Builder:
         return self._tried(index, lambda: msgspec.convert(obj, type_))
 
     def _tried(self, index: int, make: Callable[[], R]) -> R | None:
-        """What `make` makes; None, and a misfit, when the object does not allow it."""
+        """The result of `make`; None, and a recorded fault, if the object is invalid."""
         try:
             return make()
         except (msgspec.ValidationError, QuantityError) as error:
@@ -227,18 +229,18 @@ class _Builder:
                     yield self._in_order(self._assumed_active(value, obj))
 
     def _assumed_active(self, value: EngineObject, obj: Json) -> EngineObject:
-        """An AdmissionCheck nobody has reported on counts as active."""
+        """Treat an AdmissionCheck without a status as active."""
         reported = child(obj, "status").get("conditions")
         if not isinstance(value, model.AdmissionCheck) or reported:
             return value
         self.notes.append(
-            f"AdmissionCheck {value.name} has no status; it is taken to be active. "
-            "Workloads that need it get no further than reserved quota."
+            f"AdmissionCheck {value.name} has no status and is assumed to be active. "
+            "Workloads that need it only reserve quota."
         )
         return msgspec.structs.replace(value, active=True)
 
     def _in_order(self, value: EngineObject) -> EngineObject:
-        """Nobody makes variants here, so the flavors of every queue are tried one by one."""
+        """Disable concurrent admission: the simulation creates no variants."""
         if not isinstance(value, model.ClusterQueue) or value.concurrent_admission is None:
             return value
         if self.gates.on(Gate.ConcurrentAdmission):
@@ -249,7 +251,7 @@ class _Builder:
         return msgspec.structs.replace(value, concurrent_admission=None)
 
     def _namespaces(self) -> Iterator[model.Namespace]:
-        """Those given, and those that are merely named."""
+        """Namespaces in the manifests, and those that objects only mention."""
         given = {each.metadata.name: each for each in self._of("Namespace", Namespace)}
         for name, each in given.items():
             labels = {NAME_LABEL: name} | (each.metadata.labels or {})
@@ -277,7 +279,7 @@ class _Builder:
                     yield from self._arrival(index, obj, workload)
 
     def _workload_of(self, index: int, obj: Json) -> Json | None:
-        """The workload of a new Job, unless it needs none or cannot get one."""
+        """The workload of a new Job; None if it needs none or can get none."""
         job = self._decoded(index, obj, Job)
         if job is None or _over(job):
             return None
@@ -341,7 +343,7 @@ def _translated(
 
 
 def _stored(obj: Json, gates: Gates) -> Json:
-    """The object as an API server would keep it, in the newer version; empty for other kinds."""
+    """The object in stored form, in the newer version; empty for other kinds."""
     group, _, _ = text(obj.get("apiVersion")).rpartition("/")
     if group != _GROUPS.get(text(obj.get("kind")), kueue.GROUP):
         return {}
@@ -374,7 +376,7 @@ def _latest(workload: model.Workload) -> Instant:
 
 
 def _dated(arrival: Submission, start: Instant, number: int) -> Submission:
-    """The arrival with a creation time: that of the manifest, or by order."""
+    """The submission with a creation time: that of the manifest, or one by position."""
     workload = arrival.workload
     if workload.created:
         return arrival

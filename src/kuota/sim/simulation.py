@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world without a cluster: makes the engine's decisions true at once, in virtual time.
+"""Simulates a cluster: applies the decisions of the engine immediately, in virtual time.
 
-Admitted workloads hold their quota the moment it is decided; preempted ones leave and queue again
-at once. So everything that can happen at one instant happens at that instant, and then it rests.
+An admitted workload holds its quota at the moment of the decision. A preempted workload stops and
+is requeued immediately. Everything that can happen at one point in time therefore happens before
+time advances.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from kuota.engine.quiescence import Quiescence
 from kuota.engine.reasons import EvictionReason
 
 MOST_PREEMPTIONS = 20
-"""How often one workload may be preempted at one instant before that is called going in circles."""
+"""How often a workload may be preempted at one point in time before this counts as a cycle."""
 
 
 class Settled(Struct):
-    """What happened until the world came to rest.
+    """What happened until no more decisions were made.
 
-    `restless` are the workloads that keep displacing each other: the policies never agree.
+    `restless` contains workloads that preempt each other endlessly because their policies conflict.
     """
 
     decisions: tuple[Decision, ...] = ()
@@ -37,7 +38,7 @@ class Settled(Struct):
 
 
 class Simulation:
-    """An engine and the objects it knows, at one instant that only `advance` moves."""
+    """An engine and its objects at one point in time, which only `advance` changes."""
 
     def __init__(self, policy: Policy | None = None, now: Instant = 0.0) -> None:
         self.engine = Engine(policy)
@@ -45,11 +46,11 @@ class Simulation:
         self._evictions: Counter[Key] = Counter()
 
     def store(self, value: EngineObject) -> None:
-        """An object is created or changed."""
+        """Create or change an object."""
         self.engine.apply(ObjectStored(value=value), self.now)
 
     def finish(self, key: Key) -> None:
-        """A workload is done and gone; its quota is free."""
+        """Remove a finished workload and release its quota."""
         self.engine.apply(ObjectDeleted(kind=Workload, key=key), self.now)
 
     def advance(self, to: Instant) -> None:
@@ -57,7 +58,7 @@ class Simulation:
         self._evictions.clear()
 
     def settle(self) -> Settled:
-        """Run cycles until nothing more happens at this instant."""
+        """Run cycles until no more decisions are made at this point in time."""
         decisions: list[Decision] = []
         quiescence = Quiescence()
         cycles = 0
@@ -70,7 +71,7 @@ class Simulation:
                 return Settled(decisions=tuple(decisions), cycles=cycles, restless=restless)
 
     def cycle(self) -> Outcome:
-        """One cycle, and its decisions made true."""
+        """Run one cycle and apply its decisions."""
         outcome = self.engine.cycle(self.now)
         for decision in outcome.decisions:
             self._carry_out(decision)
@@ -95,7 +96,7 @@ class Simulation:
                 assert_never(decision)
 
     def _evict(self, workload: Workload, reason: EvictionReason) -> None:
-        """The pods stop at once: the quota is free and the workload queues again."""
+        """Stop the pods immediately: release the quota and requeue the workload."""
         self._evictions[workload.key] += 1
         newest = self.engine.state.workloads.get(workload.key, workload)
         gone = msgspec.structs.replace(
@@ -109,7 +110,7 @@ class Simulation:
 
 
 def admitted(decision: Admit, now: Instant) -> Workload:
-    """The workload as it is once the admission is written; its checks may be still to pass."""
+    """The workload after the admission is written. Admission checks may still be pending."""
     return msgspec.structs.replace(
         decision.workload,
         reservation=decision.reservation(now),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a scene in virtual time: workloads come, are admitted or wait, run, and end."""
+"""Runs a scenario in virtual time: workloads are submitted, admitted or wait, run, and end."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .simulation import Settled, Simulation
 
 
 class Played(Struct):
-    """The end of the story, and how it came about. Times of events are from the start.
+    """The final state and the events that led to it. Event times are relative to the start.
 
-    `borrowed` are the loans of each instant, after everything of that instant had happened.
+    `borrowed` contains the loans at each point in time, after all events of that time.
     """
 
     engine: Engine
@@ -33,7 +33,7 @@ class Played(Struct):
 
 
 def played(scenario: Scenario, policy: Policy | None = None) -> Played:
-    """Play until nobody comes, ends or moves any more, or until policies chase each other."""
+    """Run until nothing more happens, or until workloads preempt each other endlessly."""
     return _Play(scenario, policy).run()
 
 
@@ -68,7 +68,10 @@ class _Play:
         )
 
     def _instant(self, at: Instant) -> tuple[Key, ...]:
-        """Everything that happens at one instant; answers who cannot come to rest."""
+        """Process everything at one point in time.
+
+        Returns workloads that preempt each other endlessly.
+        """
         world = self.world
         world.advance(self.scenario.start + at)
         if world.engine.policy.admission_fair_sharing is not None:
@@ -88,7 +91,7 @@ class _Play:
         return self._circle(story, at)
 
     def _circle(self, story: Settled, at: Instant) -> tuple[Key, ...]:
-        """Who never comes to rest, and for whom they are preempted again and again."""
+        """The workloads that are preempted again and again, and their preemptors."""
         again = [
             event.by
             for event in self.events
@@ -98,7 +101,7 @@ class _Play:
         return tuple(dict.fromkeys([*story.restless, *often]))
 
     def _end(self, at: Instant) -> None:
-        """Let go whoever is done; drop what is on the agenda for this instant."""
+        """Remove workloads that end now, and drop the entries for this point in time."""
         while self.agenda and self.agenda[0][0] == at:
             _, _, key = heappop(self.agenda)
             if self.ends.get(key) == at:
@@ -128,7 +131,7 @@ class _Play:
 
 
 def _events(decision: Decision, at: Instant) -> Iterator[Event]:
-    """What a decision did, as seen from the workloads. Waiting is no event."""
+    """The events of a decision for each workload. Waiting is not an event."""
     match decision:
         case Admit(workload=workload, checks=checks):
             passed = all(workload.checks.get(name) == "Ready" for name in checks)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole system on one machine, put together from server, controllers and runner."""
+"""Runs the whole system on one machine: API server, controllers and runner."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The story that `make up` tells: what is applied, what is waited for, what it came to. Pure."""
+"""The demo that `make up` runs: what is applied, what must happen, the summary. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GPU = "nvidia.com/gpu"
 GPUS = 8
 QUEUES = "1-queues.yaml"
 SAVES = "/tmp/kuota-live"
-"""Where the manifests have work saved. The story has a folder of its own instead."""
+"""The directory in the manifests where jobs save their work. The demo replaces it by its own."""
 
 
 _POD_SET = "pod set main got no flavor: "
 
 
 class EventType(StrEnum):
-    """What can be seen to happen to a Job, or to a queue."""
+    """What can happen to a Job or a queue."""
 
     SUBMITTED = "submitted"
     BORROWS = "borrows"
@@ -44,14 +44,14 @@ class DemoEvent(msgspec.Struct, frozen=True):
 
 
 class TimedEvent(msgspec.Struct, frozen=True):
-    """A sight, and how many seconds after the start it was."""
+    """An event and the number of seconds since the start."""
 
     at_s: float
     event: DemoEvent
 
 
 class Expectation(msgspec.Struct, frozen=True):
-    """What has to happen before the story goes on; `words` have to be in the sight's text."""
+    """An event that must occur before the demo continues; its text must contain `words`."""
 
     who: str
     what: EventType
@@ -65,7 +65,7 @@ class Expectation(msgspec.Struct, frozen=True):
 
 
 class DemoStep(msgspec.Struct, frozen=True):
-    """A headline, the manifest to apply (none for an act that only watches), and its outcome."""
+    """A title, the manifest to apply (empty to only watch), and the expected events."""
 
     title: str
     manifest: str
@@ -113,7 +113,7 @@ STEPS = (
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """What of a condition the story looks at."""
+    """The fields of a condition that the demo reads."""
 
     status: str = ""
     reason: str = ""
@@ -121,7 +121,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What the whole came to for one Job."""
+    """The summary of one Job."""
 
     job: str
     gpus: int
@@ -131,7 +131,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def placed(manifest: Json, folder: str) -> Json:
-    """The manifest with its work saved in that folder."""
+    """A copy of the manifest whose job saves its work in the given directory."""
     made = copy.deepcopy(manifest)
     pod = made.get("spec", {}).get("template", {}).get("spec", {})
     for volume in pod.get("volumes") or ():
@@ -141,7 +141,7 @@ def placed(manifest: Json, folder: str) -> Json:
 
 
 def workload_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
-    """What a change of a Workload shows."""
+    """The events that a change of a Workload represents."""
     if new is None:
         return
     who, gpus = owner(new), _gpus(new)
@@ -162,7 +162,7 @@ def workload_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
 
 
 def job_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
-    """What a change of a Job shows: the moment from which all of its processes run."""
+    """The events that a change of a Job represents: all of its processes have started."""
     if new is None:
         return
     pods = new["spec"].get("parallelism") or 1
@@ -172,7 +172,7 @@ def job_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
 
 
 def queue_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
-    """What a change of a ClusterQueue shows."""
+    """The events that a change of a ClusterQueue represents."""
     borrowed = _borrowed(new)
     if borrowed > _borrowed(old):
         assert new is not None
@@ -181,7 +181,7 @@ def queue_events(old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
 
 
 def repeated(events: Sequence[TimedEvent], event: DemoEvent) -> bool:
-    """Whether that is known already: counts of pods and reasons to wait go up and down."""
+    """Whether the event repeats the last one. Pod counts and reasons fluctuate."""
     if event.what not in (EventType.RUNS, EventType.WAITS):
         return False
     passed = [each.event.what for each in events if each.event.who == event.who]
@@ -190,7 +190,7 @@ def repeated(events: Sequence[TimedEvent], event: DemoEvent) -> bool:
 
 
 def summary(events: Sequence[TimedEvent]) -> list[Row]:
-    """One row for each Job, in the order in which they came."""
+    """One row per Job, in order of submission."""
     jobs = [each.event for each in events if each.event.what is EventType.SUBMITTED]
     return [_row(job, [each for each in events if each.event.who == job.who]) for job in jobs]
 
@@ -219,7 +219,7 @@ def _turned(old: Json | None, new: Json, kind: str) -> bool:
 
 
 def _shortage(workload: Json | None) -> str:
-    """What the Workload waits for, once its condition names it; empty before."""
+    """What the Workload waits for; empty until its condition names it."""
     found = _condition(workload, "QuotaReserved")
     if found.status != "False" or GPU not in found.message:
         return ""
@@ -227,7 +227,7 @@ def _shortage(workload: Json | None) -> str:
 
 
 def _condition(obj: Json | None, kind: str) -> Condition:
-    """The condition of that type, an empty one where there is none."""
+    """The condition of this type, or an empty one."""
     for each in ((obj or {}).get("status") or {}).get("conditions") or ():
         if each["type"] == kind:
             return msgspec.convert(each, Condition)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches Jobs through the API, and lets a story wait for what it sees."""
+"""Watches Jobs through the API, and lets the demo wait for events."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EventLog:
                 self._tasks.create_task(self._informer(resource, changes).run())
 
     async def until(self, expectation: Expectation) -> None:
-        """Wait until that has been seen, ever."""
+        """Wait until the expected event has occurred; events of the past count."""
         while not any(expectation.matches(each.event) for each in self.events):
             self._arrived.clear()
             await self._arrived.wait()
@@ -86,7 +86,7 @@ class EventLog:
             self._arrived.set()
 
     def _pod_events(self, old: Json | None, new: Json | None) -> Iterator[DemoEvent]:
-        """Nothing yet: a pod that begins to run is listened to from then on."""
+        """Yields no events, but starts to follow the log of a pod that begins to run."""
         if (
             new is not None
             and _running(new)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One machine's whole system: store, API server, Kueue's controllers, Jobs and their processes."""
+"""The control plane of one machine: store, API server, controllers, and the runner of Jobs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _RESOURCES = by_kind(LOOKED_UP)
 
 
 def job_hook(store: Store, config: LifecycleConfig) -> Hook:
-    """Gives new Jobs their defaults, suspends those that need quota, and refuses invalid ones."""
+    """Sets defaults of new Jobs, suspends those that need quota, and rejects invalid ones."""
 
     def look_up(kind: GroupKind, key: Key) -> Json | None:
         return store.get(_RESOURCES[kind].name, key)
@@ -102,7 +102,7 @@ def job_hook(store: Store, config: LifecycleConfig) -> Hook:
         except NestingError as error:
             raise Refused(403, "Forbidden", str(error)) from None
         if review.old is None and job["spec"].get("suspend"):
-            # The Job controller would write this status first, so it need not.
+            # The Job controller would write this status first. Setting it here saves that write.
             job = job | {"status": suspended_status(time())}
         return job
 
@@ -110,7 +110,7 @@ def job_hook(store: Store, config: LifecycleConfig) -> Hook:
 
 
 class ExternalListener(msgspec.Struct, frozen=True):
-    """An address for others, with the admin's own certificate for it."""
+    """An address for other machines, and the admin's certificate for it."""
 
     host: str
     port: int
@@ -118,10 +118,12 @@ class ExternalListener(msgspec.Struct, frozen=True):
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for. Port 0 is that of the last time, or any free one; no nodes means
-    this machine itself; `external_listener` is where others come in, besides loopback.
+    """Options of the control plane.
 
-    Where the runner is root, pods that name no user run as `run_as`, and as root only if allowed.
+    Port 0 selects the port of the previous start, or any free port. Without `nodes`, the only node
+    is this machine. `external_listener` is an address besides loopback.
+
+    If the runner is root, pods that name no user run as `run_as`. They run as root only if allowed.
     """
 
     port: int = 0
@@ -135,20 +137,21 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Installation:
-    """Runs until cancelled. Whatever it started goes on when it ends, and is taken up again."""
+    """Runs until cancelled. Jobs keep running when it ends, and the next start adopts them."""
 
     def __init__(self, state_dir: StateDir, options: UpOptions) -> None:
         self._state_dir = state_dir
         self._options = options
 
     async def run(self, ready: Callable[[int], None]) -> None:
-        """Serve; `ready` hears the port once everything answers.
+        """Serve. Calls `ready` with the port once all servers respond.
 
-        Raises StoreError, TokenError, NodesError, CannotListen or OSError when it cannot start.
+        Raises StoreError, TokenError, NodesError, CannotListen or OSError if it cannot start.
         """
         self._state_dir.prepare()
         async with AsyncExitStack() as stack:
-            # The server answers a write only once it is on disk, so each need not wait for itself.
+            # The API server delays the response to a write until it is on disk, so the store need
+            # not sync each write.
             store = Store.open(self._state_dir.store, Durability.NORMAL)
             stack.callback(store.close)
             gates = self._options.gates
@@ -191,7 +194,7 @@ class Installation:
         return port
 
     async def _listen_here(self, http: HttpServer) -> int:
-        """Listen on loopback, where the last time's kubeconfigs lead to if that port is free."""
+        """Listen on loopback, on the port of existing kubeconfigs if it is free."""
         context = server_context(self._state_dir.tls, datetime.now(UTC))
         wanted = self._options.port or kubeconfig.port_of(self._state_dir.kubeconfig)
         try:
@@ -237,7 +240,7 @@ class Installation:
 
 
 def node_name(host: str) -> str:
-    """A name for this machine's Node: hosts may have names that objects may not."""
+    """A valid name for this machine's Node. Not every host name is a valid object name."""
     parts = [re.sub(r"[^a-z0-9-]+", "-", part).strip("-") for part in host.lower().split(".")]
     return ".".join(filter(None, parts))[:253].strip("-.") or "localhost"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kubeconfig with which kubectl and others reach an installation, for its owner alone."""
+"""Writes kubeconfig files for the control plane of this machine. Only their owner can read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(path: Path, server: str, token: str, authority: bytes) -> None:
 
 
 def cluster(server: str, authority: bytes) -> Json:
-    """Where a server is. Without an authority, those that the machine trusts are trusted."""
+    """A cluster entry. Without an authority, clients trust what the machine trusts."""
     found: Json = {"server": server}
     if authority:
         found["certificate-authority-data"] = base64.b64encode(authority).decode()
@@ -29,7 +29,7 @@ def cluster(server: str, authority: bytes) -> Json:
 
 
 def cluster_of(path: Path) -> Json | None:
-    """The server that a kubeconfig written here leads to, None if there is no such file."""
+    """The cluster entry of a kubeconfig written by this module; None if there is no such file."""
     try:
         found: Json = yaml.safe_load(path.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
     except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
@@ -38,7 +38,7 @@ def cluster_of(path: Path) -> Json | None:
 
 
 def port_of(path: Path) -> int:
-    """The port that a kubeconfig written here leads to, 0 if there is none."""
+    """The port in a kubeconfig written by this module; 0 if there is none."""
     try:
         return urlsplit(str((cluster_of(path) or {}).get("server", ""))).port or 0
     except ValueError:
@@ -62,7 +62,7 @@ def content(cluster: Json, token: str, namespace: str = "") -> str:
 
 
 def replace(path: Path, text: str) -> None:
-    """Put the text in the place of what was there, at once and whole, for its owner alone."""
+    """Replace the file atomically; only the owner can read it."""
     temporary = path.with_suffix(".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the API server in the same process: the same requests, without a socket."""
+"""A client of the API server in the same process, without a socket."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SYSTEM = User("system:kuota", (ADMINS, "system:authenticated"))
 
 
 def local_client(api: ApiServer) -> Client:
-    """A client for controllers and runner, which may do everything."""
+    """A client with all permissions, for the controllers and the runner."""
     return Client(LocalTransport(api, SYSTEM), managed_fields=False)
 
 
@@ -43,7 +43,7 @@ class LocalTransport:
                 yield piece
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
     async def _handled(self, request: HttpRequest) -> Response:
         return await self._api.handle(
@@ -65,6 +65,6 @@ async def _whole(body: bytes | AsyncIterator[bytes]) -> bytes:
 
 
 def _closing(body: AsyncIterator[bytes]) -> aclosing[AsyncGenerator[bytes, None]]:
-    """Hang up when the reader does. The server's streams are generators."""
+    """Close the stream when its reader stops. The streams of the server are generators."""
     assert isinstance(body, AsyncGenerator)
     return aclosing(body)

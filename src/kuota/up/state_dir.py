@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where one installation keeps its files, and how its commands find it again."""
+"""The state directory of one control plane, and how commands find the running instance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SYSTEM_STATE = Path("/var/lib/kuota")
 
 
 class RunningInstance(msgspec.Struct, frozen=True):
-    """What a running installation says of itself. A pid alone may come to mean another process."""
+    """A running control plane. Its start time reveals a pid that another process reuses."""
 
     pid: int
     started: int
@@ -34,7 +34,7 @@ class RunningInstance(msgspec.Struct, frozen=True):
 
 
 class StateDir:
-    """One folder, for its owner only. Two installations have two places."""
+    """The state directory, owned by one user. Each control plane has its own."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -50,7 +50,7 @@ class StateDir:
         self.root.mkdir(mode=0o711, parents=True, exist_ok=True)
 
     def running(self) -> RunningInstance | None:
-        """The installation that runs from here, None if there is none (any more)."""
+        """The control plane that runs from this directory; None if none does."""
         try:
             found = msgspec.json.decode(self._running.read_bytes(), type=RunningInstance)
         except (OSError, msgspec.DecodeError):
