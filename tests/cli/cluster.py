@@ -31,7 +31,7 @@ from kuota.server.pods import LogOptions
 from kuota.server.requests import ADMINS, User
 from kuota.server.store import Store
 from kuota.server.tokens import Tokens
-from kuota.up.local import local_client
+from kuota.up.local import SYSTEM, LocalTransport
 
 T = TypeVar("T")
 TOKEN = "admin-token"
@@ -89,7 +89,7 @@ class Cluster:
         store = Store.open(":memory:")
         api = ApiServer(store, logs=self._log)
         await api.start()
-        self.client = local_client(api)
+        self.client = Client(LocalTransport(api, SYSTEM))
         self._api = api
         self._server = HttpServer(api, Tokens(_USERS))
         await self._server.listen_unix(self.socket)
