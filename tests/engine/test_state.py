@@ -131,7 +131,7 @@ def test_a_queue_that_cannot_be_understood_is_inactive_and_keeps_its_quota() -> 
     state.put_queue(queue("q", gpu=8))
     put(state, running(job("a", gpu=2), "q", 0.0))
     state.put_queue(ClusterQueue(name="q", faults=("nonsense",)))
-    assert [str(each) for each in state.obstacles["q"]] == ["it cannot be understood (nonsense)"]
+    assert [str(each) for each in state.obstacles["q"]] == ["its spec is invalid (nonsense)"]
     assert not state.is_schedulable("q")
     cell = state.queues["q"].node.cell(column("gpu"))
     assert (cell.nominal, cell.used) == (8, 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a ClusterQueue or LocalQueue takes part, and every reason why it does not."""
+"""Whether a ClusterQueue or LocalQueue is active, and every reason why it is not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .model import AdmissionCheck, ClusterQueue, LocalQueue, ResourceFlavor, Str
 
 
 class Inactive(StrEnum):
-    """Reasons of condition Active=False. The order is that in which they are reported."""
+    """Reasons of condition Active=False, in the order in which they are reported."""
 
     TERMINATING = "Terminating"
     INVALID = "InvalidSpec"
@@ -29,7 +29,7 @@ class Inactive(StrEnum):
 
 
 class Obstacle(Struct):
-    """One reason for being inactive, with the names of the objects, or the faults, it is about."""
+    """One reason for being inactive, with the names of the objects or the faults it concerns."""
 
     reason: Inactive
     names: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Obstacle(Struct):
 
 _WORDS = {
     Inactive.TERMINATING: "it is being deleted",
-    Inactive.INVALID: "it cannot be understood",
+    Inactive.INVALID: "its spec is invalid",
     Inactive.STOPPED: "it is stopped",
     Inactive.FLAVOR_NOT_FOUND: "it references missing ResourceFlavors",
     Inactive.CHECK_NOT_FOUND: "it references missing AdmissionChecks",
@@ -67,7 +67,7 @@ def obstacles(
     checks: Mapping[str, AdmissionCheck],
     topologies: Mapping[str, Topology],
 ) -> tuple[Obstacle, ...]:
-    """Everything that keeps a ClusterQueue inactive, first in report order; empty if active."""
+    """Return every reason why a ClusterQueue is inactive, in report order; empty if active."""
     found = [
         *_own(spec),
         *_flavors(spec, flavors),
@@ -79,7 +79,7 @@ def obstacles(
 
 
 def local_obstacles(queue: LocalQueue, exists: bool, active: bool) -> tuple[Obstacle, ...]:
-    """The same for a LocalQueue, given whether its ClusterQueue exists and is active."""
+    """Return the same for a LocalQueue, given whether its ClusterQueue exists and is active."""
     if queue.stop_policy != "None":
         return (Obstacle(reason=Inactive.STOPPED),)
     if not exists:
@@ -137,7 +137,7 @@ def _topologies(
     checks: Mapping[str, AdmissionCheck],
     topologies: Mapping[str, Topology],
 ) -> Iterator[Obstacle]:
-    """Missing topologies; those of a MultiKueue queue are the workers' affair."""
+    """Missing Topologies. With MultiKueue, only the worker clusters need the Topologies."""
     if _of(spec, checks, MULTIKUEUE):
         return
     named = {flavors[name].topology for name in flavor_names(spec) if name in flavors}

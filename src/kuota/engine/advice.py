@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What keeps quota from a workload that waits, and what would help it.
+"""What blocks a pending workload for which preemption found no victims, and what would help.
 
-Told once a search for victims has found nobody: what protects the running workloads that hold what
-is missing, and which changes would make room. Changes of policy are tried before advised.
+The answer names the running workloads that use the missing quota, the rule that protects each of
+them, and the changes that would make room. A change of policy is suggested only after a trial shows
+that it works.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from .snapshot import Queue, Running, Snapshot
 from .tree import Node
 
 _HOPES = {Cause.INSUFFICIENT: 0, Cause.EXCEEDS_MAX: 1}
-"""0 where time alone may help, more where something has to be changed."""
+"""The rank of a cause: 0 if waiting may help, higher if something has to change."""
 _EASIEST_FIRST = list(Advice)
 
 
 def suggestions(entry: Entry, tried: Sequence[TriedFlavor], snapshot: Snapshot) -> list[Suggestion]:
-    """Everything that would help an entry without room and without victims, easiest first."""
+    """Return what would help an entry that neither fits nor finds victims, easiest first."""
     short = [each.lacks for each in tried if each.lacks]
     short.sort(key=lambda lacks: max(_HOPES.get(each.reason.cause, 2) for each in lacks))
     found = [one for lacks in short for one in _waits(lacks)]
@@ -86,7 +87,7 @@ def _changes(lacks: Sequence[Shortfall], entry: Entry) -> Iterator[Suggestion]:
 
 
 def _smaller(lacks: Sequence[Shortfall], entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
-    """How much less to ask for. It helps only if this is all that stands in the way."""
+    """Suggest a smaller request. This helps only if there is no other obstacle."""
     reason = lacks[0].reason
     if len(lacks) > 1 or reason.cause not in _HOPES:
         return
@@ -104,7 +105,7 @@ def _smaller(lacks: Sequence[Shortfall], entry: Entry, snapshot: Snapshot) -> It
 
 
 def _raised(lack: Shortfall, queue: dict[str, str], missing: int) -> Iterator[Suggestion]:
-    """The limit that binds, by how much is missing; other limits may bind after it."""
+    """Suggest raising the binding limit by the missing amount. Another limit may bind after it."""
     if lack.limit is None or missing == UNLIMITED:
         return
     raised = partial(_about, lack.reason, Advice.RAISE_LIMIT)
@@ -114,12 +115,12 @@ def _raised(lack: Shortfall, queue: dict[str, str], missing: int) -> Iterator[Su
     if lack.limit is Limit.BORROWING:
         yield raised(kind=lack.kind, where=lack.where, field=lack.limit, amount=missing)
     elif not lack.kept:
-        # The root itself may have no quota of its own, so it is the queue's that is raised.
+        # The root may have no quota of its own, so the suggestion names the ClusterQueue.
         yield raised(**queue, field=Limit.NOMINAL, amount=missing)
 
 
 def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
-    """Policies and priorities under which victims would be found, each tried by itself."""
+    """Suggest policies and priorities under which victims would be found, each tried on its own."""
     spec = entry.queue.spec
     for field, now, value, rules in _looser(spec.preemption, entry.queue, snapshot):
         victims = _victims(entry, snapshot, spec=replace(spec, preemption=rules))
@@ -140,7 +141,7 @@ def _preemptions(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
 def _looser(
     rules: Preemption, queue: Queue, snapshot: Snapshot
 ) -> Iterator[tuple[str, str, str, Preemption]]:
-    """Rules with one policy less strict than now, mildest first: its name, and both values."""
+    """Yield rules with one policy relaxed, strictest first: field, old and new value, rules."""
     now = rules.within_cluster_queue
     for value in _above(now, (LOWER, LOWER_OR_NEWER)):
         yield "withinClusterQueue", now, value, replace(rules, within_cluster_queue=value)
@@ -159,7 +160,7 @@ def _above(value: str, order: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _priority(entry: Entry, snapshot: Snapshot) -> Iterator[Suggestion]:
-    """The lowest priority at which the policies, as they are, would find victims."""
+    """Suggest the lowest priority at which the present policies would find victims."""
     needed = entry.assignment.usage.keys()
     others = {
         running.workload.priority
@@ -183,7 +184,7 @@ def _victims(
     spec: ClusterQueue | None = None,
     workload: Workload | None = None,
 ) -> tuple[Key, ...]:
-    """Who would have to go if the queue's rules, or the workload, were these."""
+    """Return the victims that would be found with this spec or this workload."""
     queue = Queue(spec or entry.queue.spec, entry.queue.node)
     queue.running, queue.active = entry.queue.running, True
     head = Head(workload or entry.workload, queue.name)
@@ -200,7 +201,7 @@ def _keys(victims: Iterable[Target]) -> tuple[Key, ...]:
 def protected(
     entry: Entry, tried: Iterable[TriedFlavor], snapshot: Snapshot
 ) -> tuple[ProtectedWorkload, ...]:
-    """Who holds any of what is missing, and why each may stay; the own queue's first."""
+    """Return the workloads that use a missing column, each with its protection; own queue first."""
     lacks = [lack.reason for each in tried for lack in each.lacks]
     missing = {each.column: each.asked for each in lacks if each.cause is Cause.INSUFFICIENT}
     found = []
@@ -235,9 +236,9 @@ def _shield(
     missing: dict[FlavorResource, int],
     snapshot: Snapshot,
 ) -> tuple[ProtectionReason, str, str]:
-    """What protects a running workload, whose policy or quota that is, and what the policy says.
+    """Return what protects a running workload, whose policy or quota it is, and the policy's value.
 
-    `missing` are the columns with the whole amounts asked for.
+    `missing` maps each missing column to the total amount requested.
     """
     rules, name, node = entry.queue.spec.preemption, entry.queue.name, entry.queue.node
     own = queue.name == name
@@ -255,7 +256,8 @@ def _shield(
         return ProtectionReason.WITHIN_QUOTA, safe.name, ""
     if not may_preempt(rule, running.workload, entry.workload, snapshot.policy):
         return ProtectionReason.PRIORITY, name, rule
-    # It would be given up, so it is not enough, or the preemptor has no right to more.
+    # The policy allows its preemption, so either it frees too little or the preemptor may not
+    # borrow.
     borrows = any(node.cell(column).borrows_with(amount) for column, amount in missing.items())
     if borrows and snapshot.policy.fair_sharing is not None:
         return ProtectionReason.FAIR_SHARE, name, ""
@@ -265,7 +267,7 @@ def _shield(
 
 
 def _beside(node: Node, home: Node) -> Iterator[Node]:
-    """The queue and the cohorts around it that do not hold the preemptor too."""
+    """Yield the queue and the cohorts above it that do not contain the preemptor."""
     around = set(home.ancestors())
     at: Node | None = node
     while at is not None and at not in around:

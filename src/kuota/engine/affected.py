@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which queues and cohorts a fact concerns: those whose published figures it may change.
+"""The queues and cohorts whose published status a fact may change.
 
-Figures are what `kuota.bridge.queue_status` publishes: how many workloads wait and run, what they
-use, whether a queue is active, and, with fair sharing, its share.
+The status is what `kuota.bridge.queue_status` publishes: the numbers of pending and running
+workloads, their usage, whether a queue is active, and its share under fair sharing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .model import (
 from .tree import Node
 
 Membership = tuple[str, str, str]
-"""The LocalQueue of a Workload, the ClusterQueue it waits in, the one where it holds quota."""
+"""The LocalQueue of a Workload, the ClusterQueue it is queued in, and the one it has quota in."""
 
 
 class AffectedQueues:
@@ -45,7 +45,7 @@ class AffectedQueues:
 
 
 class ChangeTracker:
-    """Applies facts to an engine and finds out what they concern, before and after."""
+    """Applies facts to an engine and determines which queues they affect, before and after."""
 
     def __init__(self, engine: Engine) -> None:
         state = engine.state
@@ -61,7 +61,7 @@ class ChangeTracker:
         }
 
     def apply(self, fact: Fact, now: Instant) -> AffectedQueues:
-        """Apply the fact. Objects that are stored as they were concern nobody."""
+        """Apply the fact. An object that is stored unchanged affects nothing."""
         kind, key = _subject(fact)
         affected = AffectedQueues()
         if kind is Workload:
@@ -83,7 +83,7 @@ class ChangeTracker:
         return affected
 
     def _membership(self, key: Key) -> Membership:
-        """The LocalQueue of a Workload that is not over, and where it waits and holds quota."""
+        """Return the queues of a Workload that is not finished."""
         workload, running = self._state.workloads.get(key), self._state.running(key)
         waits = self._engine.queues.queue_of(key)
         return (
@@ -103,7 +103,7 @@ class ChangeTracker:
         return self._parts[kind][0].get(key.name) if kind in self._parts else None
 
     def _note(self, kind: type[EngineObject], key: Key, affected: AffectedQueues) -> None:
-        """Add what an object that is no Workload concerns as things stand now."""
+        """Add the queues that an object other than a Workload affects now."""
         if kind is LocalQueue:
             affected.local_queues.add(key)
             known = self._state.local_queues.get(key)
@@ -136,7 +136,7 @@ class ChangeTracker:
         affected.local_queues.update(self._engine.queues.local_queues_of(name))
 
     def _tree(self, node: Node | None, affected: AffectedQueues) -> None:
-        """Quota decides the shares of all who could lend or borrow it."""
+        """Add the whole tree, because quota affects the share of every node that may borrow it."""
         if node is None or node.cyclic or not self._shares:
             return
         affected.cluster_queues |= node.root.leaf_names
@@ -148,7 +148,7 @@ class ChangeTracker:
 
 
 def _subject(fact: Fact) -> tuple[type[EngineObject], Key]:
-    """The kind and the key of the object that a fact is about."""
+    """Return the kind and the key of the object that a fact concerns."""
     if isinstance(fact, ObjectStored):
         value = fact.value
         if isinstance(value, Workload | LocalQueue):

@@ -15,7 +15,7 @@ from kuota.api.quantity import add
 
 
 class FlavorResource(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """One column of the quota table: a resource as offered by one flavor."""
+    """One column of the quota table: a resource in one flavor."""
 
     flavor: str
     resource: str
@@ -25,16 +25,16 @@ class FlavorResource(msgspec.Struct, frozen=True, order=True, cache_hash=True, g
 
     @classmethod
     def parse(cls, text: str) -> FlavorResource:
-        """The column written as `flavor/resource`; the resource itself may hold slashes."""
+        """Parse `flavor/resource`. The resource itself may contain slashes."""
         flavor, _, resource = text.partition("/")
         return cls(flavor, resource)
 
 
 Amounts = dict[FlavorResource, int]
-"""How much of each column."""
+"""Amount per column."""
 
 Requests = dict[str, int]
-"""How much of each resource, before a flavor is chosen."""
+"""Amount per resource, before a flavor is chosen."""
 
 
 def add_into(total: dict[FlavorResource, int], more: Mapping[FlavorResource, int]) -> None:

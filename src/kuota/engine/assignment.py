@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flavors a workload would get, how well they fit, and what was tried on the way."""
+"""Flavor assignments: the flavors a workload would get, how well they fit, and what was tried."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Mode(IntEnum):
 
 
 class Possibility(IntEnum):
-    """What preemption could do for one column, worst to best. RECLAIM spares the own queue."""
+    """What preemption can achieve for one column, worst to best.
+
+    RECLAIM needs no victim in the own queue.
+    """
 
     NO_CANDIDATES = 0
     PREEMPT = 1
@@ -39,16 +42,17 @@ class Possibility(IntEnum):
 
 
 class OracleResult(msgspec.Struct, frozen=True, gc=False):
-    """The oracle's answer: what is possible, and the borrowing height once it was done."""
+    """The answer of the preemption oracle, and the borrowing height after the preemption."""
 
     possibility: Possibility
     height: int
 
 
 class FlavorAssignment(Struct):
-    """The flavor of one resource. `tried` is where the scan ended, None at the last flavor.
+    """The flavor assigned to one resource.
 
-    `height` is how far up the tree the quota comes from; 0 is no borrowing.
+    `tried` is the index at which the scan stopped, or None if it reached the last flavor. `height`
+    is the height in the tree at which the quota is available; 0 means without borrowing.
     """
 
     flavor: str
@@ -58,9 +62,10 @@ class FlavorAssignment(Struct):
 
 
 class Attempt(Struct):
-    """One flavor that was considered for one resource group, and the verdict on it.
+    """One flavor that was tried for one resource group, with the result.
 
-    `preemption` says what the oracle found ("NoCandidates", "Preempt", "Reclaim"), "" if not asked.
+    `preemption` is what the oracle found ("NoCandidates", "Preempt", "Reclaim"), or "" if it was
+    not asked.
     """
 
     flavor: str
@@ -72,9 +77,10 @@ class Attempt(Struct):
 
 
 class PodSetAssignment(Struct):
-    """What one pod set would get. `error` stands instead of everything when its spec is broken.
+    """The assignment of one pod set. If `error` is set, the spec is invalid and nothing else is
+    set.
 
-    `topology` is where its pods would be placed; `kuota.engine.topology` sets it.
+    `topology` is where the pods would be placed; `kuota.engine.topology` sets it.
     """
 
     name: str
@@ -97,9 +103,10 @@ class PodSetAssignment(Struct):
 
 
 class ScanProgress(Struct):
-    """Where the flavor scan stood, per pod set and resource; None is the last flavor.
+    """The position of the flavor scan for each pod set and resource; None means the last flavor.
 
-    `cycle`, `generation` and `scheduling_hash` tell when it was made, to know when it is outdated.
+    `cycle`, `generation` and `scheduling_hash` record when it was made, to detect outdated
+    progress.
     """
 
     tried: tuple[dict[str, int | None], ...] = ()
@@ -109,11 +116,11 @@ class ScanProgress(Struct):
 
     @property
     def pending(self) -> bool:
-        """Whether some scan ended before the last flavor, so that the next one goes on there."""
+        """Whether a scan stopped before the last flavor, so that the next one continues there."""
         return any(index is not None for each in self.tried for index in each.values())
 
     def start(self, pod_set: int, resource: str) -> int:
-        """The index of the flavor to try first."""
+        """Return the index of the first flavor to try."""
         if pod_set >= len(self.tried):
             return 0
         index = self.tried[pod_set].get(resource)
@@ -121,10 +128,10 @@ class ScanProgress(Struct):
 
 
 class Assignment(Struct):
-    """Flavors for a whole workload. Its mode and height are those of its worst part.
+    """The flavors of a whole workload. Mode and height are those of its worst pod set.
 
-    `usage` is what it would be charged: every pod set and resource that got a flavor, less what
-    the slice it replaces holds already.
+    `usage` is what the workload would be charged: every pod set and resource with a flavor, minus
+    what the replaced slice already uses.
     """
 
     pod_sets: tuple[PodSetAssignment, ...]
@@ -146,7 +153,7 @@ class Assignment(Struct):
 
     @property
     def pinned(self) -> tuple[dict[str, str], ...]:
-        """The flavor of every resource, per pod set: what a recomputation may not change."""
+        """The flavor of every resource, per pod set. A recomputation must not change them."""
         return tuple(
             {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
             for pod_set in self.pod_sets
@@ -154,7 +161,7 @@ class Assignment(Struct):
 
     @property
     def granted(self) -> Amounts:
-        """All that the pod sets get, whether or not a replaced slice holds some of it already."""
+        """Everything the pod sets are assigned, including what a replaced slice already uses."""
         total: Amounts = {}
         for pod_set in self.pod_sets:
             for resource, choice in pod_set.flavors.items():
@@ -163,10 +170,10 @@ class Assignment(Struct):
         return total
 
     def deferred(self) -> Assignment:
-        """The same flavors, to be had only once others have left."""
+        """Return the same flavors as a fit that waits for evictions."""
         return msgspec.structs.replace(self, mode=Mode.DEFERRED_FIT)
 
     @classmethod
     def nothing(cls) -> Assignment:
-        """The assignment of a workload that was not looked at."""
+        """Return the assignment of a workload that was not evaluated."""
         return cls(pod_sets=(), usage={}, mode=Mode.NO_FIT)

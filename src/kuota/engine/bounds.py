@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the quota tree room ends: which node leaves no more, and who keeps unused quota back."""
+"""Where quota ends in the tree: the binding node, and the nodes with unlent quota."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .tree import Node
 
 
 def binding(node: Node, column: FlavorResource) -> Node:
-    """The node that leaves no more room in the column: one with a borrowing limit, or the root.
+    """Return the node that limits the column: a node with a borrowing limit, or the root.
 
-    Of several that leave equally little, the highest.
+    If several nodes limit it equally, the highest one is returned.
     """
     bound, *below = reversed((node, *node.ancestors()))
     cell = bound.cell(column)
@@ -30,7 +30,7 @@ def binding(node: Node, column: FlavorResource) -> Node:
 
 
 def ceiling(node: Node, column: FlavorResource) -> Node:
-    """The node that leaves no more even when nobody uses anything; as `binding` otherwise."""
+    """Like `binding`, but for the maximum that is possible when nothing is used."""
     bound, *below = reversed((node, *node.ancestors()))
     for each in below:
         cell = each.cell(column)
@@ -43,10 +43,10 @@ def ceiling(node: Node, column: FlavorResource) -> Node:
 def unlent_quota(
     node: Node, column: FlavorResource, *, used_too: bool = False
 ) -> list[tuple[Node, int]]:
-    """Who has unused quota that a lending limit keeps from the node, and how much, by name.
+    """Return the nodes with unused quota that a lending limit keeps from `node`, and how much.
 
-    Only nodes beside the way to the root count: what is kept on the way is the node's own to use.
-    With `used_too`, all that is kept, even if its owner uses it now.
+    Only nodes beside the path to the root count, because `node` may use the quota on the path
+    itself. With `used_too`, quota that its owner uses counts as well.
     """
     found: list[tuple[Node, int]] = []
     at = node

@@ -25,7 +25,7 @@ from .entry import Head
 from .model import Instant, Workload
 
 Rank = tuple[int, Instant, str, Key]
-"""Negated priority, queue timestamp, UID, key: smaller goes first, and no two are equal."""
+"""Negated priority, queue timestamp, UID, key. The smallest rank goes first; ranks are unique."""
 
 _MIN_CAPACITY = 64
 
@@ -42,7 +42,7 @@ class HeapItem:
         raise NotImplementedError
 
     def __lt__(self, other: HeapItem) -> bool:
-        # Ranks are equal only between a current entry and an outdated one: either order will do.
+        # Ranks are equal only between a current and an outdated entry, so any order is correct.
         return False
 
 

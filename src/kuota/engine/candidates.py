@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom a preemptor may displace, and in which order they are considered.
+"""Preemption candidates: which workloads a preemptor may displace, and in which order.
 
-What both ways of searching share: the demand itself, the eligibility test, the order of candidates
-and the return of victims that were not needed. Candidates are found as they are asked for, because
-a search mostly ends after the first few.
+This module contains what both searches share: the request, the eligibility test, the order of
+candidates, and the removal of unnecessary victims. Candidates are produced lazily, because a search
+usually ends after the first few.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ LOWER = "LowerPriority"
 LOWER_OR_NEWER = "LowerOrNewerEqualPriority"
 POLICIES = frozenset((ANY, LOWER, LOWER_OR_NEWER))
 NEVER = ("Never", "")
-"""Policies under which nobody is preempted: set so, or not set at all."""
+"""Policies that forbid preemption: set to Never, or not set."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A running workload that has to go, and why it was chosen."""
+    """A running workload to preempt, and the reason why it was chosen."""
 
     running: Running
     reason: PreemptionReason
 
 
 class PreemptionRequest:
-    """Who asks for room, and how much. `needed` are the columns that do not fit as things are.
+    """A workload that needs room, and how much. `needed` are the columns that do not fit now.
 
-    What is asked for with zero does not count, however overdrawn it is.
-    `placement` is an extra test of the snapshot as it stands, made after the quota fits.
+    Columns with a requested amount of zero are ignored, even if they are overdrawn. `placement` is
+    an additional test of the snapshot, applied after the quota fits.
     """
 
     __slots__ = ("_cells", "amounts", "needed", "placement", "queue", "snapshot", "workload")
@@ -67,7 +67,7 @@ class PreemptionRequest:
         self._cells = [(cell(column), amount) for column, amount in self.amounts.items()]
 
     def fits(self, borrowing: bool = True) -> bool:
-        """Whether the whole request has room now; without borrowing, within nominal quota too."""
+        """Whether the whole request fits now; without `borrowing`, also within nominal quota."""
         for cell, amount in self._cells:
             if amount > 0 and amount > available(cell):
                 return False
@@ -77,7 +77,10 @@ class PreemptionRequest:
 
 
 def may_preempt(rule: str, candidate: Workload, preemptor: Workload, policy: Policy) -> bool:
-    """Whether a preemption policy lets one workload displace another. An unset one never does."""
+    """Whether a preemption policy lets the preemptor displace the candidate.
+
+    An unset policy does not.
+    """
     if rule == ANY:
         return True
     if rule not in POLICIES:
@@ -140,7 +143,7 @@ def merged_candidates(
     leaving: bool,
     max_priority: float,
 ) -> Iterator[Running]:
-    """`candidates_in` of several queues as one line, first victim first."""
+    """Merge `candidates_in` of several queues into one sequence, first victim first."""
     lines = [
         candidates_in(queue, rule, request, leaving=leaving, max_priority=max_priority)
         for queue in queues
@@ -152,10 +155,11 @@ def merged_candidates(
 
 
 def sorted_candidates(candidates: Iterable[Running], request: PreemptionRequest) -> list[Running]:
-    """Candidates of any queues, first victim first, with the use of LocalQueues counted.
+    """Sort candidates of any queues, first victim first, by the usage of LocalQueues as well.
 
-    Those on their way out, then those of other queues; of one queue those of the heavier
-    LocalQueue; then by rank. It is no total order where use counts in several queues, as in Kueue.
+    Evicted workloads come first, then those of other queues, then, within one queue, those of the
+    LocalQueue with the higher usage, then by rank. As in Kueue, this is not a total order if
+    several queues use admission fair sharing.
     """
     home, snapshot = request.queue.name, request.snapshot
 
@@ -184,10 +188,11 @@ def _compare_by_usage(one: Running, other: Running, snapshot: Snapshot) -> bool:
 def fill_back(
     victims: list[Target], request: PreemptionRequest, borrowing: bool = True
 ) -> tuple[Target, ...]:
-    """Victims less those the demand fits without, tried from the last but one to the first.
+    """Return the victims without those that are not needed, tried from the last but one to the
+    first.
 
-    All of them are out of the snapshot; those let off are put back. The last one stays a victim,
-    and takes the place of whoever is let off.
+    All victims are removed from the snapshot, and spared ones are restored. The last victim always
+    stays and takes the position of a spared one.
     """
     for index in range(len(victims) - 2, -1, -1):
         running = victims[index].running

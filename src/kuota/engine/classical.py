@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Victims without fair sharing: own queue by priority, the cohort by who is over its quota.
+"""Preemption without fair sharing: by priority in the own queue, by quota in the cohort.
 
-Once some subtree around the preemptor could hold its request within
-that subtree's own quota, whoever outside it is over quota uses what belongs to the preemptor: these
-are the *hierarchy* candidates. The rest of the cohort are *priority* candidates.
+If a subtree that contains the preemptor could hold its request within the subtree's own quota, then
+workloads outside it that exceed their quota use what belongs to the preemptor. These are the
+*hierarchy* candidates. The other candidates of the cohort are *priority* candidates.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from .tree import Node
 
 
 class CandidateSource:
-    """Another queue that offers candidates, all of one kind.
+    """Another ClusterQueue that has candidates, all of one kind.
 
-    `subtrees` are the queue and the cohorts around it, up to but not including the first that holds
-    the preemptor too: as soon as one is within its quota, what is below it is safe.
+    `subtrees` are the queue and the cohorts above it that do not contain the preemptor. As soon as
+    one of them is within its quota, the workloads below it are protected.
     """
 
     __slots__ = ("hierarchy", "subtrees")
@@ -49,7 +49,7 @@ class CandidateSource:
 
 
 class CandidatePool:
-    """The queues that offer candidates to one demand, by kind."""
+    """The queues that have candidates for one request, by kind."""
 
     __slots__ = ("hierarchy", "own", "priority", "sources")
 
@@ -65,7 +65,7 @@ class CandidatePool:
 
 
 def victims(request: PreemptionRequest) -> tuple[Target, ...]:
-    """Who has to go for the demand to fit; nobody if that cannot be had. Leaves no trace."""
+    """Return the victims that make the request fit, or nothing. The snapshot is unchanged."""
     pool = _pool(request)
     if not (pool.own or pool.sources):
         return ()
@@ -85,7 +85,7 @@ def _pool(request: PreemptionRequest) -> CandidatePool:
     rule = rules.reclaim_within_cohort
     if node.parent is None or rule in NEVER:
         return pool
-    # Only an attempt without borrowing, or a policy to borrow, takes priority candidates.
+    # Priority candidates are used only without borrowing or with borrowWithinCohort.
     useful = rules.borrow_within_cohort or _below_nominal(request)
     advantage, rest = _fits_within_quota(node, request.amounts)
     below = node
@@ -103,8 +103,7 @@ def _pool(request: PreemptionRequest) -> CandidatePool:
 
 
 def _fits_within_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
-    """Whether the node's own quota holds the request on top of its usage, and what its parent
-    would have to give."""
+    """Return whether the node's own quota holds the request, and the rest for its parent."""
     fits, rest = True, {}
     for column, amount in amounts.items():
         cell = node.cell(column)
@@ -115,7 +114,7 @@ def _fits_within_quota(node: Node, amounts: Amounts) -> tuple[bool, Amounts]:
 
 
 def _over_quota(cohort: Node, visited: Node, needed: frozenset[FlavorResource]) -> Iterator[Node]:
-    """Queues below the cohort, not below `visited`, that no quota around them shields."""
+    """Yield the queues below the cohort, but not below `visited`, that no quota protects."""
     for queue in cohort.queues.values():
         if queue is not visited and not queue.within_quota(needed):
             yield queue
@@ -125,7 +124,7 @@ def _over_quota(cohort: Node, visited: Node, needed: frozenset[FlavorResource]) 
 
 
 def _attempts(request: PreemptionRequest, pool: CandidatePool) -> tuple[bool, ...]:
-    """Whether borrowing is allowed, for each attempt in turn."""
+    """Return for each attempt, in order, whether it may borrow."""
     borrows = request.queue.spec.preemption.borrow_within_cohort
     if not pool.sources or not (borrows or _below_nominal(request)):
         return (True,)
@@ -133,7 +132,7 @@ def _attempts(request: PreemptionRequest, pool: CandidatePool) -> tuple[bool, ..
 
 
 def _below_nominal(request: PreemptionRequest) -> bool:
-    """Whether the queue has nominal quota left in every column that is needed."""
+    """Whether the queue has nominal quota left in every needed column."""
     for column in request.needed:
         cell = request.queue.node.cell(column)
         if cell.used >= cell.nominal:
@@ -144,7 +143,7 @@ def _below_nominal(request: PreemptionRequest) -> bool:
 def _attempt(
     request: PreemptionRequest, pool: CandidatePool, borrowing: bool
 ) -> tuple[Target, ...]:
-    """Take candidates out, one by one, until the demand fits; nobody if it never does."""
+    """Remove candidates one by one until the request fits. Return nothing if it never fits."""
     taken: list[Target] = []
     protected: set[str] = set()
     for running in _ordered_candidates(request, pool, borrowing):
@@ -164,7 +163,7 @@ def _attempt(
 def _ordered_candidates(
     request: PreemptionRequest, pool: CandidatePool, borrowing: bool
 ) -> Iterator[Running]:
-    """Hierarchy before priority before own, those on their way out before all the others."""
+    """Yield hierarchy, priority and own candidates in this order, evicted ones before others."""
     rules, preemptor = request.queue.spec.preemption, request.workload
     cohort, within = rules.reclaim_within_cohort, rules.within_cluster_queue
     reclaim_limit = max_victim_priority(cohort, preemptor.priority)
@@ -185,7 +184,7 @@ def _ordered_candidates(
 
 
 def _borrowing_threshold(request: PreemptionRequest) -> float:
-    """The highest priority that yields to a preemptor that borrows."""
+    """Return the highest priority of a workload that a borrowing preemptor may displace."""
     rules = request.queue.spec.preemption
     if not rules.borrow_within_cohort:
         return -math.inf

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """One scheduling cycle: heads in, decisions out.
 
-    heads -> nominate each on the untouched snapshot -> order -> settle one by one -> decisions
+    heads -> nominate each on the unchanged snapshot -> order -> settle one by one -> decisions
 
-Nothing outside is changed: what the cycle does to the snapshot is undone when it ends. A bug that
-shows with one head costs the others nothing: what was done for that head is undone, it waits, and
-the exception is handed out with the decisions.
+The cycle has no side effects: changes of the snapshot are undone when it ends. An exception while
+one head is processed does not affect the others. The changes made for that head are undone, the
+head waits, and the exception is returned with the decisions.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ def decide(
     evicting: Set[Key] = frozenset(),
     not_ready: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Decide about the head of every queue. Leaves no trace in the snapshot.
+    """Decide about the head of every queue. The snapshot is unchanged afterwards.
 
-    `evicting` are workloads told to leave whose departure has not shown yet. `not_ready` says
-    whether admission is held up by pods that are not ready.
+    `evicting` are workloads whose eviction was decided but is not visible yet. `not_ready` returns
+    whether pods that are not ready block admission.
     """
     isolation = FaultIsolation(snapshot)
     with snapshot.trial():
         nominated = [isolation.run(nominate, head, head, snapshot, namespaces) for head in heads]
         decisions: list[Decision] = [each for each in nominated if isinstance(each, Wait)]
         entries = [each for each in nominated if isinstance(each, Entry)]
-        # A second pass whose queue sent a fresh head comes round again; nothing is written.
+        # Under fair sharing a new head takes precedence over a second pass, which is retried later.
         late = WaitReason.PENDING_EVALUATION, Why.SECOND_PASS
         decisions += [entry.head.wait(*late) for entry in shadowed(entries, snapshot)]
         cycle_state = CycleState(snapshot, evicting)
@@ -61,7 +61,7 @@ def decide(
 
 
 class FaultIsolation:
-    """Lets a cycle go on when a step for one head raises. `failures` keeps the exceptions."""
+    """Isolates failures: if processing one head raises, the cycle continues with the others."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed list of what a cycle decides. Each decision carries its reason as data.
+"""The closed list of decisions of a cycle. Each decision carries its reason as data.
 
-Conditions, events and explanations are views of these values, made in `kuota.bridge`.
+Conditions, events and explanations are derived from these values in `kuota.bridge`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .reasons import EvictionReason, PreemptionReason, RequeueReason, WaitReason
 
 
 class Why(StrEnum):
-    """What exactly keeps a workload waiting, finer than the reason of its condition."""
+    """Why exactly a workload waits; more detailed than the reason of its condition."""
 
     NO_FIT = "NoFit"
     NO_CANDIDATES = "NoCandidates"
@@ -43,7 +43,7 @@ class Why(StrEnum):
 
 
 class Victim(Struct):
-    """A running workload that has to go, and why it. `leaving` ones are on their way already."""
+    """A running workload to preempt, and the reason. `leaving` means that it is already evicted."""
 
     workload: Workload
     cluster_queue: str
@@ -55,7 +55,7 @@ class Victim(Struct):
 class Admit(Struct):
     """Reserve quota. `checks` are the admission checks that the chosen flavors require.
 
-    `replaced` is the slice that this workload takes over from; it is finished, not evicted.
+    `replaced` is the slice that this workload replaces. It is finished, not evicted.
     """
 
     workload: Workload
@@ -67,7 +67,7 @@ class Admit(Struct):
 
     @property
     def usage(self) -> Amounts:
-        """What the workload is charged from now on."""
+        """The usage that the workload is charged."""
         return self.assignment.usage if self.replaced is None else self.assignment.granted
 
     def reservation(self, since: Instant | None = None) -> Reservation:
@@ -86,12 +86,12 @@ class Admit(Struct):
 
     @property
     def whole(self) -> bool:
-        """Whether quota was all that was missing: no check is left to be passed."""
+        """Whether the workload is admitted at once, because no admission check is outstanding."""
         return all(self.workload.checks.get(name) == "Ready" for name in self.checks)
 
 
 class Preempt(Struct):
-    """Evict the victims; the workload waits for the room they leave."""
+    """Evict the victims. The workload waits for the quota that they release."""
 
     workload: Workload
     cluster_queue: str
@@ -101,9 +101,9 @@ class Preempt(Struct):
 
 
 class Migrate(Struct):
-    """Evict the sibling variant that runs on a less preferred flavor, then wait for its room.
+    """Evict the sibling variant on a less preferred flavor, then wait for its quota.
 
-    `leaving` is true of a sibling that was told to go before.
+    `leaving` is true if the sibling is already being evicted.
     """
 
     workload: Workload
@@ -114,7 +114,7 @@ class Migrate(Struct):
 
 
 class Evict(Struct):
-    """Take a workload's quota away for a reason of its own."""
+    """Evict one workload for a reason that concerns only itself."""
 
     workload: Workload
     cluster_queue: str
@@ -123,9 +123,10 @@ class Evict(Struct):
 
 
 class Wait(Struct):
-    """Not now. `reason` goes into the condition, `requeue` says where the workload waits.
+    """Do not admit now. `reason` goes into the condition; `requeue` decides where the workload
+    waits.
 
-    Without an assignment the workload was turned away before quota was looked at.
+    Without an assignment the workload was rejected before quota was evaluated.
     """
 
     workload: Workload
@@ -141,17 +142,17 @@ Decision = Admit | Preempt | Migrate | Evict | Wait
 
 
 class Failure(NamedTuple):
-    """A bug that showed when it was a workload's turn."""
+    """An unexpected exception while a workload was processed."""
 
     key: Key
     error: Exception
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What one cycle decided, two counts that are published as metrics, and unexpected failures.
+    """The decisions of one cycle, two counters for metrics, and unexpected failures.
 
-    Preemptions given up, by ClusterQueue; searches for other victims, by ClusterQueue and result.
-    Whoever has the engine reports the failures; their workloads wait.
+    `skipped_preemptions` counts by ClusterQueue; `recomputations` by ClusterQueue and result. The
+    caller reports the failures; their workloads wait.
     """
 
     decisions: tuple[Decision, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the pods could run on a flavor's nodes, quota aside."""
+"""Whether the pods of a workload could run on the nodes of a flavor, apart from quota."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .topology import explicit, levels, topology_only
 def obstacle(
     name: str, pod_set: PodSet, group: ResourceGroup, queue: Queue, snapshot: Snapshot
 ) -> Reason | None:
-    """What keeps the pods off the flavor; None when nothing does.
+    """Return why the pods cannot use the flavor, or None if they can.
 
-    Raises `kuota.api.match.SelectorError` when the pods' affinity is malformed.
+    Raises `kuota.api.match.SelectorError` if the affinity of the pods is malformed.
     """
     flavor = snapshot.flavors.get(name)
     if flavor is None:
@@ -75,5 +75,5 @@ def _topology_obstacle(
 
 
 def _quota_only(group: ResourceGroup, pod_set: PodSet) -> bool:
-    """Whether no pod asks for the group's resources: they come of transformations alone."""
+    """Whether no pod requests the group's resources: only transformations produce them."""
     return pod_requests(pod_set.template.spec).keys().isdisjoint(group.resources)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine: facts in, decisions out, time as an argument.
 
-There is no clock and no I/O in it, and there are no locks: every method returns before it can be
-called again, since all callers run on one event loop and none of the methods awaits. The same facts
-in the same order give the same decisions.
+The engine has no clock, no I/O and no locks. All callers run on one event loop and no method
+awaits, so calls never overlap. The same facts in the same order lead to the same decisions.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ _CLEARS_PROGRESS = frozenset({Why.GATED, Why.DEFERRED})
 
 
 class Engine:
-    """Believes what it is told, and says who gets quota, who waits and who has to go.
+    """Applies facts, and decides which workloads get quota, which wait and which are evicted.
 
-    A change of queues, cohorts or flavors wakes all that is parked there, and changes within
-    `flush_batch_s` after that do so together. Quota that is released wakes at once.
+    A change of queues, cohorts or flavors flushes the inadmissible workloads that it may help.
+    Further changes within `flush_batch_s` are flushed together. Released quota flushes at once.
     """
 
     def __init__(self, policy: Policy | None = None, *, flush_batch_s: float = 0.0) -> None:
@@ -78,10 +77,10 @@ class Engine:
     # Facts
 
     def apply(self, fact: Fact, now: Instant) -> None:
-        """Take note of something that happened. Decides nothing.
+        """Apply a fact. This makes no decision.
 
-        No value that `kuota.bridge.inbound` makes is refused. Should it raise all the same, that
-        is a bug and part of the fact may be applied: the engine is to be made anew.
+        Every value from `kuota.bridge.inbound` is accepted. An exception is a bug and may leave the
+        fact partly applied, so the caller must build a new engine.
         """
         match fact:
             case ObjectStored(value=Workload() as workload):
@@ -98,7 +97,7 @@ class Engine:
                 assert_never(fact)
 
     def _stored(self, value: EngineObject, now: Instant) -> QueueNames:
-        """Take note of an object other than a Workload; answers with the queues it may help."""
+        """Store an object other than a Workload, and return the queues that it may help."""
         match value:
             case Workload():
                 return NO_QUEUES
@@ -155,7 +154,7 @@ class Engine:
             return
         if old is not None and frees(old, new):
             self._released |= state.tree_of(state.queue_of(old))
-        # The finished are many and hold nothing.
+        # Finished workloads are numerous and use no quota, so only a tombstone is kept.
         state.workloads[new.key] = new.tombstone() if new.finished else new
         state.record(new)
         self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
@@ -167,9 +166,10 @@ class Engine:
             self.last.pop(new.key, None)
 
     def _just_waits(self, workload: Workload) -> bool:
-        """Whether news that say the same again change nothing: it waits, and all know it as it is.
+        """Whether the workload is pending and known everywhere, so that an equal update has no
+        effect.
 
-        Without PreserveScanProgress any news let the search for flavors start over.
+        Without the gate PreserveScanProgress, every update restarts the flavor scan.
         """
         return (
             self.policy.on(Gate.FlavorFungibilityPreserveScanProgress)
@@ -192,14 +192,14 @@ class Engine:
         self._released |= self.state.tree_of(self.state.queue_of(old))
 
     def _not_evicting(self, key: Key) -> None:
-        """The workload has left, or was never told to: it may be told so again."""
+        """Allow a new eviction: the quota was released, or the eviction could not be written."""
         running = self.state.running(key)
         if key in self._evicting and running is not None:
             self.state.dirty.add(running.queue)
         self._evicting.discard(key)
 
     def _note_readiness(self, key: Key, unready: bool) -> None:
-        """Keep who is charged and not ready; when nobody is left, blocked admission goes on."""
+        """Track charged workloads that are not ready. Without any, blocked admission resumes."""
         if unready:
             self._unready.add(key)
         elif key in self._unready:
@@ -208,7 +208,7 @@ class Engine:
                 self._unblocked |= self.state.queues.keys()
 
     def _admission_failed(self, key: Key, retry_at: Instant | None, now: Instant) -> None:
-        """Take the assumed charge back. The workload waits again, if it is still there."""
+        """Release the assumed usage. The workload becomes pending again if it still exists."""
         self.state.discharge(key)
         workload = self.state.workloads.get(key)
         if workload is None:
@@ -226,9 +226,9 @@ class Engine:
     # Decisions
 
     def cycle(self, now: Instant) -> Outcome:
-        """Decide about the head of every queue, and believe the decisions from then on.
+        """Decide about the head of every queue, and assume the decisions from then on.
 
-        Heads of quiet trees are left out: the decisions about them stand (`engine.last`).
+        Heads of quiescent trees are skipped: their last decisions remain valid (`engine.last`).
         """
         self._end_admission_backoffs(now)
         self._flush_parked(now)
@@ -258,7 +258,7 @@ class Engine:
         return outcome
 
     def _heads(self, now: Instant) -> list[Pending]:
-        """Whose turn it is. Whom unready pods held up in one cycle go first, in its order."""
+        """Return the heads, first the workloads that unready pods blocked in an earlier cycle."""
         while self._blocked_by_unready_pods and not self._unready:
             pending = self.queues.take(
                 self._blocked_by_unready_pods.pop(0), self.state.is_schedulable
@@ -274,7 +274,7 @@ class Engine:
         return self.history.sample(now)
 
     def snapshot(self, now: Instant) -> Snapshot:
-        """What the engine believes right now."""
+        """Return a view of the current state for one cycle."""
         state = self.state
         return Snapshot(
             state.tree,
@@ -289,17 +289,17 @@ class Engine:
         )
 
     def explain(self, key: Key, now: Instant) -> Explanation | None:
-        """Why the workload is not further than it is; None if there is none of that name."""
+        """Explain what keeps the workload from being admitted; None if it does not exist."""
         return explain(self, key, now)
 
     def next_wakeup(self) -> Instant | None:
-        """When there is something to decide without anything happening; None if never."""
+        """Return when the engine has something to decide without a new fact; None if never."""
         due = [self.queues.next_wakeup(), *self._admission_backoffs.values()]
         due += [self._next_batch_at] if self._changed else []
         return min((each for each in due if each is not None), default=None)
 
     def _end_admission_backoffs(self, now: Instant) -> None:
-        """Let workloads whose admission failed wait like all others again, when it is time."""
+        """End the backoff of workloads whose admission failed, where it is due."""
         for key in [each for each, at in self._admission_backoffs.items() if at <= now]:
             del self._admission_backoffs[key]
             queue = self.queues.queue_of(key)
@@ -308,7 +308,7 @@ class Engine:
                 self.queues.put_workload(self.state.workloads[key], now)
 
     def _flush_parked(self, now: Instant) -> None:
-        """Wake what is parked where queues changed, and where quota was released all that helps."""
+        """Flush inadmissible workloads that changed queues or released quota may help."""
         woken, self._unblocked = self._unblocked, set()
         if now >= self._next_batch_at:
             woken |= self._changed
@@ -316,7 +316,7 @@ class Engine:
         released, self._released = self._released - woken, set()
         if woken and self.queues.flush(sorted(woken), now):
             self._next_batch_at = now + self._collect_s
-        # Between the release and now a queue may be gone, or its cohorts have closed a loop.
+        # Since the release, a queue may have been deleted or its cohorts may have formed a cycle.
         names = [name for name in sorted(released) if self.state.tree_of(name)]
         if names:
             self.queues.flush(names, now, self._attainable().upper_bound)
@@ -332,7 +332,7 @@ class Engine:
         return AttainableQuota(self.state.queues, fair=self.policy.fair_sharing is not None)
 
     def apply_decision(self, pending: Pending, decision: Decision | None, now: Instant) -> None:
-        """Believe one decision: charge what is admitted, put back what waits."""
+        """Assume one decision: charge an admitted workload, requeue a pending one."""
         if decision is None:
             self.queues.drop_workload(pending.key)
             return
@@ -363,7 +363,7 @@ class Engine:
         self.history.push(workload, decision.cluster_queue)
 
     def _put_back(self, pending: Pending, reason: RequeueReason, now: Instant) -> None:
-        """A head whose victims are told to go: it comes again at once, and scans from the start."""
+        """Requeue a head whose victims are being evicted. It is retried with a new flavor scan."""
         if pending.second_pass:
             self.queues.requeue_second_pass(pending.key, now)
         else:
@@ -379,7 +379,7 @@ class Engine:
         self.queues.requeue(pending.key, wait.requeue, now, progress, wait.reason, needs)
 
     def _progress(self, pending: Pending, wait: Wait) -> ScanProgress | None:
-        """Where the next flavor scan starts, by what became of this one."""
+        """Return where the next flavor scan starts, depending on the result of this one."""
         if wait.assignment is None:
             return pending.progress
         if wait.why in _CLEARS_PROGRESS:
@@ -391,5 +391,5 @@ class Engine:
 
 
 def _blocked_by_unready_pods(decision: Decision) -> bool:
-    """Whether only pods that are not ready yet keep a workload from being admitted."""
+    """Whether only unready pods keep the workload from being admitted."""
     return isinstance(decision, Wait) and decision.why is Why.NOT_READY

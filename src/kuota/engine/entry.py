@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A workload on its way through one cycle, from the head of its queue to a decision."""
+"""A workload in one cycle, from the head of its queue to a decision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .snapshot import Queue, Running
 
 
 class Head(msgspec.Struct, frozen=True):
-    """A workload whose turn it is. `preemptor` ones wait for evictions that were made for them."""
+    """The head of a queue. A `preemptor` waits for evictions that were issued for it."""
 
     workload: Workload
     cluster_queue: str
@@ -32,7 +32,7 @@ class Head(msgspec.Struct, frozen=True):
         requeue: RequeueReason = RequeueReason.GENERIC,
         details: tuple[str, ...] = (),
     ) -> Wait:
-        """The decision that it has to wait, made before quota was looked at."""
+        """Return the decision to wait, made before quota was evaluated."""
         return Wait(
             workload=self.workload,
             cluster_queue=self.cluster_queue,
@@ -44,7 +44,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Entry:
-    """A nominated head: the flavors it would get and the victims that would cost."""
+    """A nominated head: its flavor assignment and the workloads to preempt for it."""
 
     __slots__ = ("assignment", "head", "queue", "replaced", "targets", "timestamp", "workload")
 
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def usage(self) -> Amounts:
-        """What admission would add; nothing on a second pass. A slice that grows adds the rest."""
+        """The usage that admission adds: none on a second pass, the difference for a slice."""
         return {} if self.workload.reservation is not None else self.assignment.usage
 
     def __repr__(self) -> str:

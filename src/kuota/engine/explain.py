@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a workload is not further than it is: the engine is asked again, and nothing is changed.
+"""Explains why a workload is not admitted, by evaluating it again without side effects.
 
-The answer is what the next cycle would find if it were the workload's turn now, so that it also
-holds for workloads that were parked with others of their class and never looked at themselves.
+The explanation is what the next cycle would find if the workload were a head now. So it also holds
+for workloads that became inadmissible with their scheduling class and were never evaluated
+themselves.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _CREATES = {
 
 
 def explain(engine: Engine, key: Key, now: Instant) -> Explanation | None:
-    """Where the workload stands, what is in its way, and what would help; None if unknown."""
+    """Return the phase of the workload, its obstacles and suggestions; None if it is unknown."""
     workload = engine.state.workloads.get(key)
     if workload is None:
         return None
@@ -99,7 +100,7 @@ def _phase(engine: Engine, workload: Workload) -> Phase:
 
 
 def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ...]:
-    """The checks that its flavors require and that are not ready."""
+    """Return the admission checks that its flavors require and that are not ready."""
     queue = engine.state.queues.get(name)
     reservation = workload.reservation
     if queue is None or reservation is None:
@@ -110,7 +111,7 @@ def _open_checks(engine: Engine, workload: Workload, name: str) -> tuple[str, ..
 
 
 def _unqueued(engine: Engine, workload: Workload, base: Explanation) -> Explanation:
-    """A workload that does not even wait: its LocalQueue leads nowhere, it is held, or a parent."""
+    """Explain a workload that is not queued: unusable queue, admission gate, or parent."""
     found: tuple[Obstacle, ...] = ()
     if workload.gated_by:
         reason = WaitReason.ADMISSION_GATED
@@ -167,7 +168,7 @@ def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
     on_queue = partial(Suggestion, kind="ClusterQueue", where=name)
     match wait.why:
         case Why.QUEUE_INACTIVE:
-            circle = on_queue(advice=Advice.ACTIVATE, detail="its cohorts form a circle")
+            circle = on_queue(advice=Advice.ACTIVATE, detail="its cohorts form a cycle")
             advice = list(_repairs(obstacles, "ClusterQueue", name)) or [circle]
         case Why.QUEUE_MISSING:
             advice = [_create("ClusterQueue", name)]
@@ -190,7 +191,7 @@ def _turned_away(engine: Engine, wait: Wait, base: Explanation) -> Explanation:
 
 
 def _held_up(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
-    """It could go now, by itself or once its victims left; so others have to be in the way."""
+    """Explain a workload that would fit, alone or after preemption, but waits for others."""
     victims = tuple(target.running.key for target in entry.targets)
     rivals = tuple(_rivals(engine, entry, base, snapshot))
     advice = []
@@ -210,7 +211,7 @@ def _held_up(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot
 
 
 def _rivals(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot) -> Iterator[Key]:
-    """Heads of strict queues: the own one, or one that holds quota it cannot use yet."""
+    """Yield blocking heads of StrictFIFO queues: of the own queue, or with reserved quota."""
     for leaf in entry.queue.node.root.leaves():
         if leaf.name not in engine.queues or not engine.queues[leaf.name].strict:
             continue
@@ -226,7 +227,7 @@ def _rivals(engine: Engine, entry: Entry, base: Explanation, snapshot: Snapshot)
 
 
 def _short(entry: Entry, base: Explanation, snapshot: Snapshot) -> Explanation:
-    """No room, and nobody to make any."""
+    """Explain a workload that does not fit and for which no victims were found."""
     assignment = entry.assignment
     tried = _tried(assignment, entry.queue.node)
     no_fit = assignment.mode is Mode.NO_FIT

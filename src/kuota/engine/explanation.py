@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer to "why not now?" as data; words are made of it in `kuota.view`."""
+"""Explanations as data. `kuota.view` turns them into text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reasons import Reason, WaitReason
 
 
 class Phase(StrEnum):
-    """How far a workload has come."""
+    """The progress of a workload towards admission."""
 
     ADMITTED = "Admitted"
     RESERVED = "QuotaReserved"
@@ -26,7 +26,7 @@ class Phase(StrEnum):
 
 
 class Limit(StrEnum):
-    """The field of a ClusterQueue or Cohort that ends the room."""
+    """The field of a ClusterQueue or Cohort that limits the available quota."""
 
     NOMINAL = "nominalQuota"
     BORROWING = "borrowingLimit"
@@ -34,7 +34,7 @@ class Limit(StrEnum):
 
 
 class UnlentQuota(Struct):
-    """Quota that a lending limit keeps from others."""
+    """Quota that a lending limit withholds from others."""
 
     kind: str
     name: str
@@ -42,10 +42,10 @@ class UnlentQuota(Struct):
 
 
 class Shortfall(Struct):
-    """One obstacle on the way to a flavor.
+    """One obstacle to a flavor.
 
-    For quota, `kind` and `where` name the ClusterQueue or Cohort that leaves no more, and `limit`
-    the field that says so. `kept` is quota that would help, but is not lent.
+    For quota, `kind` and `where` name the binding ClusterQueue or Cohort, and `limit` the binding
+    field. `kept` is quota that would help but is not lent.
     """
 
     reason: Reason
@@ -56,7 +56,7 @@ class Shortfall(Struct):
 
 
 class TriedFlavor(Struct):
-    """A flavor that was considered for a pod set. No lacks means that it fits."""
+    """A flavor that was tried for a pod set. An empty `lacks` means that it fits."""
 
     pod_set: str
     flavor: str
@@ -65,7 +65,7 @@ class TriedFlavor(Struct):
 
 
 class ProtectionReason(StrEnum):
-    """Why a running workload cannot be made to go."""
+    """Why a running workload cannot be preempted."""
 
     WITHIN_POLICY = "withinClusterQueue"
     RECLAIM_POLICY = "reclaimWithinCohort"
@@ -78,9 +78,9 @@ class ProtectionReason(StrEnum):
 
 
 class ProtectedWorkload(Struct):
-    """A running workload that holds what is missing, and what protects it.
+    """A running workload that uses missing quota, and what protects it.
 
-    `by` names the queue or cohort whose policy or quota is meant, `value` what the policy says.
+    `by` names the queue or cohort whose policy or quota protects it; `value` is the policy's value.
     """
 
     workload: Key
@@ -92,9 +92,9 @@ class ProtectedWorkload(Struct):
 
 
 class Advice(StrEnum):
-    """What would help. First waiting, then what the owner of the job can do, then administrators.
+    """What would help: waiting first, then actions of the job's owner, then of administrators.
 
-    The order of the first nine is that in which they are suggested.
+    The first nine are suggested in this order.
     """
 
     WAIT_FOR_RELEASE = "WaitForRelease"
@@ -116,13 +116,12 @@ class Advice(StrEnum):
 
 
 class Suggestion(Struct):
-    """One thing that would help, by itself unless there are several of its flavor and advice.
+    """One suggestion. It helps on its own, unless several suggestions share its flavor and advice.
 
-    `kind` and `where` name the object to look at, `field` and `value` what to set there. `amount`
-    is how much of `resource` is to be released, to be added to a limit, or to be asked for at most;
-    for RAISE_PRIORITY the priority that suffices. `detail` is what a policy says now, the taint, or
-    what else there is to say. `workloads` are those who would have to go, or
-    who have to be waited for.
+    `kind` and `where` name the object to change; `field` and `value` say what to set. `amount` is
+    how much of `resource` must be released, added to a limit, or requested at most; for
+    RAISE_PRIORITY it is the sufficient priority. `detail` is the policy's current value, the taint,
+    or additional text. `workloads` are the victims, or the workloads to wait for.
     """
 
     advice: Advice
@@ -138,11 +137,12 @@ class Suggestion(Struct):
 
 
 class Explanation(Struct):
-    """Where a workload stands and why it is not further.
+    """The phase of a workload and why it is not further.
 
-    `position` is 1 for the one that goes next in its ClusterQueue, None when it does not wait
-    there; `waiting` is how many do. `why` is None for one that was not held up when last asked.
-    `obstacles` are those of its queue. `rivals` keep the room, or their place, before it.
+    `position` is 1 for the next workload of the ClusterQueue, or None if the workload is not
+    queued; `waiting` is the length of the queue. `why` is None if the last evaluation found no
+    obstacle. `obstacles` concern the queue. `rivals` are workloads ahead that keep the quota or the
+    position.
     """
 
     workload: Key

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed list of what can happen to an engine. Facts come in the order they happened."""
+"""The closed list of facts that an engine accepts. Facts are applied in the order they happened."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ EngineObject = (
 
 
 class ObjectStored(Struct):
-    """An object is, as of now, like this: it was created or changed."""
+    """An object was created or changed and now has this value."""
 
     value: EngineObject
 
 
 class ObjectDeleted(Struct):
-    """An object of that kind exists no more. Cluster-scoped keys have no namespace."""
+    """An object of this kind was deleted. Keys of cluster-scoped kinds have no namespace."""
 
     kind: type[EngineObject]
     key: Key
 
 
 class AdmissionFailed(Struct):
-    """The reservation that was decided could not be written; the workload waits again.
+    """The reservation could not be written, so the workload is pending again.
 
-    Before `retry_at`, if given, others go first.
+    With `retry_at`, the workload backs off until then.
     """
 
     key: Key
@@ -54,7 +54,7 @@ class AdmissionFailed(Struct):
 
 
 class EvictionFailed(Struct):
-    """The eviction that was decided could not be written; the workload runs on."""
+    """The eviction could not be written, so the workload keeps running."""
 
     key: Key
 

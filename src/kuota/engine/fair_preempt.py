@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Victims under fair sharing: from whoever borrows most, as long as that evens things out.
+"""Preemption under fair sharing: from the branch with the highest share, if that is fairer.
 
-The request is counted as if granted; then the most loaded branch of the tree gives up one workload
-at a time (`TargetOrdering`), if the strategy approves of the shares before and after.
+The request is added to the usage first. Then the branch with the highest share gives up one
+workload at a time (`TargetOrdering`), provided that the strategy accepts the shares before and
+after.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ SortKey = tuple[bool, float, bool, Any]
 
 
 class CandidateStream:
-    """Candidates of one queue, first victim first, found as they are asked for."""
+    """The candidates of one queue, first victim first, produced lazily."""
 
     __slots__ = ("_remaining", "head")
 
@@ -42,14 +43,14 @@ class CandidateStream:
         self.head = next(self._remaining, None)
 
     def pop(self) -> Running:
-        """Take the first one out. There must be one."""
+        """Remove and return the first candidate. There must be one."""
         head = self.head
         assert head is not None
         self.head = next(self._remaining, None)
         return head
 
     def drain(self) -> Iterator[Running]:
-        """Take out all that are left, to be found as they are asked for."""
+        """Remove and return all remaining candidates, produced lazily."""
         head, drain = self.head, self._remaining
         self.head, self._remaining = None, iter(())
         return drain if head is None else chain((head,), drain)
@@ -78,14 +79,14 @@ class TargetOrdering:
             self._add_branch(node)
 
     def next_target(self) -> Node | None:
-        """The queue that gives up a workload next; None when nobody is left."""
+        """Return the queue that gives up the next workload, or None if no queue is left."""
         root = self._path[-1]
         if not root.is_queue:
             return self._next_target_below(root)
         return root if root in self._streams and self._streams[root].head is not None else None
 
     def stream(self, queue: Node) -> CandidateStream:
-        """The candidates that a queue has left."""
+        """Return the remaining candidates of a queue."""
         return self._streams[queue]
 
     def share(self, node: Node) -> Share:
@@ -95,8 +96,10 @@ class TargetOrdering:
         return found
 
     def almost_lcas(self, queue: Node) -> tuple[Node, Node]:
-        """The two branches, the preemptor's and the queue's, that meet in their first common
-        cohort: it is they whose shares are compared."""
+        """Return the two branches below the lowest common cohort of the preemptor and the queue.
+
+        The first contains the preemptor. Fair sharing compares the shares of these two branches.
+        """
         theirs = queue
         while theirs.parent is not None and theirs.parent not in self._path:
             theirs = theirs.parent
@@ -104,7 +107,7 @@ class TargetOrdering:
         return ours, theirs
 
     def invalidate_shares(self, running: Running) -> None:
-        """Forget the shares that losing this workload touched."""
+        """Drop the cached shares that removing this workload changed."""
         node: Node | None = self._queues[running.queue].node
         while node is not None:
             self._shares.pop(node, None)
@@ -120,7 +123,10 @@ class TargetOrdering:
             node = parent
 
     def _next_target_below(self, cohort: Node) -> Node | None:
-        """The loser below a cohort. Who cannot lose any more is dropped for good."""
+        """Return the next target below a cohort.
+
+        Branches that cannot be a target again are dropped.
+        """
         heap = self._heap(cohort)
         while heap:
             _, node = heap[0]
@@ -148,14 +154,17 @@ class TargetOrdering:
         return heap
 
     def _eligible(self, node: Node) -> bool:
-        """Whether it may lose: it borrows, or the preemptor is in it; a queue has candidates."""
+        """Whether the node can be a target: it borrows or has the preemptor, and has candidates."""
         if node.is_queue and self._streams[node].head is None:
             return False
         return self.share(node).borrowing or node in self._path
 
     def _sort_key(self, node: Node) -> SortKey:
-        """What decides who loses first, smaller first: the larger share, then cohorts by name, then
-        queues by how soon their first candidate would go, the use of LocalQueues left aside."""
+        """Return the sort key of a branch; the smallest is the next target.
+
+        Higher shares come first, then cohorts by name, then queues by their first candidate,
+        ignoring the usage of LocalQueues.
+        """
         infinite, load = self.share(node).load
         if not node.is_queue:
             return (not infinite, -load, False, node.name)
@@ -165,7 +174,7 @@ class TargetOrdering:
 
 
 def victims(request: PreemptionRequest) -> tuple[Target, ...]:
-    """Who has to go for the demand to fit; nobody if that cannot be had. Leaves no trace."""
+    """Return the victims that make the request fit, or nothing. The snapshot is unchanged."""
     streams = _streams(request)
     if not streams:
         return ()
@@ -178,7 +187,7 @@ def victims(request: PreemptionRequest) -> tuple[Target, ...]:
 
 
 def _streams(request: PreemptionRequest) -> dict[Node, CandidateStream]:
-    """The candidates of the preemptor's queue, and of all in its tree that borrow what it needs."""
+    """Return the candidates of the own queue and of queues that borrow needed columns."""
     rules, home = request.queue.spec.preemption, request.queue.node
     candidates_in = [(request.queue, rules.within_cluster_queue)]
     if home.parent is not None and rules.reclaim_within_cohort not in NEVER:
@@ -206,7 +215,7 @@ def _candidates(queue: Queue, rule: str, request: PreemptionRequest) -> Iterator
 
 
 class _Search:
-    """One search, with the request counted in the snapshot. `taken` are the victims so far."""
+    """One search, with the request included in the usage. `taken` are the victims so far."""
 
     def __init__(self, request: PreemptionRequest) -> None:
         self._request = request
@@ -216,7 +225,10 @@ class _Search:
         self.taken: list[Target] = []
 
     def run(self, streams: dict[Node, CandidateStream]) -> bool:
-        """Whether victims were found that make room. The request is still counted then."""
+        """Whether the victims found make room.
+
+        If so, the request is still included in the usage.
+        """
         first, *then = self._snapshot.policy.fair_sharing or (FINAL_SHARE, INITIAL_SHARE)
         self._snapshot.add_usage(self._request.queue, self._request.amounts)
         if self._first_pass(TargetOrdering(self._request, streams), first):
@@ -243,7 +255,7 @@ class _Search:
         return False
 
     def _second_pass(self, ordering: TargetOrdering) -> bool:
-        """Once more over those set aside; every queue gives up one workload at most."""
+        """Retry the rejected candidates. Each queue gives up at most one workload."""
         while (queue := ordering.next_target()) is not None:
             ours, theirs = ordering.almost_lcas(queue)
             running = ordering.stream(queue).pop()
@@ -255,20 +267,20 @@ class _Search:
         return False
 
     def _within_nominal(self) -> bool:
-        """Whether the queue asks for no more than its nominal quota in the columns it lacks."""
+        """Whether the queue stays within nominal quota in the needed columns."""
         return self._snapshot.policy.on(
             Gate.FairSharingPreemptWithinNominal
         ) and self._home.within_quota(self._request.needed)
 
     def _acceptable(self, ordering: TargetOrdering, queue: Node, strategy: str) -> Running | None:
-        """The queue's first candidate the strategy passes. Those before it are set aside."""
+        """Return the queue's first acceptable candidate. Earlier ones are retried later."""
         ours, theirs = ordering.almost_lcas(queue)
         new, old = ordering.share(ours), ordering.share(theirs)
         stream, retry = ordering.stream(queue), self._retry.setdefault(queue, [])
         if strategy == INITIAL_SHARE and more_loaded(old, new):
             return stream.pop()
-        # Nobody's leaving makes their share larger, so whoever is above it already stays above.
-        # That holds for an infinite share against a finite one, too.
+        # Removing a workload never raises a share, so a share that is already higher stays higher.
+        # This also holds for an infinite share against a finite one.
         if strategy == INITIAL_SHARE or more_loaded(new, old):
             retry.append(stream.drain())
             return None
@@ -287,7 +299,10 @@ class _Search:
         return None
 
     def _take(self, ordering: TargetOrdering, running: Running, reason: PreemptionReason) -> bool:
-        """Remove a victim. Whether the request fits now, when it is not counted itself."""
+        """Remove a victim.
+
+        Returns whether the request fits now, not counting the request itself.
+        """
         self._snapshot.remove(running)
         ordering.invalidate_shares(running)
         self.taken.append(Target(running, reason))

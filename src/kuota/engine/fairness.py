@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dominant resource shares: who holds most of what belongs to others.
+"""Dominant resource shares.
 
-A share is the node's usage beyond its own quota, as a fraction of what its parent could lend, in
-the resource where that fraction is largest, times 1000 and divided by the node's weight. What a
-parent could lend depends on quotas alone and is kept with the node until they change.
+A share is the node's usage beyond its own quota, as a fraction of what its parent could lend, for
+the resource with the largest fraction, multiplied by 1000 and divided by the node's weight. What a
+parent could lend depends only on quotas and is cached in the node until they change.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .tree import Node
 
 
 class Share(msgspec.Struct, frozen=True, gc=False):
-    """One node's share. `ratio` is before the weight; `borrowed` are the columns over quota.
+    """The share of one node. `ratio` is unweighted; `borrowed` are the columns over quota.
 
-    Borrowing and a share of zero go together where nothing can be lent. `dominant` is for display.
+    A borrowing node has a share of zero if nothing can be lent. `dominant` is for display only.
     """
 
     ratio: float = 0.0
@@ -40,7 +40,7 @@ class Share(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def infinite(self) -> bool:
-        """Whether it weighs nothing and yet borrows: then it is above every finite share."""
+        """Whether the node borrows with weight 0: its share then exceeds every finite share."""
         return self.weight == 0 and self.ratio > 0
 
     @property
@@ -51,12 +51,12 @@ class Share(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def load(self) -> tuple[bool, float]:
-        """The total order of shares. Two infinite ones compare by their plain ratio."""
+        """The sort key of shares. Two infinite shares compare by their unweighted ratio."""
         return (True, self.ratio) if self.infinite else (False, self.weighted)
 
     @property
     def published(self) -> int:
-        """The share as status and metrics tell it: rounded up, the largest integer for infinity."""
+        """The share for status and metrics: rounded up, or the largest integer for infinity."""
         return UNLIMITED if self.infinite else math.ceil(self.weighted)
 
 
@@ -65,9 +65,9 @@ def more_loaded(one: Share, other: Share) -> bool:
 
 
 def share(node: Node) -> Share:
-    """The share of a queue or cohort with its usage as it stands. A root's is 0, without borrowing.
+    """Return the share of a queue or cohort with its current usage. The share of a root is 0.
 
-    Usage of columns that nobody at or below the node declares any more is ignored.
+    Usage of columns that no node at or below this one declares is ignored.
     """
     if node.parent is None:
         return Share(weight=node.weight)
@@ -84,7 +84,7 @@ def share(node: Node) -> Share:
 
 
 def _dominant(over: dict[str, int], pool: dict[str, int]) -> tuple[float, str]:
-    """The largest ratio and its resource; of equal ones the first by name."""
+    """Return the largest ratio and its resource; ties are broken by name."""
     best, dominant = 0.0, ""
     for resource in sorted(over):
         capacity = pool.get(resource, 0)
@@ -94,7 +94,7 @@ def _dominant(over: dict[str, int], pool: dict[str, int]) -> tuple[float, str]:
 
 
 def lendable(node: Node) -> dict[str, int]:
-    """What a cohort could lend of each resource if nobody used anything, over all flavors."""
+    """Return what a cohort could lend of each resource if nothing were used, over all flavors."""
     found = node.lendable
     if found is None:
         found = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flavor every pod set gets for every resource.
+"""Flavor assignment: the flavor of every resource of every pod set.
 
-Pod sets are taken in order, those of a named group together; each sees what earlier ones were
-given. The first that gets nothing ends the search. Nothing is changed: the answer is a value.
+Pod sets are processed in order, and pod sets of a named group together. Each sees what earlier ones
+were assigned. The search ends at the first pod set without an assignment. It has no side effects.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ def assign(
     pinned: Pinned | None = None,
     replaced: Running | None = None,
 ) -> Assignment:
-    """The flavors a workload would get in a queue, and how well they fit.
+    """Return the flavors that a workload would get in a queue, and how well they fit.
 
-    `counts` are the pods of each pod set, all that are left of it when not given. `pinned` flavors
-    are the only ones tried. With a `replaced` slice, the usage is the difference to what that one
-    holds. A workload that has a reservation keeps its flavors without a search.
+    `counts` are the pods of each pod set; by default all that are not reclaimed. Only `pinned`
+    flavors are tried. With a `replaced` slice, the usage is the difference to that slice. A
+    workload with a reservation keeps its flavors without a search.
     """
     if workload.reservation is not None:
         found = _kept(workload.reservation.pod_sets)
@@ -74,7 +74,7 @@ _FIT, _NO_FIT = Mode.FIT, Mode.NO_FIT
 
 
 class _Outcome:
-    """What one group of pod sets got. A failed one has no flavors; later groups are not tried."""
+    """The result for one group of pod sets. A failure has no flavors and ends the search."""
 
     __slots__ = ("attempts", "error", "flavors", "no_fit", "reasons", "scans")
 
@@ -87,13 +87,13 @@ class _Outcome:
         self.scans: list[list[FlavorResult]] = []
 
     def fail(self, reasons: list[Reason]) -> None:
-        """The first failure is the only one told."""
+        """Record a failure. Only the first failure is reported."""
         self.flavors = {}
         self.reasons = reasons
         self.no_fit = no_fit_reason(self.scans)
 
     def give_up(self, error: str) -> None:
-        """A failure that is no matter of flavors."""
+        """Record an invalid pod spec, which is not a problem of flavors."""
         self.flavors = {}
         self.reasons = []
         self.no_fit = WaitReason.NO_MATCHING_FLAVOR
@@ -101,7 +101,7 @@ class _Outcome:
 
 
 class _Search:
-    """The walk over pod sets and resources for one workload."""
+    """The search over the pod sets and resources of one workload."""
 
     def __init__(self, scan: Scan, counts: Sequence[int] | None) -> None:
         workload = scan.workload
@@ -110,7 +110,7 @@ class _Search:
         self.index: ResourceIndex = resource_index(scan.queue.spec)
         self.counts = [each.pods for each in workload.pod_sets]
         if counts is not None:
-            # A pod set whose pods have all finished has none to try with.
+            # A pod set whose pods have all finished has no pods to assign.
             self.counts = [left and count for left, count in zip(self.counts, counts, strict=True)]
         self.requests = [
             _requests(each, count, self.index.counts_pods)
@@ -144,7 +144,7 @@ class _Search:
         )
 
     def _outcome(self, members: Sequence[int]) -> _Outcome:
-        """One flavor per resource for all members, or the failure of the first resource group."""
+        """Return one flavor per resource for all members, or the failure of the first group."""
         outcome = _Outcome()
         wanted = self.requests[members[0]] if len(members) == 1 else self._sum(members)
         asked = self._differences(wanted, members)
@@ -171,7 +171,7 @@ class _Search:
         asked: Requests,
         members: Sequence[int],
     ) -> None:
-        """Add what one resource group gives."""
+        """Add the result for one resource group."""
         try:
             found = self.scan.scan(group, resources, asked, members)
         except SelectorError as error:
@@ -197,7 +197,7 @@ class _Search:
         return total
 
     def _differences(self, wanted: Requests, members: Iterable[int]) -> Requests:
-        """What is wanted beyond what the replaced slice already holds."""
+        """Return what is requested beyond the usage of the replaced slice."""
         held = self.scan.held
         if held is None:
             return wanted
@@ -209,9 +209,9 @@ class _Search:
         return asked
 
     def _given(self, member: int, outcome: _Outcome) -> PodSetAssignment:
-        """A member's part: flavors for what it requests itself.
+        """Return the assignment of one member: flavors for the resources that it requests.
 
-        One that requests nothing goes where the pods of its group are placed.
+        A member without requests gets the topology flavors of its group.
         """
         pod_set = self.workload.pod_sets[member]
         requests = self.requests[member]
@@ -238,7 +238,7 @@ class _Search:
         )
 
     def _charge(self, members: Sequence[int], given: dict[int, PodSetAssignment]) -> None:
-        """Count what the members got as assumed for the pod sets after them."""
+        """Add what the members were assigned to the usage assumed for later pod sets."""
         usage = self.scan.usage
         groups = self.index.groups
         for member in members:
@@ -275,7 +275,7 @@ def _requests(pod_set: PodSet, count: int, counts_pods: bool) -> Requests:
 
 
 def _groups(pod_sets: Sequence[PodSet]) -> Sequence[Sequence[int]]:
-    """Positions of pod sets that are decided together, in order of first appearance."""
+    """Return the indices of pod sets that are assigned together, in order of first appearance."""
     if len(pod_sets) == 1:
         return _ALONE
     groups: list[list[int]] = []
@@ -291,7 +291,7 @@ def _groups(pod_sets: Sequence[PodSet]) -> Sequence[Sequence[int]]:
 
 
 def _held(workload: Workload, replaced: Running | None) -> list[Assigned | None] | None:
-    """What the replaced slice was given, in the order of the workload's pod sets."""
+    """Return the assignments of the replaced slice in the order of the workload's pod sets."""
     if replaced is None or replaced.workload.reservation is None:
         return None
     by_name = {each.name: each for each in replaced.workload.reservation.pod_sets}
@@ -299,7 +299,7 @@ def _held(workload: Workload, replaced: Running | None) -> list[Assigned | None]
 
 
 def _kept(assigned: Sequence[Assigned]) -> Assignment:
-    """The flavors a workload already has, as they were recorded."""
+    """Return the recorded flavors of a workload that has a reservation."""
     usage: dict[FlavorResource, int] = {}
     for each in assigned:
         for resource, flavor in each.flavors.items():

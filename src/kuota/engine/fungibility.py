@@ -13,7 +13,7 @@ PREEMPTION_FIRST = "PreemptionOverBorrowing"
 
 
 class PreemptionMode(IntEnum):
-    """How well a flavor does for a request, finer than `Mode`: worst to best."""
+    """How well a flavor serves a request, worst to best; more detailed than `Mode`."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
@@ -22,24 +22,24 @@ class PreemptionMode(IntEnum):
     FIT = 4
 
 
-# Names of their own, because looking a member up in its enum is slow and this is the hot path.
+# Module-level names avoid the slow lookup of enum members on the hot path.
 NO_FIT, NO_CANDIDATES, PREEMPT, RECLAIM, FIT = PreemptionMode
 
 MODES = (Mode.NO_FIT, Mode.PREEMPT, Mode.PREEMPT, Mode.PREEMPT, Mode.FIT)
-"""The mode users see of each grade."""
+"""The `Mode` of each PreemptionMode."""
 
 PREEMPTION_MODES = (NO_CANDIDATES, PREEMPT, RECLAIM)
-"""The grade of each possibility."""
+"""The PreemptionMode of each Possibility."""
 
 POSSIBILITIES = ("", *map(str, Possibility), "")
-"""What `Attempt.preemption` says of each grade; nothing where the oracle was not asked."""
+"""The value of `Attempt.preemption` for each PreemptionMode; "" if the oracle was not asked."""
 
 GranularMode = tuple[PreemptionMode, int]
-"""A grade and the borrowing height that goes with it."""
+"""A PreemptionMode and the borrowing height."""
 
 
 def preferred(a: GranularMode, b: GranularMode, fungibility: Fungibility | None) -> bool:
-    """Whether `a` is strictly better than `b`. Without fungibility the height does not count."""
+    """Whether `a` is strictly better than `b`. Without fungibility the height is ignored."""
     (mode, height), (other, other_height) = a, b
     if fungibility is None or mode == NO_FIT or other == NO_FIT:
         return mode > other
@@ -51,7 +51,7 @@ def preferred(a: GranularMode, b: GranularMode, fungibility: Fungibility | None)
 
 
 def good_enough(granular_mode: GranularMode, fungibility: Fungibility | None) -> bool:
-    """Whether the search stops at a flavor, without a look at those after it."""
+    """Whether the search stops at this flavor without trying later ones."""
     mode, height = granular_mode
     if fungibility is None:
         return mode is FIT

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each LocalQueue has used, forgotten by half-life: admission fair sharing.
+"""Usage of LocalQueues over time, decayed by half-life, for admission fair sharing.
 
-Amounts are exact nano-units, cut toward zero after every product,
-so that what decays reaches zero. The lower its usage, the sooner a LocalQueue's workloads go.
-`Ledger` keeps the accounts; `History` charges and settles them as workloads come and go.
+Amounts are exact nano-units, truncated after every multiplication, so that decayed usage reaches
+zero. Workloads of the LocalQueue with the lowest usage go first. `Ledger` stores the usage;
+`History` updates it as workloads change.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .policy import AdmissionFairSharing, Policy
 from .state import State
 
 Nanos = dict[str, int]
-"""How much of each resource, in billionths of its natural unit: cores, bytes, pieces."""
+"""Amount per resource, in billionths of its unit: cores, bytes, pieces."""
 
 
 def alpha(elapsed_s: float, half_life_s: float) -> float:
-    """The part of the past that is forgotten in that time; nothing when there is no half-life."""
+    """Return the fraction of past usage that decays in this time; 0 without a half-life."""
     if half_life_s <= 0:
         return 0.0
     return 1.0 - pow(0.5, max(0.0, elapsed_s) / half_life_s)
@@ -35,7 +35,7 @@ def alpha(elapsed_s: float, half_life_s: float) -> float:
 def weighted_usage(
     amounts: Iterable[Mapping[str, int]], resource_weights: Mapping[str, float], weight: float
 ) -> float:
-    """The usage that LocalQueues are compared by; infinite for one without weight."""
+    """Return the usage by which LocalQueues are ordered; infinite for weight 0."""
     if weight <= 0:
         return inf
     total = sum(
@@ -51,7 +51,7 @@ def in_nanos(requests: Requests) -> Nanos:
 
 
 def requested(workload: Workload, declared: Iterable[str] | None = None) -> Requests:
-    """The total a workload asks for; of the declared resources only, if those are given."""
+    """Return the total requests of a workload, restricted to `declared` resources if given."""
     total: Requests = {}
     for pod_set in workload.pod_sets:
         for resource, amount in pod_set.requests.items():
@@ -111,9 +111,9 @@ class _Account:
 
 
 class Ledger:
-    """The accounts of all LocalQueues. An unknown LocalQueue has used nothing and has weight 1.
+    """The usage of all LocalQueues. An unknown LocalQueue has usage 0 and weight 1.
 
-    `admitted` is what a LocalQueue's admitted workloads use at that moment, flavors merged.
+    `admitted` is the current usage of a LocalQueue's admitted workloads, summed over flavors.
     """
 
     def __init__(self, policy: AdmissionFairSharing) -> None:
@@ -121,7 +121,7 @@ class Ledger:
         self._accounts: dict[Key, _Account] = {}
 
     def usage(self, local_queue: Key) -> float:
-        """What the LocalQueue is ordered by: less goes first."""
+        """Return the usage by which the LocalQueue is ordered; lower goes first."""
         account = self._accounts.get(local_queue)
         if account is None:
             return 0.0
@@ -132,7 +132,7 @@ class Ledger:
         return account.usage
 
     def consumed(self, local_queue: Key) -> Nanos:
-        """What was used and not yet forgotten, as of `updated`; penalties are not in it."""
+        """Return the decayed usage as of `updated`, without penalties."""
         account = self._accounts.get(local_queue)
         return dict(account.consumed) if account is not None else {}
 
@@ -142,12 +142,12 @@ class Ledger:
         return account.sampled if account is not None else None
 
     def updated(self, local_queue: Key) -> Instant | None:
-        """When the LocalQueue last decayed; None before the first time."""
+        """Return when the usage last decayed; None before the first time."""
         account = self._accounts.get(local_queue)
         return account.updated if account is not None else None
 
     def has_penalty(self, local_queues: Iterable[Key]) -> bool:
-        """Whether an admission of any of these LocalQueues is yet to be settled."""
+        """Whether any of these LocalQueues has an admission that is not settled yet."""
         return any(
             queue in self._accounts and self._accounts[queue].penalties for queue in local_queues
         )
@@ -161,11 +161,11 @@ class Ledger:
 
     @property
     def sampling_s(self) -> float:
-        """How far apart two steps of decay are."""
+        """The interval between two decay steps."""
         return self._policy.sampling_s
 
     def due_in_s(self, local_queue: Key, now: Instant) -> float:
-        """How long until the next step of decay, penalties aside."""
+        """Return the seconds until the next decay step, ignoring penalties."""
         updated = self.updated(local_queue)
         since_s = max(0.0, now - updated) if updated is not None else self.sampling_s
         return max(0.0, self.sampling_s - since_s)
@@ -177,7 +177,7 @@ class Ledger:
         account.usage = None
 
     def restore(self, local_queue: Key, consumed: Mapping[str, int], now: Instant) -> None:
-        """Add the history that was written down before a restart; only the first time counts."""
+        """Add the usage that was stored before a restart. Only the first call has an effect."""
         account = self._account(local_queue)
         if account.restored:
             return
@@ -187,7 +187,7 @@ class Ledger:
             account.updated = now
 
     def close(self, local_queue: Key) -> None:
-        """Forget a LocalQueue that is gone."""
+        """Forget a deleted LocalQueue."""
         self._accounts.pop(local_queue, None)
 
     def sample(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
@@ -211,14 +211,14 @@ class Ledger:
         account.fresh = False
 
     def push(self, local_queue: Key, workload: Key, requests: Requests) -> None:
-        """Charge a workload that just got its quota; until settled this is a pending penalty."""
+        """Charge a workload that just got quota, as a penalty until the admission is settled."""
         account = self._account(local_queue)
         part = alpha(self._policy.sampling_s, self._policy.half_life_s)
         account.penalties[workload] = _scaled(in_nanos(requests), part)
         account.usage = None
 
     def settle(self, local_queue: Key, workload: Key, admitted: Requests, now: Instant) -> None:
-        """Make the penalty of a workload that is admitted now part of the past. Once only."""
+        """Add the penalty of an admitted workload to the usage. Later calls have no effect."""
         account = self._accounts.get(local_queue)
         penalty = account.penalties.pop(workload, None) if account is not None else None
         if account is not None and penalty is not None:
@@ -226,7 +226,7 @@ class Ledger:
             self._set(account, _sum(account.consumed, penalty))
 
     def drop(self, local_queue: Key, workload: Key) -> None:
-        """Forget the penalty of a workload that will not be admitted."""
+        """Drop the penalty of a workload that will not be admitted."""
         account = self._accounts.get(local_queue)
         if account is not None and account.penalties.pop(workload, None) is not None:
             account.usage = None
@@ -243,19 +243,19 @@ class Ledger:
 
 
 def penalty_lapses(old: Workload, new: Workload | None) -> bool:
-    """Whether a change means that a pending penalty of the workload will never be settled."""
+    """Whether the change means that a pending penalty will never be settled."""
     if new is None or new.queue != old.queue or new.finished:
         return True
     return not new.active and new.reservation is None
 
 
 def penalty_settles(old: Workload, new: Workload) -> bool:
-    """Whether a change means that the workload was admitted for good."""
+    """Whether the change means that the workload was admitted."""
     return new.admitted and not old.admitted and new.active and not new.finished
 
 
 class History:
-    """The use of every LocalQueue whose ClusterQueue orders by it."""
+    """The usage of every LocalQueue whose ClusterQueue uses admission fair sharing."""
 
     def __init__(self, policy: Policy, state: State) -> None:
         self._state = state
@@ -268,7 +268,7 @@ class History:
         return self.ledger.usage(local_queue) if self.ledger is not None else 0.0
 
     def open(self, queue: LocalQueue, now: Instant) -> None:
-        """Take note of a LocalQueue: its weight, and once what was written down of its use."""
+        """Set the weight of a LocalQueue and, once, restore its stored usage."""
         if self.ledger is not None:
             self.ledger.weigh(queue.key, queue.weight)
             self.ledger.restore(queue.key, queue.consumed or {}, now)
@@ -278,7 +278,7 @@ class History:
             self.ledger.close(local_queue)
 
     def push(self, workload: Workload, cluster_queue: str) -> None:
-        """Charge a workload that was just given quota, so that its queue mates come first."""
+        """Charge a workload that just got quota, so that other LocalQueues go first."""
         if self.ledger is None or not self.pays(workload, cluster_queue):
             return
         declared = None
@@ -288,13 +288,13 @@ class History:
         self.ledger.push(workload.local_queue, workload.key, requested(workload, declared))
 
     def pays(self, workload: Workload, cluster_queue: str) -> bool:
-        """Whether getting quota now costs the LocalQueue something: not on a second pass."""
+        """Whether a reservation adds a penalty. A second pass does not."""
         queue = self._state.queues.get(cluster_queue)
         usage_based = queue is not None and queue.spec.usage_based
         return self.ledger is not None and usage_based and workload.reservation is None
 
     def follow(self, old: Workload | None, new: Workload, now: Instant) -> None:
-        """Settle or drop what a workload owes, by how it changed."""
+        """Settle or drop the penalty of a workload, depending on the change."""
         if self.ledger is None or old is None or new.is_parent:
             return
         if penalty_lapses(old, new):
@@ -304,7 +304,7 @@ class History:
             self.ledger.settle(queue, new.key, self._admitted(queue), now)
 
     def drop(self, workload: Workload) -> None:
-        """Forget what a workload owes; it will not be admitted."""
+        """Drop the penalty of a workload that will not be admitted."""
         if self.ledger is not None:
             self.ledger.drop(workload.local_queue, workload.key)
 

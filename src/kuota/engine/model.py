@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues, cohorts, flavors and workloads as the engine sees them: frozen values, no API noise.
+"""Queues, cohorts, flavors and workloads as the engine sees them: frozen values.
 
-`kuota.bridge.inbound` makes them from API objects. Time is in seconds since the epoch. Policies
-are kept as the words of the API; "" means the field was not set, which Kueue sometimes tells apart
-from its default.
+`kuota.bridge.inbound` makes them from API objects. Times are seconds since the epoch. Policies keep
+the API's values; "" means that the field was not set, which Kueue sometimes treats differently from
+the default.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Instant = float
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Base of every engine value."""
+    """Base class of every engine value."""
 
 
 class Quota(msgspec.Struct, frozen=True, gc=False):
-    """Limits of one node for one FlavorResource. None means no such limit."""
+    """Limits of one node for one FlavorResource. None means no limit."""
 
     nominal: int
     borrowing_limit: int | None = None
@@ -35,7 +35,7 @@ class Quota(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResourceGroup(Struct):
-    """Resources that get one flavor together, and the flavors in order of preference."""
+    """Resources that share one flavor, and the flavors in order of preference."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
@@ -56,13 +56,13 @@ class Preemption(Struct):
 
 
 class CheckRule(Struct):
-    """An admission check of a ClusterQueue. No flavors means all of them."""
+    """An admission check of a ClusterQueue. Without flavors it applies to all of them."""
 
     name: str
     flavors: frozenset[str] = frozenset()
 
     def covers(self, used: frozenset[str]) -> bool:
-        """Whether a workload that uses those flavors has to pass it."""
+        """Whether a workload that uses these flavors has to pass the check."""
         return not self.flavors or not self.flavors.isdisjoint(used)
 
 
@@ -72,12 +72,12 @@ class ConcurrentAdmission(Struct):
 
     @property
     def retains(self) -> bool:
-        """Whether nobody moves once admitted."""
+        """Whether an admitted variant is never migrated."""
         return self.mode == "RetainFirstAdmission"
 
 
 class ClusterQueue(Struct):
-    """`faults` say what in it cannot be understood; all else but the name is unset then."""
+    """A ClusterQueue. If `faults` is set, the spec is invalid and only the name is set."""
 
     name: str
     cohort: str = ""
@@ -107,7 +107,7 @@ class Cohort(Struct):
 
 
 class LocalQueue(Struct):
-    """`consumed` is what its status says it has used, in billionths; None when it says nothing."""
+    """A LocalQueue. `consumed` is the usage in its status, in billionths; None if there is none."""
 
     key: Key
     cluster_queue: str = ""
@@ -141,10 +141,10 @@ class Namespace(Struct):
 
 
 class PodSet(Struct):
-    """Pods alike. `requests` is what `pods` of them ask for; `count` is what the spec says.
+    """Pods with one template. `requests` is the total of `pods`; `count` is the count in the spec.
 
-    `pods` is the count less those that are reclaimable. `topology` is what the pods ask of
-    placement, kept as it came: only the topology seam reads it.
+    `pods` is the count without reclaimable pods. `topology` is the topology request as stored; only
+    the placement reads it.
     """
 
     name: str
@@ -158,7 +158,7 @@ class PodSet(Struct):
 
 
 class Assigned(Struct):
-    """What one pod set was given when quota was reserved for it."""
+    """The recorded assignment of one pod set with reserved quota."""
 
     name: str
     flavors: dict[str, str]
@@ -169,7 +169,7 @@ class Assigned(Struct):
 
 
 class Reservation(Struct):
-    """Quota held in a ClusterQueue. `usage` counts reclaimable pods as gone."""
+    """Quota reserved in a ClusterQueue. `usage` does not include reclaimable pods."""
 
     cluster_queue: str
     pod_sets: tuple[Assigned, ...]
@@ -183,10 +183,10 @@ class Eviction(Struct):
 
 
 class Workload(Struct):
-    """One all-or-nothing unit of work. `priority` is the effective one, boost included.
+    """A workload, admitted as a whole or not at all. `priority` includes the boost.
 
-    `faults` are reasons why it can never be admitted as written (requests above limits,
-    LimitRange). `scheduling_hash` is equal for workloads that fare alike; "" is alike to none.
+    `faults` are reasons why it can never be admitted (requests above limits, LimitRange).
+    `scheduling_hash` is equal for workloads that the scheduler cannot distinguish; "" means unique.
     """
 
     key: Key
@@ -223,7 +223,7 @@ class Workload(Struct):
     owner_uid: str = ""
 
     def tombstone(self) -> Workload:
-        """What is worth remembering of a finished one: who it was, and where."""
+        """Return what has to be remembered of a finished workload: its identity and its queue."""
         held = self.reservation
         return Workload(
             key=self.key,
@@ -244,13 +244,16 @@ class Workload(Struct):
 
     @property
     def charged(self) -> bool:
-        """Whether its reservation counts as usage. That of a parent is its variant's."""
+        """Whether its reservation counts as usage.
+
+        For a parent, the variant's reservation counts.
+        """
         holds = self.reservation is not None and not self.is_parent
         return holds and self.active and not self.finished
 
     @property
     def queueable(self) -> bool:
-        """Whether it may wait in a queue at all."""
+        """Whether it may be queued."""
         return (
             self.active
             and not self.finished

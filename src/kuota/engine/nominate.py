@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which heads take part in a cycle, and which flavors and victims each would have.
+"""Nomination: which heads take part in a cycle, with which flavors and victims.
 
-Every head is looked at against the same snapshot; who gets the room is settled later. A workload
-that does not fit as a whole and may shrink is tried with fewer pods.
+Every head is evaluated on the same snapshot; `settle` decides later which of them get the quota. A
+workload that does not fit completely and allows partial admission is tried with fewer pods.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 def partial(workload: Workload, try_counts: Callable[[list[int]], T | None]) -> T | None:
-    """What the largest size that works gives; None when no size does or none may shrink.
+    """Return the result for the largest size that works; None if no size works.
 
-    Sizes shrink all pod sets in proportion, from the counts of the spec to the minimum. A size that
-    works is taken to mean that every smaller one does, so the search halves.
+    Sizes reduce all pod sets in proportion, from the counts of the spec to the minimum. The binary
+    search assumes that every size below one that works also works.
     """
     full = [pod_set.count for pod_set in workload.pod_sets]
     spare = [
@@ -53,7 +53,7 @@ def partial(workload: Workload, try_counts: Callable[[list[int]], T | None]) -> 
 
 
 def counts_at(step: int, full: list[int], spare: list[int]) -> list[int]:
-    """The counts after `step` of as many steps as there are spare pods, all shrunk alike."""
+    """Return the counts after `step` of as many steps as there are spare pods."""
     steps = sum(spare)
     return [count - less * step // steps for count, less in zip(full, spare, strict=True)]
 
@@ -64,7 +64,7 @@ _FAILED_CHECKS = frozenset({"Retry", "Rejected"})
 def nominate(
     head: Head, snapshot: Snapshot, namespaces: Mapping[str, Namespace]
 ) -> Entry | Wait | None:
-    """An entry for the cycle, the reason why the head has to wait, or None if it is not waiting."""
+    """Return an entry, the reason why the head waits, or None if it is not pending."""
     workload = head.workload
     queue = snapshot.queues.get(head.cluster_queue)
     if queue is not None and workload.key in queue.running and not head.second_pass:
@@ -83,7 +83,7 @@ def nominate(
 def _turned_away(
     head: Head, queue: Queue | None, namespaces: Mapping[str, Namespace]
 ) -> Wait | None:
-    """Why the head is sent back before quota is looked at; the first obstacle counts."""
+    """Return why the head is rejected before quota is evaluated; the first obstacle counts."""
     workload = head.workload
     if not _FAILED_CHECKS.isdisjoint(workload.checks.values()):
         return head.wait(WaitReason.PENDING_EVALUATION, Why.CHECKS_FAILED)
@@ -103,7 +103,7 @@ def _turned_away(
 
 
 def replaced_slice(workload: Workload, queue: Queue) -> Running | None:
-    """The charged slice that an elastic workload takes over from, if it is in the same queue."""
+    """Return the charged slice that an elastic workload replaces, if it is in the same queue."""
     return queue.running.get(workload.replaces) if workload.replaces is not None else None
 
 
@@ -135,7 +135,7 @@ Plan = tuple[Assignment, tuple[Target, ...]]
 def plan(
     entry: Entry, snapshot: Snapshot, progress: ScanProgress | None, pinned: Pinned | None = None
 ) -> Plan:
-    """Flavors and victims for all pods; failing that, for as many as can be had."""
+    """Return flavors and victims for all pods or, with partial admission, for fewer."""
     shrinks = entry.replaced is None and snapshot.policy.on(Gate.PartialAdmission)
     workload, queue = entry.workload, entry.queue
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order nominated entries are settled.
+"""The order in which nominated entries are settled.
 
-Ties that Kueue leaves to chance are broken by uid, then by name.
+Ties that Kueue breaks arbitrarily are broken by UID, then by name.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Rank = tuple[object, ...]
 
 
 def in_order(entries: list[Entry], snapshot: Snapshot) -> Iterator[Entry]:
-    """The entries, next one first. Under fair sharing each choice sees what was settled before."""
+    """Yield the entries in order. Under fair sharing each choice sees the earlier decisions."""
     if snapshot.policy.fair_sharing is None:
         return iter(sorted(entries, key=lambda entry: classical_rank(entry, snapshot.policy)))
     return _by_tournament(entries, snapshot)
 
 
 def classical_rank(entry: Entry, policy: Policy) -> Rank:
-    """Second pass, preemptors, least borrowing, priority, time."""
+    """Rank by second pass, preemptor, borrowing height, priority, timestamp."""
     workload = entry.workload
     return (
         workload.reservation is None,
@@ -41,7 +41,7 @@ def classical_rank(entry: Entry, policy: Policy) -> Rank:
 
 
 def shadowed(entries: Iterable[Entry], snapshot: Snapshot) -> list[Entry]:
-    """Second-pass entries that have no turn: under fair sharing a queue sends one entry only."""
+    """Return second-pass entries that have to wait: under fair sharing a queue has one entry."""
     if snapshot.policy.fair_sharing is None:
         return []
     entries = list(entries)
@@ -71,7 +71,7 @@ def _by_tournament(entries: list[Entry], snapshot: Snapshot) -> Iterator[Entry]:
 
 
 def _winner(entries: dict[str, Entry], snapshot: Snapshot) -> Entry:
-    """Who goes next in one tree: every cohort sends its best entry to the one above."""
+    """Return the next entry of one tree: every cohort passes its best entry to its parent."""
     first = next(iter(entries.values()))
     if len(entries) == 1:
         return first
@@ -80,11 +80,14 @@ def _winner(entries: dict[str, Entry], snapshot: Snapshot) -> Entry:
 
 
 Ranks = dict[str, Rank]
-"""How an entry stands in each cohort above it, by the cohort's name. Less is better."""
+"""The rank of an entry in each cohort above it, by the cohort's name. Lower is better."""
 
 
 def _ranks(entry: Entry, snapshot: Snapshot) -> Ranks:
-    """The standing of the entry, were it admitted: in a cohort, the child that holds it counts."""
+    """Return the ranks of the entry as if it were admitted.
+
+    In a cohort, the child's share counts.
+    """
     found: Ranks = {}
     with snapshot.trial():
         snapshot.add_usage(entry.queue, entry.usage)
@@ -96,7 +99,7 @@ def _ranks(entry: Entry, snapshot: Snapshot) -> Ranks:
 
 
 def _best_below(cohort: Node, entries: dict[str, Entry], ranks: dict[str, Ranks]) -> Entry | None:
-    """The winner among the winners of child cohorts and the entries of child queues."""
+    """Return the best of the child cohorts' best entries and the child queues' entries."""
     rivals = [_best_below(cohort.cohorts[name], entries, ranks) for name in sorted(cohort.cohorts)]
     rivals += [entries[name] for name in sorted(cohort.queues) if name in entries]
     return min(
@@ -107,7 +110,7 @@ def _best_below(cohort: Node, entries: dict[str, Entry], ranks: dict[str, Ranks]
 
 
 def fair_rank(entry: Entry, stake: Share, policy: Policy) -> Rank:
-    """Preemptors, those that need not borrow, least share, priority, time."""
+    """Rank by preemptor, borrowing, share, priority, timestamp."""
     requested = (column for column, amount in entry.usage.items() if amount > 0)
     return (
         policy.on(Gate.PrioritizePreemptorWorkloads) and not entry.head.preemptor,

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pending workloads of one ClusterQueue: who goes next, who is parked, who is in flight.
+"""The pending workloads of one ClusterQueue: the heap, inadmissible ones, and those in flight.
 
-Whether the queue is active, and which LocalQueues feed it, is left to `kuota.engine.queues`. No
-operation costs more because more workloads wait: classes are parked and flushed as a whole
-(`kuota.engine.buckets`), and only workloads that may not come back with the next flush, because of
-back-off, are kept one by one.
+`kuota.engine.queues` decides whether the queue is active and which LocalQueues belong to it. The
+cost of an operation does not grow with the number of pending workloads: classes become inadmissible
+and are flushed as a whole (`kuota.engine.buckets`). Only workloads in backoff are kept one by one.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from .reasons import RequeueReason, WaitReason
 from .unsatisfiable import Attainable, Needs, Refusal, UnsatisfiableClasses, UpperBound
 
 LocalUse = Callable[[Key], float]
-"""How much a LocalQueue has used so far."""
+"""Returns the usage of a LocalQueue."""
 
 _IMMEDIATE = frozenset(
     {
@@ -44,7 +43,7 @@ _CLASS_FAILED = frozenset({RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES})
 
 
 class PendingState(StrEnum):
-    """Where a pending workload is; always in exactly one place."""
+    """The state of a pending workload."""
 
     HEAP = "heap"
     INADMISSIBLE = "inadmissible"
@@ -52,11 +51,11 @@ class PendingState(StrEnum):
 
 
 class PendingQueue:
-    """One ClusterQueue's pending workloads.
+    """The pending workloads of one ClusterQueue.
 
-    `local_use` puts the LocalQueue that used least first (admission fair sharing). It is asked anew
-    at every pop, so that its answers may change at any time. `variants_only` keeps parents out:
-    their variants wait in their place.
+    `local_use` orders by the usage of the LocalQueue, lowest first (admission fair sharing). It is
+    evaluated at every pop, so its results may change at any time. `variants_only` excludes parents,
+    because their variants are queued instead.
     """
 
     def __init__(
@@ -93,12 +92,12 @@ class PendingQueue:
 
     @property
     def heap_size(self) -> int:
-        """How many are in the heap."""
+        """The number of workloads in the heap."""
         return self._heap_size
 
     @property
     def active_count(self) -> int:
-        """How many are in the heap or in flight: those whose turn may come without a flush."""
+        """The number of workloads in the heap or in flight. They need no flush."""
         return self._heap_size + len(self._in_flight)
 
     @property
@@ -114,12 +113,12 @@ class PendingQueue:
         return PendingState.HEAP if pending.in_heap else PendingState.INADMISSIBLE
 
     def ordered(self) -> list[Workload]:
-        """Everyone who waits, parked and in flight too, in the order of the queue."""
+        """Return all pending workloads, in any state, in queue order."""
         everyone = sorted(self._pending.values(), key=self._order)
         return [pending.newest or pending.workload for pending in everyone]
 
     def is_preemptor(self, workload: Workload) -> bool:
-        """Whether evictions were made for this very workload, unchanged since."""
+        """Whether evictions were issued for this workload in its current generation."""
         return self._preemptor == (workload.key, workload.generation)
 
     def is_sticky(self, key: Key) -> bool:
@@ -127,17 +126,17 @@ class PendingQueue:
         return not self.strict and self._preemptor is not None and self._preemptor[0] == key
 
     def class_reason(self, scheduling_hash: str) -> WaitReason | None:
-        """Why workloads of the class were last found not to fit; None once that may be outdated."""
+        """Return why the class was last rejected; None if that may be outdated."""
         return self._failed.get(scheduling_hash) or self._unsatisfiable.reason(scheduling_hash)
 
     def inadmissible_reason(self, key: Key) -> WaitReason | None:
-        """Why a parked workload need not be tried: another of its class did not fit."""
+        """Return why an inadmissible workload is not tried: its class was rejected."""
         if self.state(key) is not PendingState.INADMISSIBLE:
             return None
         return self.class_reason(self._pending[key].workload.scheduling_hash)
 
     def put(self, workload: Workload, now: Instant) -> None:
-        """Add a workload, or take note that it changed."""
+        """Add or update a workload."""
         pending = self._pending.get(workload.key)
         if pending is None:
             pending = self._pending[workload.key] = self._new(workload)
@@ -161,7 +160,7 @@ class PendingQueue:
             (self._enter if changed else self._make_inadmissible)(pending, now)
 
     def drop(self, key: Key) -> bool:
-        """Forget a workload wherever it is; False if it is not here."""
+        """Remove a workload. Returns False if it is not in this queue."""
         pending = self._pending.pop(key, None)
         if pending is None:
             return False
@@ -174,7 +173,7 @@ class PendingQueue:
         return True
 
     def pop(self, key: Key | None = None) -> Pending | None:
-        """The workload whose turn it is, or that one if it may be tried; now it is in flight."""
+        """Pop the first workload, or this one if it is in the heap. It is then in flight."""
         pending = self._best() if key is None else self._pending.get(key)
         if pending is None or not pending.in_heap:
             return None
@@ -188,7 +187,7 @@ class PendingQueue:
     def park_refused(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
         """Park every best workload whose class was refused before and would be refused again.
 
-        The one that evictions were made for, and one in a scan, has to be tried.
+        A preemptor, and a workload whose flavor scan is in progress, must be tried.
         """
         while (best := self._best()) is not None:
             scheduling_hash = best.workload.scheduling_hash
@@ -200,7 +199,7 @@ class PendingQueue:
             yield best.key
 
     def would_repeat(self, head: Head) -> bool:
-        """Whether the next `pop` gives the same head, which has been put back, as it was before."""
+        """Whether the next `pop` returns the same head in the same state, after it was requeued."""
         pending = self._best()
         if pending is None or pending.workload is not head.workload:
             return False
@@ -217,11 +216,11 @@ class PendingQueue:
         wait_reason: WaitReason | None = None,
         needs: Needs | None = None,
     ) -> bool:
-        """Put back a workload that was not admitted; False if it is in its place already.
+        """Requeue a workload that was not admitted. Returns False if it is already queued.
 
-        `progress` replaces the one it had. `wait_reason` is remembered for its class when the
-        class is parked with it. An update that came while it was in flight wins over `workload`,
-        and one that matters gives the workload another try, whatever the reason says.
+        `progress` replaces the earlier scan progress. `wait_reason` is stored for the class if the
+        class becomes inadmissible. An update received while the workload was in flight takes
+        precedence over `workload`, and a relevant update causes a retry regardless of the reason.
         """
         key = workload.key
         pending = self._pending.get(key) or self._new(workload, evaluated=workload.generation)
@@ -253,9 +252,9 @@ class PendingQueue:
         namespace_matches: Callable[[str], bool],
         upper_bound: UpperBound | None = None,
     ) -> int:
-        """Bring back what is parked and may be tried again; answers how many came back.
+        """Move inadmissible workloads back to the heap and return their number.
 
-        With `upper_bound`, when only quota was released, those stay that need more than can be had.
+        With `upper_bound`, because only quota was released, unsatisfiable workloads stay.
         """
         self._flush_count += 1
         self._failed.clear()
@@ -291,7 +290,7 @@ class PendingQueue:
         return self._least_used(self._local_use, sticky)
 
     def _least_used(self, local_use: LocalUse, sticky: Pending | None) -> Pending | None:
-        """The first of those whose LocalQueue used least."""
+        """Return the first workload of the LocalQueues with the lowest usage."""
         uses = [(local_use(key), each) for key, each in self._groups.items() if each.active.count]
         if not uses:
             return None
@@ -302,7 +301,7 @@ class PendingQueue:
         return min((head for head in heads if head is not None), key=lambda head: head.rank)
 
     def _is_immediate(self, reason: RequeueReason) -> bool:
-        """Whether the reason alone sends a workload back to the heap."""
+        """Whether the reason alone moves the workload back to the heap."""
         if self.strict:
             return reason not in _INADMISSIBLE_IF_STRICT
         return reason in _IMMEDIATE
@@ -317,14 +316,14 @@ class PendingQueue:
         return -workload.priority, timestamp, workload.uid, workload.key
 
     def _replace(self, pending: Pending, workload: Workload) -> None:
-        """Take a pending workload out of its place and let it be the newer one."""
+        """Detach a pending workload and replace it with its newer version."""
         self._detach(pending)
         pending.newest = None
         pending.workload = workload
         pending.rank = self._rank(workload)
 
     def _enter(self, pending: Pending, now: Instant) -> None:
-        """Give a workload its first place, or a new one after it changed."""
+        """Queue a new workload, or one that changed."""
         failed = self.class_reason(pending.workload.scheduling_hash) is not None
         if failed or not backoff_over(pending.workload, now):
             self._make_inadmissible(pending, now)
@@ -337,7 +336,8 @@ class PendingQueue:
             group.active.add(pending)
             self._index(group, pending.workload)
         else:
-            # Set back while in the heap: it may be tried, but once parked no flush may free it.
+            # In backoff while in the heap: it may be tried, but no flush may retry it once
+            # inadmissible.
             group.active.add(pending, separate=True)
             self._backing_off_in_heap[pending.key] = pending
         self._heap.push(group, pending.rank)
@@ -354,17 +354,17 @@ class PendingQueue:
         self._backoffs.add(pending)
 
     def _group(self, workload: Workload) -> FlushGroup:
-        """The lane the workload belongs to."""
+        """Return the flush group of the workload."""
         key = workload.local_queue if self._local_use else Key(workload.key.namespace, "")
         return self._groups.get(key) or self._groups.setdefault(key, FlushGroup(key))
 
     def _index(self, group: FlushGroup, workload: Workload) -> None:
-        """Remember that the lane holds a bucket of the workload's class."""
+        """Record that the group contains a bucket of the workload's class."""
         if workload.scheduling_hash:
             self._by_class.setdefault(workload.scheduling_hash, {})[group.key] = group
 
     def _detach(self, pending: Pending) -> None:
-        """Take a workload out of the heap or the parking, if it is in one."""
+        """Remove a workload from the heap or from the inadmissible ones, if it is there."""
         bucket = pending.bucket
         if bucket is None:
             self._backoffs.drop(pending.key)
@@ -384,7 +384,7 @@ class PendingQueue:
     def _fail(
         self, scheduling_hash: str, reason: WaitReason, needs: Needs | None, now: Instant
     ) -> None:
-        """Remember that a class does not fit, and park whoever is of it."""
+        """Record that a class was rejected, and make its workloads inadmissible."""
         if self.strict or not scheduling_hash:
             return
         if needs is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the whole installation is set up to decide: gates and the configuration that matters here."""
+"""The policy of an engine: feature gates and the configuration that affects decisions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INITIAL_SHARE = "LessThanInitialShare"
 
 
 class AdmissionFairSharing(Struct):
-    """How fast the use of a LocalQueue is forgotten. `resource_weights` default to 1."""
+    """How fast the usage of a LocalQueue decays. `resource_weights` default to 1."""
 
     half_life_s: float = 0.0
     sampling_s: float = 300.0
@@ -20,10 +20,10 @@ class AdmissionFairSharing(Struct):
 
 
 class Policy(Struct):
-    """Settings of one engine. They never change while it lives.
+    """The settings of one engine. They never change during its lifetime.
 
-    `fair_sharing` lists the preemption strategies; None means fair sharing is off.
-    `by_eviction` ranks a workload whose pods were not ready in time by its eviction.
+    `fair_sharing` lists the preemption strategies; None disables fair sharing. `by_eviction` orders
+    a workload that was evicted because of a PodsReady timeout by the time of its eviction.
     """
 
     gates: Gates = Gates()

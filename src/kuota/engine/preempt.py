@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom to displace so that a workload fits, and whether anybody could be.
+"""Preemption: which workloads to evict so that a workload fits.
 
-Two ways of searching, `classical` and `fair_preempt`; the settings of the engine choose. What is
-decided here is only who would have to go: evicting them is a decision of the cycle.
+There are two searches, `classical` and `fair_preempt`; the policy selects one. This module only
+selects victims; the cycle decides whether to evict them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def targets(
     snapshot: Snapshot,
     fits: Callable[[], bool] | None = None,
 ) -> tuple[Target, ...]:
-    """The victims that make the whole request fit, or nobody. The snapshot is left as it was.
+    """Return the victims that make the whole request fit, or nothing. The snapshot is unchanged.
 
-    Victims use at least one of the `needed` columns. `fits` is asked after the quota fits, with the
-    victims so far out of the snapshot, whether the pods can be placed as well.
+    Every victim uses at least one of the `needed` columns. After the quota fits, `fits` is called
+    with the victims removed from the snapshot, to test whether the pods can be placed.
     """
     if not _preemption_enabled(queue):
         return ()
@@ -44,7 +44,10 @@ def targets(
 def oracle(
     workload: Workload, queue: Queue, column: FlavorResource, amount: int, snapshot: Snapshot
 ) -> OracleResult:
-    """What preemption could do for one column looked at alone. All together may still fail."""
+    """Return what preemption can achieve for one column alone.
+
+    All columns together may still fail.
+    """
     found = targets(workload, queue, frozenset((column,)), {column: amount}, snapshot)
     if not found:
         return OracleResult(Possibility.NO_CANDIDATES, lowest_fit(queue.node, column, amount)[0])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All pending workloads: which ClusterQueue each waits in by its LocalQueue, and whose turn it is.
+"""All pending workloads: the ClusterQueue in which each is queued, and the heads.
 
-Workloads whose LocalQueue or ClusterQueue is missing or stopped are remembered, and queued when
-that changes. Which events call for a flush, and of which tree, is left to the engine.
+Workloads whose LocalQueue or ClusterQueue is missing or stopped are kept, and queued when that
+changes. The engine decides when to flush which tree.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .second_pass import SecondPass
 from .unsatisfiable import Needs
 
 NamespaceMatches = Callable[[str, str], bool]
-"""Whether a ClusterQueue (first name) takes workloads of a namespace (second name)."""
+"""Whether a ClusterQueue (first name) accepts workloads of a namespace (second name)."""
 
 
 class Queues:
@@ -64,40 +64,41 @@ class Queues:
         return cluster_queue in self._cluster_queues
 
     def workload(self, key: Key) -> Workload | None:
-        """The newest state of a workload that waits, queued or not."""
+        """Return the newest state of a pending workload, queued or not."""
         return self._workloads.get(key)
 
     def queue_of(self, key: Key) -> PendingQueue | None:
-        """Where a workload is queued."""
+        """Return the queue of a workload."""
         return self._in.get(key)
 
     def assigned(self, key: Key) -> Key | None:
-        """The LocalQueue that counts the workload as pending."""
+        """Return the LocalQueue that counts the workload as pending."""
         workload = self._workloads.get(key)
         return workload.local_queue if workload and self._open(workload.local_queue) else None
 
     def members(self, local_queue: Key) -> list[Workload]:
-        """Who waits in a LocalQueue, queued or not, in no particular order."""
+        """Return the pending workloads of a LocalQueue, queued or not, in no particular order."""
         return [self._workloads[key] for key in self._members.get(local_queue, ())]
 
     def pending(self, cluster_queue: str) -> int:
-        """How many wait in a ClusterQueue, in whichever place."""
+        """Return the number of pending workloads of a ClusterQueue, in any state."""
         queue = self._cluster_queues.get(cluster_queue)
         return len(queue) if queue is not None else 0
 
     def pending_local(self, local_queue: Key) -> int | None:
-        """How many wait in a LocalQueue: 0 while it is stopped, None if there is no such queue."""
+        """Return the number of pending workloads of a LocalQueue; 0 if stopped, None if unknown."""
         if local_queue not in self._local_queues:
             return None
         return len(self._members.get(local_queue, ())) if self._open(local_queue) else 0
 
     def local_queues_of(self, cluster_queue: str) -> Collection[Key]:
-        """The LocalQueues that point at a ClusterQueue. Not to be changed."""
+        """Return the LocalQueues of a ClusterQueue. The result is read-only."""
         return self._feeders.get(cluster_queue, {}).keys()
 
     def put_cluster_queue(self, spec: ClusterQueue, now: Instant) -> None:
-        """Add or change a ClusterQueue. Whether usage decides the order is settled at the first,
-        and whether only variants wait in it.
+        """Add or update a ClusterQueue.
+
+        Admission fair sharing and concurrent admission are fixed when the queue is added.
         """
         queue = self._cluster_queues.get(spec.name)
         if queue is not None:
@@ -120,7 +121,7 @@ class Queues:
                 self._in.pop(key, None)
 
     def put_local_queue(self, spec: LocalQueue, now: Instant) -> None:
-        """Add or change a LocalQueue. Its workloads go where it points now, if anywhere."""
+        """Add or update a LocalQueue, and move its workloads to its ClusterQueue."""
         before = self._local_queues.get(spec.key)
         self._local_queues[spec.key] = spec
         if before is not None:
@@ -138,9 +139,9 @@ class Queues:
                 self._leave(member)
 
     def put_workload(self, workload: Workload, now: Instant) -> bool:
-        """Take the newest state of a workload; whether it is queued now.
+        """Store the newest state of a workload. Returns whether it is queued now.
 
-        One that may not wait at all is forgotten here, but for a second pass it still needs.
+        A workload that may not be queued is dropped, unless it still needs a second pass.
         """
         self._second_pass.note(workload)
         if not workload.queueable:
@@ -154,14 +155,14 @@ class Queues:
         return self._place(workload, now)
 
     def drop_workload(self, key: Key) -> None:
-        """Forget a workload that was admitted or is gone."""
+        """Drop a workload that was admitted or deleted."""
         self._second_pass.drop(key)
         self._forget(key)
 
     def heads(self, now: Instant, active: Callable[[str], bool]) -> list[Pending]:
-        """Whose turn it is: due second passes, then the first of every active ClusterQueue by name.
+        """Return the heads: due second passes, then the first of every active ClusterQueue by name.
 
-        All are in flight until `requeue`, `requeue_second_pass` or `drop_workload`.
+        They are in flight until `requeue`, `requeue_second_pass` or `drop_workload`.
         """
         found = [self._visit(workload) for workload in self._second_pass.due(now)]
         for name in sorted(self._ready):
@@ -190,7 +191,7 @@ class Queues:
         return found
 
     def take(self, key: Key, active: Callable[[str], bool]) -> Pending | None:
-        """That workload, whoever is before it, in flight like `heads`; None if it has no turn."""
+        """Pop this workload regardless of its position; None if it cannot be tried now."""
         queue = self._in.get(key)
         if queue is None or not active(queue.name):
             return None
@@ -207,9 +208,9 @@ class Queues:
         wait_reason: WaitReason | None = None,
         needs: Needs | None = None,
     ) -> bool:
-        """Put back a head that was not admitted, as it is by now; False if there is no need to.
+        """Requeue a head that was not admitted, in its newest state. Returns False if not needed.
 
-        `progress` replaces the one it had. See `PendingQueue.requeue`.
+        `progress` replaces the earlier scan progress. See `PendingQueue.requeue`.
         """
         workload, queue = self._workloads.get(key), self._in.get(key)
         if workload is None or queue is None:
@@ -224,9 +225,10 @@ class Queues:
         now: Instant,
         upper_bound: Callable[[str, int, FlavorResource], int] | None = None,
     ) -> int:
-        """Bring parked workloads of these ClusterQueues back; answers how many came back.
+        """Flush the inadmissible workloads of these ClusterQueues and return how many became
+        active.
 
-        `upper_bound`, by ClusterQueue, is for releases of quota. See `PendingQueue.flush`.
+        `upper_bound`, by ClusterQueue, is used when quota was released. See `PendingQueue.flush`.
         """
         moved = 0
         for name in cluster_queues:
@@ -238,25 +240,28 @@ class Queues:
         return moved
 
     def queue_second_pass(self, workload: Workload, now: Instant) -> bool:
-        """Visit a workload that holds quota again, if it needs it; whether it does."""
+        """Schedule a second pass for a workload if it needs one. Returns whether it does."""
         return self._second_pass.queue(workload, now)
 
     def requeue_second_pass(self, key: Key, now: Instant) -> bool:
-        """Visit it once more, later, because this visit failed; False if no longer wanted."""
+        """Schedule another second pass after a failed one.
+
+        Returns False if it is no longer needed.
+        """
         return self._second_pass.requeue(key, now)
 
     def next_wakeup(self) -> Instant | None:
-        """When heads will be there without anything happening; None if never."""
+        """Return when a second pass is due; None if there is none."""
         return self._second_pass.next_wakeup()
 
     def mark_quiescent(self, heads: Iterable[Head]) -> None:
-        """Take no heads from the queues of these, which would give the same again."""
+        """Skip the queues of these heads, which would return the same heads again."""
         for head in heads:
             self.quiescent[head.cluster_queue] = head
             self._ready.discard(head.cluster_queue)
 
     def wake(self, cluster_queues: Iterable[str]) -> None:
-        """Take heads again from these, which are quiet."""
+        """Stop skipping these ClusterQueues."""
         for name in list(cluster_queues):
             del self.quiescent[name]
             if self._cluster_queues[name].heap_size:
@@ -264,7 +269,7 @@ class Queues:
 
     @property
     def idle(self) -> bool:
-        """Whether no heap holds anything, of active queues or not."""
+        """Whether every heap is empty, also of inactive queues."""
         return not self._ready and not self.quiescent
 
     @property
@@ -277,7 +282,7 @@ class Queues:
         return spec is not None and spec.stop_policy in ("", "None")
 
     def _target(self, local_queue: Key) -> PendingQueue | None:
-        """The queue that workloads of a LocalQueue belong in."""
+        """Return the queue in which the workloads of a LocalQueue belong."""
         if not self._open(local_queue):
             return None
         return self._cluster_queues.get(self._local_queues[local_queue].cluster_queue)
@@ -289,7 +294,7 @@ class Queues:
     def _place(self, workload: Workload, now: Instant) -> bool:
         target = self._target(workload.local_queue)
         if target is not None and target.variants_only and not workload.parent_uid:
-            # A parent, known as one or not yet.
+            # A parent, whether or not it is labelled as one yet.
             target = None
         if self._in.get(workload.key) is not target:
             self._leave(workload.key)

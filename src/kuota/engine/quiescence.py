@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When another cycle would only repeat an earlier one: in one quota tree, or everywhere.
+"""Quiescence: detects when another cycle would only repeat an earlier one.
 
-What a cycle decides in one tree follows from the tree alone: its quota, who runs there, the heads
-of its queues. If every head of a tree went back to where it was taken from, and nothing was
-admitted or evicted, then the next cycle starts from the same state and decides the same. Such a
-tree is quiet: its heads are not taken again until something in it changes.
+The decisions in one quota tree depend only on that tree: its quota, its running workloads, and the
+heads of its queues. If every head of a tree was requeued where it came from and nothing was
+admitted or evicted, then the next cycle would start from the same state and make the same
+decisions. Such a tree is quiescent: its heads are skipped until something in it changes.
 
-`State.dirty` and `Queues.dirty` name the ClusterQueues whose part of that state has changed.
-Whatever else a decision comes to depend on has to be noted there too.
+`State.dirty` and `Queues.dirty` contain the ClusterQueues whose state changed. Anything else that
+decisions depend on must be recorded there as well.
 
-Where no tree can be quiet, `Quiescence` tells a driver when to stop and wait for the next fact.
+If no tree can be quiescent, `Quiescence` tells a driver when to wait for the next fact.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .tree import Node
 
 
 class QuiescentTrees:
-    """Finds quiet trees after each cycle, and ends their quiet before the next one.
+    """Detects quiescent trees after each cycle, and wakes them before the next one.
 
-    Admission that waits for pods of other trees, and an order of queueing that changes with time,
-    make decisions depend on more than the tree. No tree is ever quiet then.
+    Waiting for pods of other trees, or an order that changes with time, makes decisions depend on
+    more than the tree. In these cases no tree is ever quiescent.
     """
 
     def __init__(self, policy: Policy, state: State, queues: Queues) -> None:
@@ -41,7 +41,7 @@ class QuiescentTrees:
         self._queues = queues
 
     def wake(self, now: Instant) -> None:
-        """Wake the trees in which something has changed, or all of them if a timer is due."""
+        """Wake the trees that changed, or all trees if a second pass is due."""
         dirty = self._state.dirty | self._queues.dirty
         self._clear_dirty()
         visit = self._queues.next_wakeup()
@@ -63,12 +63,12 @@ class QuiescentTrees:
         self._queues.wake(woken & self._queues.quiescent.keys())
 
     def record_cycle(self, heads: Sequence[Head], decided: Mapping[Key, Decision]) -> None:
-        """Find the trees that became quiet in a cycle whose decisions have all been applied."""
+        """Find the trees that became quiescent in a cycle whose decisions have been applied."""
         changed = set(self._state.dirty)
         self._clear_dirty()
         if not self._possible:
             return
-        # An admission may take back an earlier one that was made in another tree.
+        # An admission may revoke an earlier one in another tree.
         self._wake(changed)
         trees: dict[Node, list[Head]] = {}
         moving = {queue.node.root for queue in self._queues_of(changed)}
@@ -89,7 +89,7 @@ class QuiescentTrees:
         return [queue for queue in found if queue is not None and not queue.node.cyclic]
 
     def _repeats(self, head: Head, decision: Decision | None) -> bool:
-        """Whether the head comes again just as it came, and nothing was changed for it."""
+        """Whether the head was requeued unchanged and the decision changed nothing."""
         if head.second_pass or decision is None or not _changes_nothing(decision):
             return False
         return not _in_a_scan(head) and self._queues[head.cluster_queue].would_repeat(head)
@@ -100,29 +100,32 @@ class QuiescentTrees:
 
 
 def _changes_nothing(decision: Decision) -> bool:
-    """Whether the decision changes nothing that the engine believes."""
+    """Whether the decision changes nothing in the engine's state."""
     if isinstance(decision, Preempt):
         return all(victim.leaving for victim in decision.victims)
     return isinstance(decision, Wait)
 
 
 def _in_a_scan(head: Head) -> bool:
-    """Whether the search for flavors went on from where an earlier one had stopped."""
+    """Whether the flavor scan continued from an earlier position."""
     return head.progress is not None and head.progress.pending
 
 
 class Quiescence:
-    """Watches the cycles since the last fact.
+    """Observes the cycles since the last fact.
 
-    A blocked StrictFIFO head comes again for ever, and so does a preemptor while its victims leave.
+    A blocked StrictFIFO head is retried in every cycle, and so is a preemptor while its victims are
+    terminating.
     """
 
     def __init__(self) -> None:
         self._tried: set[frozenset[object]] = set()
 
     def after(self, outcome: Outcome) -> bool:
-        """Whether nothing new is to be expected after this cycle: nobody had a turn, or the same
-        workloads waited for the same reasons, with their scans at the same place, as before.
+        """Whether the next cycle would bring nothing new.
+
+        This is the case if there were no heads, or if the same workloads waited for the same
+        reasons with the same scan progress as before.
         """
         if not all(
             _changes_nothing(each) or isinstance(each, Migrate) for each in outcome.decisions
@@ -137,7 +140,7 @@ class Quiescence:
 
 
 def _signature(decision: Decision) -> object:
-    """Who waits, why, and where its scan stands: equal ones lead nowhere new."""
+    """Identify a pending workload, its reason and its scan progress. Equal values repeat."""
     key = decision.workload.key
     if isinstance(decision, Preempt):
         return key, tuple(victim.workload.key for victim in decision.victims)

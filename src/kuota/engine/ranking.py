@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a pending workload is tried: its queue timestamp, its back-off, and relevant changes."""
+"""When a pending workload is tried: its queue timestamp, its backoff, and relevant changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .reasons import EvictionReason, PreemptionReason
 
 
 def queue_timestamp(workload: Workload, policy: Policy) -> Instant:
-    """The instant a workload is ranked by: its creation, unless an eviction sent it back."""
+    """Return the time by which a workload is ordered: its creation, or its eviction."""
     evicted = workload.evicted
     if evicted is not None:
         if evicted.reason == EvictionReason.PODS_READY_TIMEOUT and policy.by_eviction:
@@ -29,14 +29,14 @@ def queue_timestamp(workload: Workload, policy: Policy) -> Instant:
 
 
 def backoff_over(workload: Workload, now: Instant) -> bool:
-    """Whether nothing but room keeps the workload from being tried."""
+    """Whether the workload is not in backoff."""
     if workload.requeued is False:
         return False
     return workload.requeue_at is None or workload.requeue_at <= now
 
 
 def relevant_change(old: Workload, new: Workload) -> bool:
-    """Whether a parked workload may fare otherwise than when it was parked."""
+    """Whether an inadmissible workload may be admissible after this change."""
     return (
         old.generation != new.generation
         or old.priority != new.priority
@@ -54,7 +54,7 @@ def relevant_change(old: Workload, new: Workload) -> bool:
 
 
 def frees(old: Workload, new: Workload) -> bool:
-    """Whether the change may have made room for others."""
+    """Whether the change may have released quota."""
     if old.finished:
         return False
     if new.finished > old.finished or new.active < old.active:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every reason the engine gives, as closed lists and as data; words are made of them elsewhere."""
+"""Every reason of the engine, as closed enums and as data. Other packages turn them into text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .model import Struct
 class WaitReason(StrEnum):
     """Why a workload has no quota: the reasons of condition QuotaReserved=False.
 
-    They are Kueue's, but for INTERNAL_ERROR: a bug in the scheduler shows with this workload.
+    They are Kueue's, except for INTERNAL_ERROR: scheduling this workload raised an exception.
     """
 
     NO_MATCHING_FLAVOR = "NoMatchingFlavor"
@@ -38,11 +38,11 @@ SEVERITY = (
     WaitReason.EXCEEDS_MAX_QUOTA,
     WaitReason.NO_MATCHING_FLAVOR,
 )
-"""NoFit reasons from mild to severe."""
+"""NoFit reasons from least to most severe."""
 
 
 class RequeueReason(StrEnum):
-    """How a workload that was not admitted goes back to its queue."""
+    """Why a workload is requeued, which decides where it waits."""
 
     GENERIC = ""
     NAMESPACE_MISMATCH = "NamespaceMismatch"
@@ -68,7 +68,7 @@ class PreemptionReason(StrEnum):
 class EvictionReason(StrEnum):
     """Why a workload loses its quota: the reasons of condition Evicted=True.
 
-    The last two are for parents whose variant goes, or is not there any more.
+    The last two are for parents whose variant is evicted or no longer exists.
     """
 
     PREEMPTED = "Preempted"
@@ -84,7 +84,7 @@ class EvictionReason(StrEnum):
 
 
 class Cause(StrEnum):
-    """What stood in the way of one flavor, or of one pod set."""
+    """What rejected one flavor or one pod set."""
 
     EXCEEDS_MAX = "ExceedsMax"
     INSUFFICIENT = "Insufficient"
@@ -103,12 +103,14 @@ class Cause(StrEnum):
 
 
 class Reason(Struct):
-    """One obstacle. Which fields are set follows from the cause.
+    """One obstacle. The cause determines which fields are set.
 
-    EXCEEDS_MAX: `assumed` (for earlier pod sets) + `requested` is more than `limit`.
-    INSUFFICIENT: `missing` more would be needed; `limit` is what is available now, and `where`
-    the node of the tree that leaves no more.
-    TAINT, SLICE_FLAVOR, TOPOLOGY_*, PLACEMENT: `detail` names the taint, flavor, level or says why.
+    EXCEEDS_MAX: `assumed` (for earlier pod sets) + `requested` exceeds `limit`.
+
+    INSUFFICIENT: `missing` more is needed; `limit` is available now; `where` is the binding node.
+
+    TAINT, SLICE_FLAVOR, TOPOLOGY_*, PLACEMENT: `detail` names the taint, flavor or level, or the
+    reason.
     """
 
     cause: Cause
@@ -127,5 +129,5 @@ class Reason(Struct):
 
     @property
     def asked(self) -> int:
-        """What is asked for in all, earlier pod sets included."""
+        """The total request, including earlier pod sets."""
         return add(self.assumed, self.requested)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs in a queue, also in the order in which they would be displaced, and what they use.
+"""The workloads with reserved quota in one queue, in the order of preemption, and their usage.
 
-A search for victims looks at the first few of many, in every queue that borrows, for every head
-that is blocked. So each queue keeps its workloads in that order from the first time it is asked.
-Totals are kept up to date as workloads come and go, so that reading them costs the same however
-many workloads run.
+A search for victims looks at the first few of many workloads, in every borrowing queue, for every
+blocked head. So each queue keeps its workloads in this order once it was requested. Totals are
+updated incrementally, so that the cost of reading them does not depend on the number of workloads.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from .model import Instant, Workload
 
 
 class Running:
-    """A workload that is charged, where, and for how much. Never changed: a change is a new one.
+    """A charged workload, its queue and its usage. Immutable: a change creates a new one.
 
-    `rank` orders candidates that are alike otherwise: low priority first, then the latest
-    reservation (one without a time was made just now), then by uid. A workload is `assumed` to
-    hold quota until the API server has stored its reservation.
+    `rank` orders candidates that are otherwise equal: lower priority first, then the latest
+    reservation (without a time: just now), then by UID. A workload is `assumed` to have quota until
+    the API server has stored its reservation.
     """
 
     __slots__ = ("assumed", "queue", "rank", "usage", "workload")
@@ -54,11 +53,11 @@ class Running:
 
     @property
     def leaving(self) -> bool:
-        """Whether it is evicted already, and only its quota is not free yet."""
+        """Whether it is evicted but has not released its quota yet."""
         return self.workload.evicted is not None
 
     def uses(self, columns: AbstractSet[FlavorResource]) -> bool:
-        """Whether it holds a flavor-resource of these, even of amount zero."""
+        """Whether it uses any of these columns, even with amount zero."""
         return not columns.isdisjoint(self.usage)
 
     def __repr__(self) -> str:
@@ -71,7 +70,7 @@ by_rank = attrgetter("rank")
 
 
 class UsageTotal:
-    """How many workloads there are, and how much they use together."""
+    """The number of workloads and their total usage."""
 
     __slots__ = ("amounts", "count")
 
@@ -92,7 +91,7 @@ _STORED = (Phase.RESERVED, Phase.ADMITTED)
 
 
 class RunningSet(dict[Key, Running]):
-    """The workloads of one queue by key. Changed by assigning and deleting items only."""
+    """The workloads of one queue by key. Change it only by assigning and deleting items."""
 
     __slots__ = ("_by_local_queue", "_by_priority", "_ranked")
 
@@ -103,14 +102,14 @@ class RunningSet(dict[Key, Running]):
         self._by_local_queue: dict[tuple[str, str, Phase], UsageTotal] = {}
 
     def total(self, local_queue: Key | None = None, *, admitted: bool = False) -> UsageTotal:
-        """Totals of the workloads with a stored reservation, of all or of one LocalQueue.
+        """Return the totals of workloads with a stored reservation, of all or of one LocalQueue.
 
-        `admitted` leaves out those that have only reserved quota.
+        With `admitted`, only admitted workloads count.
         """
         return self._total((Phase.ADMITTED,) if admitted else _STORED, local_queue)
 
     def assumed(self, local_queue: Key | None = None) -> int:
-        """How many workloads wait until the API server has stored their reservation."""
+        """Return the number of workloads whose reservation is not stored yet."""
         return self._total((Phase.ASSUMED,), local_queue).count
 
     def _total(self, phases: tuple[Phase, ...], local_queue: Key | None) -> UsageTotal:
@@ -129,7 +128,7 @@ class RunningSet(dict[Key, Running]):
         )
 
     def ranked(self, leaving: bool) -> list[Running]:
-        """Those that are leaving, or those that stay, by rank. Not to be changed."""
+        """Return the evicted workloads, or the others, by rank. The result is read-only."""
         ranked = self._ranked
         if ranked is None:
             everyone = sorted(self.values(), key=by_rank)
@@ -178,7 +177,7 @@ def _phase(running: Running) -> Phase:
 
 
 def _counts_alike(one: Running, other: Running) -> bool:
-    """Whether all totals stay the same when one takes the place of the other."""
+    """Whether replacing one workload with the other leaves all totals unchanged."""
     a, b = one.workload, other.workload
     return (
         one.usage is other.usage

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scan over the flavors of one resource group.
 
-A flavor is looked at as a whole: whether the pods could run on it, then every resource against
-quota. Where the scan stops is fungibility's to say, where it starts is the bookmark's.
+A flavor is evaluated as a whole: first whether the pods could run on its nodes, then every resource
+against quota. Flavor fungibility decides where the scan stops; the scan progress decides where it
+starts.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ from .snapshot import Queue, Snapshot
 from .tree import available, lowest_fit
 
 Oracle = Callable[[Workload, Queue, FlavorResource, int, Snapshot], OracleResult]
-"""What preemption could do for one column and amount."""
+"""What preemption can achieve for one column and amount."""
 
 Pinned = Sequence[Mapping[str, str]]
-"""Per pod set, the flavor that each resource has to keep."""
+"""Per pod set, the flavor that each resource must keep."""
 
 GranularModes = dict[str, GranularMode]
-"""The standing of each resource on one flavor."""
+"""The mode of each resource on one flavor."""
 
 _OUT_OF_BOUNDS = frozenset({Cause.PINNED, Cause.RESTRICTED})
 _NO_FIT: GranularMode = (NO_FIT, 0)
@@ -52,7 +53,7 @@ _WAIT_REASONS = {
 
 
 class FlavorResult:
-    """One flavor as it was found. No standings means that quota was not even asked."""
+    """The result for one flavor. Without granular modes, quota was not evaluated."""
 
     __slots__ = ("flavor", "granular_mode", "granular_modes", "reasons")
 
@@ -69,7 +70,7 @@ class FlavorResult:
         self.reasons = reasons
 
     def choices(self, tried: int | None) -> dict[str, FlavorAssignment]:
-        """This flavor for all its resources, each with a mode and height of its own."""
+        """Return this flavor for all its resources, each with its own mode and height."""
         return {
             resource: FlavorAssignment(
                 flavor=self.flavor, mode=MODES[mode], height=height, tried=tried
@@ -79,7 +80,7 @@ class FlavorResult:
 
     @property
     def rejected(self) -> bool:
-        """Whether the flavor was asked and would not do. Those out of bounds are not asked."""
+        """Whether the flavor was evaluated and does not fit. Excluded flavors are not evaluated."""
         return self.granular_mode[0] is NO_FIT and self.reasons[0].cause not in _OUT_OF_BOUNDS
 
     def attempt(self) -> Attempt:
@@ -97,7 +98,7 @@ class FlavorResult:
 
 
 class ScanResult:
-    """What a scan came to: the chosen flavor, if any, and every look that was taken."""
+    """The result of a scan: the chosen flavor, if any, and the result for every flavor tried."""
 
     __slots__ = ("chosen", "results", "tried")
 
@@ -109,7 +110,7 @@ class ScanResult:
         self.tried = tried
 
     def reasons(self) -> list[Reason]:
-        """Why it is not a clean fit; nothing when it is one."""
+        """Return why the flavor is not a plain fit; empty if it is."""
         if self.chosen is not None and self.chosen.granular_mode[0] is FIT:
             return []
         return [reason for result in self.results for reason in result.reasons]
@@ -119,10 +120,10 @@ class ScanResult:
 
 
 class Scan:
-    """The circumstances of one workload, and the scans made under them.
+    """The scans for one workload.
 
-    `usage` is what earlier pod sets of the workload were given; it counts as assumed.
-    `held` is what the replaced slice has, per pod set; its flavors have to stay.
+    `usage` is what earlier pod sets of the workload were assigned; it counts as assumed. `held` is
+    the assignment of the replaced slice per pod set; its flavors must not change.
     """
 
     def __init__(
@@ -155,10 +156,11 @@ class Scan:
         requests: Requests,
         members: Sequence[int],
     ) -> ScanResult:
-        """The best flavor for the resources, all of one group, that the member pod sets ask for.
+        """Return the best flavor for these resources of one group, requested by the member pod
+        sets.
 
-        The first of the resources is the one whose bookmark counts. Raises SelectorError when a
-        member's affinity is malformed.
+        The scan progress of the first resource applies. Raises SelectorError if the affinity of a
+        member is malformed.
         """
         fungibility = self.fungibility
         flavors = group.flavors
@@ -194,8 +196,8 @@ class Scan:
         if reason is not None:
             return FlavorResult(flavor, _NO_FIT, {}, (reason,))
         columns = group.columns[flavor]
-        # Which resource is worst is a matter of taste, and the taste is asked even when flavors
-        # are told apart by their grade alone.
+        # The queue's preference decides which resource is worst, even if the gate FlavorFungibility
+        # is off.
         fungibility = self.queue.spec.fungibility
         overall = _FIT
         granular_modes: GranularModes = {}
@@ -212,7 +214,7 @@ class Scan:
     def _obstacle(
         self, name: str, group: GroupIndex, resources: Sequence[str], members: Sequence[int]
     ) -> Reason | None:
-        """Why the flavor is out of the question, whatever its quota."""
+        """Return why the flavor cannot be used, regardless of quota."""
         if self.pinned is not None and not self._keeps_pins(name, resources, members):
             return Reason(cause=Cause.PINNED, flavor=name)
         allowed = self.workload.allowed_flavors
@@ -250,7 +252,7 @@ class Scan:
         members: Sequence[int],
         reasons: list[Reason],
     ) -> GranularMode:
-        """How one resource fares on one flavor. What stands in its way is added to the reasons."""
+        """Return the mode of one resource on one flavor, and append its obstacles to `reasons`."""
         if self.held is not None:
             before = self._slice_flavor(column.resource, members)
             if before not in ("", column.flavor):
@@ -277,7 +279,7 @@ class Scan:
         return PREEMPTION_MODES[result.possibility], result.height
 
     def _slice_flavor(self, resource: str, members: Sequence[int]) -> str:
-        """The flavor that the replaced slice has for a resource; "" when it has none."""
+        """Return the flavor of the replaced slice for a resource; "" if it has none."""
         for member in members:
             assigned = self.held[member] if self.held is not None else None
             if assigned is not None and resource in assigned.flavors:
@@ -293,10 +295,10 @@ class Scan:
 
 
 def no_fit_reason(scans: Iterable[Sequence[FlavorResult]]) -> WaitReason:
-    """Why scans, one a group, gave no assignment. All groups are needed, so the worst one counts.
+    """Return why the scans, one per group, found no assignment.
 
-    In a group any flavor could have worked: the mildest of those turned down counts, even if
-    another one fits.
+    Every group is required, so the most severe group counts. Within a group any flavor would do, so
+    the least severe rejection counts, even if another flavor fits.
     """
     rejected = (
         [_most_severe(each.reasons) for each in results if each.rejected] for results in scans

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that keep their quota but need another visit, and when."""
+"""Second passes: workloads that keep their quota but have to be scheduled again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_DELAY_S = 30.0
 
 
 def needs_second_pass(workload: Workload) -> bool:
-    """Whether pods of a workload that holds quota still have to be placed, or placed anew."""
+    """Whether pods of a workload with quota still have to be placed, or placed again."""
     reservation = workload.reservation
     if reservation is None or workload.finished or workload.evicted or workload.on_hold:
         return False
@@ -33,13 +33,13 @@ def _placed_on(reservation: Reservation, node: str) -> bool:
 
 
 def delay_s(attempt: int) -> float:
-    """How long to wait before the visit of that number, counted from 1."""
-    # Beyond the sixth visit the power of two only grows, and would overflow some day.
+    """Return the delay before this attempt, counted from 1."""
+    # Cap the exponent, because the power of two would eventually overflow.
     return _LONGEST_DELAY_S if attempt > 5 else float(2 ** (attempt - 1))
 
 
 class _Visit:
-    """A visit to come at `due`, or under way when that is None."""
+    """A second pass that is due at `due`, or in progress if that is None."""
 
     __slots__ = ("attempt", "due", "workload")
 
@@ -50,7 +50,7 @@ class _Visit:
 
 
 class SecondPass:
-    """The queue of such workloads. One is in it at most once, waiting or being visited."""
+    """The queue of second passes. Each workload is in it at most once."""
 
     def __init__(self) -> None:
         self._visits: dict[Key, _Visit] = {}
@@ -63,7 +63,7 @@ class SecondPass:
         return key in self._visits
 
     def queue(self, workload: Workload, now: Instant) -> bool:
-        """Have the workload visited if it needs it; whether it does."""
+        """Schedule a second pass if the workload needs one. Returns whether it does."""
         if not needs_second_pass(workload):
             return False
         visit = self._visits.get(workload.key)
@@ -74,7 +74,7 @@ class SecondPass:
         return True
 
     def requeue(self, key: Key, now: Instant) -> bool:
-        """After a visit that failed, have the next one; False if it is not wanted any more."""
+        """Schedule the next attempt after a failed one. Returns False if it is no longer needed."""
         visit = self._visits.get(key)
         if visit is None or visit.due is not None:
             return False
@@ -83,7 +83,7 @@ class SecondPass:
         return True
 
     def note(self, workload: Workload) -> None:
-        """Take the newest state of a workload; one that needs no visit any more leaves."""
+        """Store the newest state of a workload, and drop it if it needs no second pass."""
         if workload.key in self._visits:
             if needs_second_pass(workload):
                 self._visits[workload.key].workload = workload
@@ -94,7 +94,7 @@ class SecondPass:
         self._visits.pop(key, None)
 
     def due(self, now: Instant) -> list[Workload]:
-        """Those to visit now, the longest due first; they are under way until queued again."""
+        """Return the workloads that are due, oldest first. They are in progress until requeued."""
         found: list[Workload] = []
         while self._first() and self._heap[0][0] <= now:
             visit = self._visits[heappop(self._heap)[2]]
@@ -103,7 +103,7 @@ class SecondPass:
         return found
 
     def next_wakeup(self) -> Instant | None:
-        """When the next visit is due; None if there is none."""
+        """Return when the next second pass is due; None if there is none."""
         return self._heap[0][0] if self._first() else None
 
     def _delay(self, visit: _Visit, now: Instant) -> None:
@@ -111,7 +111,7 @@ class SecondPass:
         heappush(self._heap, (visit.due, visit.workload.uid, visit.workload.key))
 
     def _first(self) -> bool:
-        """Clear outdated entries off the top; whether anything is left."""
+        """Remove outdated entries from the top of the heap. Returns whether any entry is left."""
         while self._heap:
             at, _, key = self._heap[0]
             visit = self._visits.get(key)

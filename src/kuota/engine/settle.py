@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of one entry, given what earlier entries of the cycle took.
+"""The decision about one entry, given what earlier entries of the cycle took.
 
-Each step either decides or hands on to the next; their order is the rule. What an entry takes is
-held in the snapshot until the cycle ends.
+Each step either decides or passes the entry on; their order is significant. What an entry takes
+stays in the snapshot until the cycle ends.
 
-Variants of one workload (concurrent admission) are bound to a flavor each; the order of flavors in
-the ClusterQueue is the order of preference.
+Variants of one workload (concurrent admission) are each bound to one flavor. The order of flavors
+in the ClusterQueue is the order of preference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .tree import Node
 
 
 def sibling(entry: Entry, *, preferred: bool) -> Running | None:
-    """An admitted variant of the same parent, on a flavor preferred to this one's, or less so."""
+    """Return an admitted variant of the same parent on a more (or less) preferred flavor."""
     spec = entry.queue.spec
     for each in _siblings(entry):
         own, other = _rank_of(entry.workload, spec), _rank_of(each.workload, spec)
@@ -38,7 +38,7 @@ def sibling(entry: Entry, *, preferred: bool) -> Running | None:
 
 
 def migration_allowed(entry: Entry) -> bool:
-    """Whether moving to this entry's flavor is worth an eviction, by the queue's own policy."""
+    """Whether the queue's policy allows a migration to this entry's flavor."""
     spec = entry.queue.spec
     policy = spec.concurrent_admission
     if policy is not None and policy.retains:
@@ -52,7 +52,10 @@ def migration_allowed(entry: Entry) -> bool:
 
 
 def _siblings(entry: Entry) -> list[Running]:
-    """The others that are admitted. One that still waits for checks has not won yet."""
+    """Return the other admitted variants.
+
+    One that still waits for admission checks does not count.
+    """
     parent = entry.workload.parent_uid
     if not parent:
         return []
@@ -70,16 +73,16 @@ def _flavors(spec: ClusterQueue) -> tuple[str, ...]:
 
 
 def _rank_of(workload: Workload, spec: ClusterQueue) -> int:
-    """The place of the variant's flavor in the queue's order; past the end if it has none."""
+    """Return the index of the variant's flavor in the queue; past the end if it has none."""
     flavors = _flavors(spec)
     allowed = workload.allowed_flavors or frozenset()
     return min((flavors.index(f) for f in allowed if f in flavors), default=len(flavors))
 
 
 class CycleState:
-    """What the cycle has promised so far: victims claimed, usage held (in the snapshot).
+    """What the cycle has assigned so far: claimed victims, and usage (in the snapshot).
 
-    `unready` are those admitted in it whose pods are not ready.
+    `unready` counts the workloads admitted in this cycle whose pods are not ready.
     """
 
     def __init__(self, snapshot: Snapshot, evicting: Set[Key] = frozenset()) -> None:
@@ -91,7 +94,10 @@ class CycleState:
         self._claimed: defaultdict[str, dict[Key, Running]] = defaultdict(dict)
 
     def claimed(self, entry: Entry) -> dict[Key, Running]:
-        """Victims so far in the entry's tree. No other tree has a say in what fits here."""
+        """Return the victims so far in the entry's tree.
+
+        Other trees do not affect what fits here.
+        """
         return self._claimed[entry.queue.node.root.name]
 
     def overlaps(self, entry: Entry) -> bool:
@@ -101,11 +107,11 @@ class CycleState:
         return any(target.running.key in claimed for target in entry.targets)
 
     def leaving(self, running: Running) -> bool:
-        """Whether it was told to go already."""
+        """Whether the workload is already being evicted."""
         return running.workload.evicted is not None or running.key in self.evicting
 
     def fits(self, entry: Entry) -> bool:
-        """Whether there is room once every victim so far, and this entry's own, is gone."""
+        """Whether the entry fits once all victims so far and its own are gone."""
         gone = self.claimed(entry) | {each.running.key: each.running for each in entry.targets}
         if not gone:
             return entry.queue.node.fits(entry.usage)
@@ -119,7 +125,7 @@ Blocker = Callable[[], bool]
 
 
 def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decision:
-    """The decision about one entry. `not_ready` tells whether running pods hold admission up."""
+    """Decide about one entry. `not_ready` returns whether unready pods block admission."""
     if sibling(entry, preferred=True) is not None:
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST_RACE)
     _recompute_on_overlap(entry, cycle_state)
@@ -147,7 +153,7 @@ _LOST_RACE = RequeueReason.FAILED_AFTER_NOMINATION
 
 
 def _claim(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decision:
-    """From here on the entry takes what it found, unless somebody was quicker."""
+    """Take the nominated quota and victims, unless an earlier entry took them."""
     preempts = entry.assignment.mode is Mode.PREEMPT
     if cycle_state.overlaps(entry):
         cycle_state.skipped[entry.queue.name] += 1
@@ -169,7 +175,7 @@ def _claim(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
 
 
 def _blocked_by_unready_pods(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> bool:
-    """Whether pods have to be ready first, be it of those admitted a moment ago."""
+    """Whether admission waits for unready pods, including those admitted in this cycle."""
     if entry.head.second_pass:
         return False
     return not_ready() or (
@@ -182,7 +188,7 @@ def _reserve(entry: Entry, usage: Amounts, cycle_state: CycleState) -> None:
 
 
 def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
-    """Look for other victims, on the same flavors, when some are claimed already (3.8)."""
+    """Search for other victims on the same flavors if some are already claimed."""
     gate = Gate.RecomputeAssignmentUponPreemptionTargetsOverlap
     if not cycle_state.overlaps(entry) or not cycle_state.snapshot.policy.on(gate):
         return
@@ -193,16 +199,16 @@ def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
         assignment, victims = plan(entry, snapshot, None, entry.assignment.pinned)
     result = "new_targets" if victims else "skipped"
     if assignment.mode is Mode.FIT:
-        # It fits only thanks to the evictions of others, so it waits for them and keeps the room.
+        # It fits only because of other evictions, so it waits for them and reserves the quota.
         assignment, result = assignment.deferred(), "deferred_fit"
     cycle_state.recomputed[entry.queue.name, result] += 1
     entry.assignment, entry.targets = assignment, victims
 
 
 def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Amounts:
-    """What a head without victims keeps others from taking (3.9). May be negative.
+    """Return the usage that a head without victims reserves. Amounts may be negative.
 
-    Nothing if the queue could take it back later anyway.
+    Empty if the queue could reclaim the quota later.
     """
     preemption = entry.queue.spec.preemption
     keeps = snapshot.policy.on(Gate.PrioritizePreemptorWorkloads) and entry.head.preemptor
@@ -212,7 +218,7 @@ def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Amounts:
 
 
 def reservable(assignment: Assignment, node: Node) -> Amounts:
-    """How much of the assignment's usage a blocked head may hold, by column."""
+    """Return how much of the assignment's usage a blocked head may reserve, by column."""
     held: Amounts = {}
     for column, requested in assignment.usage.items():
         cell = node.cell(column)
@@ -268,7 +274,7 @@ def _preempt(entry: Entry, cycle_state: CycleState) -> Preempt:
 
 
 def path(queue: Queue) -> str:
-    """The way from the root cohort down to the queue, as users read it."""
+    """Return the path from the root cohort to the queue, as shown to users."""
     names = [queue.name, *(cohort.name for cohort in queue.node.ancestors())]
     return "/" + "/".join(reversed(names))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine believes in one cycle: quota, who runs where, flavors; with trial and rollback.
+"""The view of one cycle: quota, running workloads and flavors, with trial and rollback.
 
-The snapshot is no copy. It looks at the engine's own tree, and whatever a cycle or a "what if" does
-to it is undone when the `with snapshot.trial()` block ends.
+A snapshot is not a copy. It refers to the engine's own tree, and every change made by a cycle or a
+trial is undone when the `with snapshot.trial()` block ends.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from .tree import Journal, Node, Tree, charge, release
 
 
 class Queue:
-    """A ClusterQueue in the snapshot: what it was told, its place in the tree, who runs in it.
+    """A ClusterQueue in the snapshot: its spec, its node in the tree, and its running workloads.
 
-    `active` queues take part in cycles and offer victims; the quota of the others still counts.
+    Only `active` queues take part in cycles and provide candidates. The quota of other queues still
+    counts.
     """
 
     __slots__ = ("active", "node", "running", "spec")
@@ -44,12 +45,12 @@ class Queue:
 
 
 def no_use(queue: Key) -> float:
-    """The usage of LocalQueues when nobody keeps a ledger."""
+    """The usage of LocalQueues without admission fair sharing."""
     return 0.0
 
 
 class Snapshot:
-    """One cycle's view. Changes are made inside `trial` and vanish with it."""
+    """The view of one cycle. Changes are made inside `trial` and undone with it."""
 
     def __init__(
         self,
@@ -80,11 +81,11 @@ class Snapshot:
         self._removals: list[tuple[bool, Key]] = []
 
     def trial(self) -> Trial:
-        """A block after which the snapshot is as it was before. Blocks may nest."""
+        """Return a context manager that restores the snapshot on exit. Trials may be nested."""
         return Trial(self)
 
     def add_usage(self, queue: Queue, usage: Amounts) -> None:
-        """Count usage that is not (yet) a running workload. Only inside a trial."""
+        """Add usage that does not belong to a running workload. Only inside a trial."""
         for column, amount in usage.items():
             charge(queue.node.cell(column), amount, self._journal)
 
@@ -93,29 +94,29 @@ class Snapshot:
             release(queue.node.cell(column), amount, self._journal)
 
     def remove(self, running: Running) -> None:
-        """Take a running workload out: its usage is free and it is nobody's candidate."""
+        """Remove a running workload: its usage is released and it is not a candidate."""
         self.remove_usage(self.queues[running.queue], running.usage)
         self._removed.add(running.key)
         self._removals.append((True, running.key))
 
     def restore(self, running: Running) -> None:
-        """Put back what `remove` took out."""
+        """Undo `remove`."""
         self.add_usage(self.queues[running.queue], running.usage)
         self._removed.discard(running.key)
         self._removals.append((False, running.key))
 
     def gone(self, running: Running) -> bool:
-        """Whether it was taken out."""
+        """Whether the workload was removed."""
         return running.key in self._removed
 
     def running(self, queue: Queue) -> Iterator[Running]:
-        """Who runs in the queue, less those that were removed."""
+        """Yield the running workloads of the queue that were not removed."""
         if not self._removed:
             return iter(queue.running.values())
         return (each for key, each in queue.running.items() if key not in self._removed)
 
     def queue_of(self, node: Node) -> Queue | None:
-        """The queue of a leaf, if it is active: inactive ones offer nothing and take no part."""
+        """Return the queue of a leaf if it is active. Inactive queues do not take part."""
         queue = self.queues.get(node.name)
         return queue if queue is not None and queue.active else None
 
@@ -123,7 +124,7 @@ class Snapshot:
         return len(self._journal), len(self._removals)
 
     def rewind(self, mark: tuple[int, int]) -> None:
-        """Undo everything since `mark`, latest first."""
+        """Undo everything since `mark`, latest change first."""
         journal, removals = self._journal, self._removals
         while len(journal) > mark[0]:
             cell, used = journal.pop()
@@ -134,7 +135,7 @@ class Snapshot:
 
 
 class Trial:
-    """`with snapshot.trial():` — whatever happens inside, no trace of it is left."""
+    """A context manager that undoes every change of the snapshot made inside it."""
 
     __slots__ = ("_mark", "_snapshot")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything the engine knows but the order of waiting: objects, the quota tree, who is charged.
+"""The state of the engine except for queueing: objects, the quota tree, and reservations.
 
-Methods that change something answer with the names of the ClusterQueues whose waiting workloads
-may fare better for it, so that the caller can wake them.
+Methods that change something return the names of the ClusterQueues whose pending workloads may
+benefit, so that the caller can flush them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ M = TypeVar("M")
 
 
 class Index(Generic[G, M]):
-    """Each member belongs to the groups it was last put into. No group costs more than it holds."""
+    """Members by group. A member belongs to the groups of its last `put`."""
 
     def __init__(self) -> None:
         self._members: dict[G, dict[M, None]] = {}
@@ -47,7 +47,7 @@ class Index(Generic[G, M]):
         return group in self._members
 
     def put(self, member: M, groups: Iterable[G]) -> None:
-        """Let the member belong to these groups and to no others."""
+        """Put the member into exactly these groups."""
         self.drop(member)
         found = tuple(dict.fromkeys(groups))
         if found:
@@ -63,22 +63,22 @@ class Index(Generic[G, M]):
                 del self._members[group]
 
     def of(self, group: G) -> Collection[M]:
-        """The members of a group, in the order in which they were put. Not to be changed."""
+        """Return the members of a group in insertion order. The result is read-only."""
         return self._members.get(group, {}).keys()
 
 
 QueueNames = Set[str]
 NO_QUEUES: QueueNames = frozenset()
 EVERY_QUEUE = ""
-"""Stands for all ClusterQueues in `State.dirty`: no ClusterQueue has an empty name."""
+"""Represents all ClusterQueues in `State.dirty`. No ClusterQueue has an empty name."""
 
 
 class State:
-    """Objects by name, and the quota tree with what is charged to it.
+    """Objects by name, and the quota tree with the charged usage.
 
-    `by_flavor` and `by_check` are the ClusterQueues that use a ResourceFlavor or AdmissionCheck.
-    Workloads are stranded while the ClusterQueue in which they hold quota is not known.
-    `dirty` collects the names of ClusterQueues for which anything of that has changed.
+    `by_flavor` and `by_check` map a ResourceFlavor or AdmissionCheck to the ClusterQueues that use
+    it. Workloads whose ClusterQueue is unknown are kept, and charged once it appears. `dirty`
+    collects the names of ClusterQueues whose state changed.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class State:
     def put_queue(self, spec: ClusterQueue) -> QueueNames:
         known = self.queues.get(spec.name)
         if known is not None and spec.faults:
-            # What was understood last still counts: workloads run by it.
+            # Keep the last valid spec: running workloads depend on it.
             spec = replace(known.spec, faults=spec.faults, deleting=spec.deleting)
         if known is not None and known.spec == spec:
             return NO_QUEUES
@@ -149,7 +149,7 @@ class State:
             self.refresh(_queues_below(node))
 
     def tree_of(self, queue: str) -> QueueNames:
-        """The names of all ClusterQueues that share a root with this one."""
+        """Return the names of all ClusterQueues with the same root."""
         known = self.queues.get(queue)
         return self._below_root(known.node) if known is not None else NO_QUEUES
 
@@ -195,7 +195,7 @@ class State:
         self.refresh(self.using_topology(name))
 
     def using_topology(self, name: str) -> set[str]:
-        """The ClusterQueues with a flavor of the Topology."""
+        """Return the ClusterQueues with a flavor that uses the Topology."""
         flavors = (flavor.name for flavor in self.flavors.values() if flavor.topology == name)
         return {queue for flavor in flavors for queue in self.by_flavor.of(flavor)}
 
@@ -226,7 +226,10 @@ class State:
         return found
 
     def refresh(self, names: Iterable[str]) -> list[str]:
-        """Find out again whether these ClusterQueues are active; answers with the newly active."""
+        """Compute again whether these ClusterQueues are active.
+
+        Returns those that became active.
+        """
         self.dirty.add(EVERY_QUEUE)
         woken = []
         for name in names:
@@ -239,7 +242,7 @@ class State:
         return woken
 
     def is_schedulable(self, name: str) -> bool:
-        """Whether heads are taken from the queue. A cohort cycle shows only at nomination."""
+        """Whether the queue provides heads. A cohort cycle is detected at nomination."""
         return name in self.queues and not self.obstacles.get(name)
 
     def is_active(self, name: str) -> bool:
@@ -248,13 +251,13 @@ class State:
         return queue is not None and queue.active
 
     def local_obstacles(self, key: Key) -> tuple[Obstacle, ...]:
-        """Why a LocalQueue is inactive; empty when it is active."""
+        """Return why a LocalQueue is inactive; empty if it is active."""
         queue = self.local_queues[key]
         exists = queue.cluster_queue in self.queues
         return local_obstacles(queue, exists, self.is_schedulable(queue.cluster_queue))
 
     def admits(self, queue: str, namespace: str) -> bool:
-        """Whether the ClusterQueue's selector lets the namespace in."""
+        """Whether the ClusterQueue's namespace selector matches the namespace."""
         known, space = self.queues.get(queue), self.namespaces.get(namespace)
         if known is None or space is None:
             return False
@@ -263,7 +266,7 @@ class State:
     # Charging
 
     def queue_of(self, workload: Workload) -> str:
-        """The ClusterQueue a workload belongs to: where it holds quota, else where it would."""
+        """Return the ClusterQueue in which a workload has quota, or in which it would be queued."""
         if workload.reservation is not None:
             return workload.reservation.cluster_queue
         local = self.local_queues.get(workload.local_queue)
@@ -273,9 +276,9 @@ class State:
         return self._charged.get(key)
 
     def record(self, workload: Workload) -> None:
-        """Make the charge what the workload's own reservation says.
+        """Set the charged usage to the workload's own reservation.
 
-        A charge that is only assumed outlives news from before the reservation was written.
+        An assumed charge is kept while updates predate the write of the reservation.
         """
         if self._outdated(workload):
             return
@@ -292,7 +295,7 @@ class State:
                 self._stranded.put(workload.key, (reservation.cluster_queue,))
 
     def _outdated(self, workload: Workload) -> bool:
-        """Whether a decision to admit the workload is still on its way to where this comes from."""
+        """Whether this update predates the write of an admission that is still in progress."""
         decided = self._assumed.get(workload.key)
         return (
             decided is not None
@@ -315,9 +318,10 @@ class State:
             self.dirty.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
-        """Charge a workload by a decision that the API server has not heard of yet.
+        """Charge a workload for an admission that is not stored yet.
 
-        It replaces an earlier one: its LocalQueue may have moved before that one was written.
+        This replaces an earlier assumption, because the LocalQueue may have changed before it was
+        written.
         """
         self.discharge(workload.key)
         settled = replace(
@@ -328,7 +332,7 @@ class State:
             self._assumed[workload.key] = workload
 
     def unconfirmed(self) -> Iterator[Running]:
-        """Workloads that are charged, although the API server holds no reservation of theirs."""
+        """Return the charged workloads whose reservation is not stored yet."""
         for key in self._assumed:
             running = self._charged[key]
             if running.assumed:
@@ -348,7 +352,7 @@ class State:
         return True
 
     def discharge(self, key: Key) -> bool:
-        """Release what a workload is charged; False if that is nothing."""
+        """Release the usage of a workload. Returns False if it has none."""
         self._stranded.drop(key)
         running = self._charged.get(key)
         if running is None:
@@ -367,13 +371,13 @@ class State:
             release(queue.node.cell(column), amount)
 
     def _charge_stranded(self, name: str) -> None:
-        """Charge workloads that were admitted before their ClusterQueue was known."""
+        """Charge workloads that had quota before their ClusterQueue was known."""
         for key in list(self._stranded.of(name)):
             self.record(self.workloads[key])
 
 
 def _queues_below(node: Node) -> set[str]:
-    """The ClusterQueues of a cohort and of all cohorts below it, also where they form a loop."""
+    """Return the ClusterQueues of a cohort and of all cohorts below it, even in a cycle."""
     found: set[str] = set()
     seen, ahead = {node}, [node]
     while ahead:

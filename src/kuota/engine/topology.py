@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where placement of pods on nodes enters the decision.
+"""The integration of pod placement into flavor assignment.
 
-`Snapshot.placement` answers whether and where pods of a topology flavor can be placed; this module
-says which pods need an answer and what it does to an assignment. `NoPlacement` stands in while
-nobody knows the nodes: it refuses nothing and places nothing, so quota alone decides.
+`Snapshot.placement` decides whether and where pods of a topology flavor can be placed. This module
+determines which pods need a placement and how the result changes an assignment. `NoPlacement` is
+used when the nodes are unknown: it accepts everything and places nothing, so only quota decides.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .reasons import Cause, Reason, WaitReason
 if TYPE_CHECKING:
     from .snapshot import Queue, Snapshot
 
-NO_FLAVOR = "topology is asked for, but no flavor with a topology was assigned"
-TWO_FLAVORS = "topology is asked for, but flavors with different topologies were assigned"
+NO_FLAVOR = "the pod set requests a topology, but no flavor with a topology was assigned"
+TWO_FLAVORS = "the pod set requests a topology, but flavors with different topologies were assigned"
 
 
 class PlacementRequest(Struct):
-    """Pods of one pod set that need places on the nodes of one topology flavor."""
+    """Pods of one pod set to place on the nodes of one topology flavor."""
 
     pod_set: PodSet
     count: int
@@ -36,24 +36,24 @@ class PlacementRequest(Struct):
 
 
 class PlacementResult(Struct):
-    """What came of placement, by pod-set name: places, or why there are none."""
+    """The result of a placement by pod set: topology assignments, or why there are none."""
 
     assigned: dict[str, TopologyAssignment] = {}
     refused: dict[str, str] = {}
 
 
 class Placement(Protocol):
-    """Knows the nodes behind topology flavors and what uses them, in the snapshot as it stands."""
+    """Places pods on the nodes of topology flavors, given the usage in the snapshot."""
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
     ) -> PlacementResult:
-        """Places for all the requests together. `empty` asks as if nothing else ran anywhere."""
+        """Place all requests together. With `empty`, assume that no other pods run."""
         ...
 
 
 class NoPlacement:
-    """Knows no nodes."""
+    """A placement without nodes."""
 
     def place(
         self, workload: Workload, requests: Sequence[PlacementRequest], *, empty: bool = False
@@ -62,7 +62,7 @@ class NoPlacement:
 
 
 def explicit(pod_set: PodSet) -> bool:
-    """Whether the pods ask for topology themselves. A mere group name does not."""
+    """Whether the pods request a topology. A group name alone does not count."""
     asked = pod_set.topology
     return asked is not None and bool(
         asked.unconstrained
@@ -74,7 +74,7 @@ def explicit(pod_set: PodSet) -> bool:
 
 
 def levels(pod_set: PodSet) -> Iterator[str]:
-    """Every topology level that the pods name."""
+    """Yield every topology level that the pods name."""
     asked = pod_set.topology
     if asked is None:
         return
@@ -86,9 +86,9 @@ def levels(pod_set: PodSet) -> Iterator[str]:
 
 
 def topology_only(queue: Queue, snapshot: Snapshot) -> bool:
-    """Whether every flavor of the queue has a topology that is loaded, so that all pods are placed.
+    """Whether every flavor of the queue has a loaded topology, so that all pods are placed.
 
-    A queue without flavors counts, as in Kueue.
+    As in Kueue, this holds for a queue without flavors.
     """
     return all(
         has_topology(name, snapshot) for group in queue.spec.groups for name in group.flavors
@@ -103,7 +103,7 @@ def has_topology(flavor: str, snapshot: Snapshot) -> bool:
 def placed(
     assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
 ) -> Assignment:
-    """The assignment with its pods placed, or lowered as far as placement fails."""
+    """Return the assignment with its pods placed, or with a lower mode where that fails."""
     if not _concerned(workload, queue, snapshot):
         return assignment
     if assignment.mode is Mode.NO_FIT:
@@ -122,17 +122,17 @@ def placed(
     if assignment.mode is Mode.PREEMPT and not workload.unhealthy_nodes:
         refused = snapshot.placement.place(workload, requests, empty=True).refused
         if refused:
-            # Even an empty cluster has no place.
+            # The pods do not fit even in an empty cluster.
             no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
             return _lowered(assignment, Mode.NO_FIT, refused, mode=Mode.NO_FIT, no_fit=no_fit)
-        # All that has to be placed needs preemption: free quota may lie in too many pieces.
+        # All pods to place need preemption, because free quota may be fragmented.
         names = dict.fromkeys((request.pod_set.name for request in requests), "")
         assignment = _lowered(assignment, Mode.PREEMPT, names)
     return assignment
 
 
 def _concerned(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
-    """A quick test that spares queues without topology the rest."""
+    """A fast check that skips queues without topology."""
     plain = not snapshot.topologies and queue.spec.groups
     if plain and all(each.topology is None for each in workload.pod_sets):
         return False
@@ -142,7 +142,7 @@ def _concerned(workload: Workload, queue: Queue, snapshot: Snapshot) -> bool:
 def _requests(
     assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
 ) -> tuple[list[PlacementRequest], dict[str, str]]:
-    """What has to be placed, and the pod sets for which that cannot even be said."""
+    """Return what has to be placed, and the pod sets for which no request can be made."""
     implied = topology_only(queue, snapshot)
     requests: list[PlacementRequest] = []
     broken: dict[str, str] = {}
@@ -161,7 +161,7 @@ def _requests(
 
 
 def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignment:
-    """Everybody in place, or in need of preemption where somebody was refused."""
+    """Return the assignment with placements, or with mode PREEMPT if some were rejected."""
     if places.refused:
         return _lowered(assignment, Mode.PREEMPT, places.refused, mode=Mode.PREEMPT)
     assigned = places.assigned
@@ -172,7 +172,7 @@ def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignm
 def _lowered(
     assignment: Assignment, to: Mode, why: Mapping[str, str], **fields: object
 ) -> Assignment:
-    """The assignment with those fields, and the pod sets that `why` names lowered to a mode."""
+    """Return the assignment with these fields, and with the pod sets in `why` lowered to a mode."""
     pod_sets = tuple(
         _refused(each, to, why[each.name]) if each.name in why else each
         for each in assignment.pod_sets

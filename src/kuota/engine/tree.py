@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quota tree: what every node has, uses, may borrow and lends.
+"""The quota tree: nominal quota, usage, borrowing and lending of every node.
 
-Leaves are ClusterQueues, inner nodes cohorts. Each column (a FlavorResource) is a tree of its own
-made of `Cell`s linked upward, so every question about one column walks one path of cells to the
-root and touches nothing else. A change of usage costs that path; a change of structure recomputes
-the tree it happened in.
+Leaves are ClusterQueues, inner nodes are cohorts. Each column (a FlavorResource) forms its own tree
+of `Cell`s linked to their parents, so a query about one column follows one path to the root. A
+change of usage updates that path; a change of structure recomputes the whole tree.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from .model import Quota, ResourceGroup
 
 
 class Cell:
-    """One node's share of one column.
+    """The quota and usage of one node for one column.
 
-    `local` is the part of `subtree` that nobody outside ever sees, `lent` the rest. `used` is
-    exact; what exceeds `local` is also counted in the parent. `declared` tells a quota of zero
-    from none at all.
+    `local` is the part of `subtree` that is not lent; `lent` is the rest. `used` is exact; the part
+    above `local` also counts in the parent. `declared` distinguishes a quota of zero from no quota.
     """
 
     __slots__ = (
@@ -48,14 +46,14 @@ class Cell:
         self.subtree = self.local = self.lent = self.potential = 0
 
     def set_subtree_quota(self, subtree: int) -> None:
-        """Fix the quota of the subtree, and with it what is kept and what is lent."""
+        """Set the quota of the subtree, and compute the local and the lent part."""
         self.subtree = subtree
         limit = self.lending_limit
         self.local = 0 if limit is None else max(0, sub(subtree, limit))
         self.lent = sub(subtree, self.local)
 
     def compute_potential(self) -> None:
-        """Fix what could be used here if nobody used anything. The parent comes first."""
+        """Compute the maximum that could be used here. The parent must be computed first."""
         if self.parent is None:
             self.potential = self.subtree
             return
@@ -70,7 +68,7 @@ class Cell:
 
     @property
     def spilled(self) -> int:
-        """Usage past the local quota, which the parent counts too."""
+        """Usage above the local quota, which also counts in the parent."""
         return self.used - self.local if self.used > self.local else 0
 
     def borrows_with(self, amount: int) -> bool:
@@ -78,7 +76,7 @@ class Cell:
 
 
 def available(cell: Cell) -> int:
-    """Room left in this column. Negative when quota was taken away from under running work."""
+    """Return the available quota of this column. Negative if quota was reduced below the usage."""
     parent = cell.parent
     if parent is None:
         return sub(cell.subtree, cell.used)
@@ -90,11 +88,11 @@ def available(cell: Cell) -> int:
 
 
 Journal = list[tuple[Cell, int]]
-"""Cells with the usage they had before each change, oldest first."""
+"""Cells with their usage before each change, oldest first."""
 
 
 def charge(cell: Cell, amount: int, journal: Journal | None = None) -> None:
-    """Add usage; what exceeds the local quota goes to the parent too, less than nothing never."""
+    """Add usage. The part above the local quota is also added to the parent."""
     at: Cell | None = cell
     while at is not None and amount != 0:
         if journal is not None:
@@ -109,7 +107,7 @@ def charge(cell: Cell, amount: int, journal: Journal | None = None) -> None:
 
 
 def release(cell: Cell, amount: int, journal: Journal | None = None) -> None:
-    """Take usage away; the parent loses what it held of it."""
+    """Remove usage, also from the parent as far as it counted there."""
     at: Cell | None = cell
     while at is not None and amount != 0:
         if journal is not None:
@@ -123,7 +121,7 @@ def release(cell: Cell, amount: int, journal: Journal | None = None) -> None:
 
 
 class Node:
-    """A ClusterQueue or a cohort in the tree. `explicit` cohorts have an object of their own."""
+    """A ClusterQueue or cohort in the tree. `explicit` cohorts have a Cohort object."""
 
     __slots__ = (
         "cells",
@@ -179,14 +177,14 @@ class Node:
         return at is not None
 
     def ancestors(self) -> Iterator[Node]:
-        """Cohorts from the parent up to the root."""
+        """Yield the cohorts from the parent up to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def leaves(self) -> Iterator[Node]:
-        """Every ClusterQueue at or below, cohorts first, each level by name."""
+        """Yield every ClusterQueue at or below this node, cohorts first, each level by name."""
         if self.is_queue:
             yield self
         for name in sorted(self.cohorts):
@@ -195,9 +193,9 @@ class Node:
             yield self.queues[name]
 
     def cell(self, column: FlavorResource) -> Cell:
-        """The cell of a column; one without quota, up to the root, where nobody declared it.
+        """Return the cell of a column, creating cells without quota up to the root if needed.
 
-        Cells never form a loop: where the cohorts do, a new cell stands alone.
+        Cells never form a cycle: in a cyclic tree a new cell has no parent.
         """
         found = self.cells.get(column)
         if found is None:
@@ -208,15 +206,15 @@ class Node:
         return found
 
     def room(self, column: FlavorResource) -> int:
-        """`available`, never below zero."""
+        """Return `available`, but at least zero."""
         return max(0, available(self.cell(column)))
 
     def fits(self, amounts: Mapping[FlavorResource, int]) -> bool:
-        """Whether every amount has room, exactly as Kueue tests it: zero always fits."""
+        """Whether every amount is available, exactly as Kueue tests it: zero always fits."""
         return all(amount <= self.room(column) for column, amount in amounts.items())
 
     def within_quota(self, columns: Iterable[FlavorResource]) -> bool:
-        """Whether usage is at or under the subtree's quota in every one of the columns."""
+        """Whether usage is within the subtree's quota in all of these columns."""
         for column in columns:
             cell = self.cells.get(column)
             if cell is not None and cell.used > cell.subtree:
@@ -225,10 +223,10 @@ class Node:
 
 
 def lowest_fit(node: Node, column: FlavorResource, amount: int) -> tuple[int, bool]:
-    """How high up the tree the amount has to come from, and whether it could come from higher.
+    """Return the height at which the amount is available, and whether a higher level exists.
 
-    The height is that of the smallest subtree that holds the amount within its own quota: 0 when
-    nothing is borrowed, the root's when no subtree holds it.
+    The height is that of the smallest subtree that can hold the amount within its own quota: 0
+    without borrowing, the root's height if no subtree can.
     """
     if node.parent is None:
         return 0, False
@@ -245,10 +243,10 @@ def lowest_fit(node: Node, column: FlavorResource, amount: int) -> tuple[int, bo
 
 
 class Tree:
-    """All nodes by name, kept consistent under changes of structure and quota.
+    """All nodes by name, kept consistent when structure or quota changes.
 
-    Cohorts exist from the moment they are named. A tree with a cycle keeps the numbers it had and
-    is recomputed when the cycle is broken.
+    A cohort exists as soon as it is referenced. A tree with a cycle keeps its last values and is
+    recomputed when the cycle is removed.
     """
 
     def __init__(self) -> None:
@@ -258,9 +256,10 @@ class Tree:
     def put_queue(
         self, name: str, cohort: str, groups: Iterable[ResourceGroup], weight: float
     ) -> Node:
-        """Add or change a ClusterQueue. Usage stays; the trees it left and joined are recomputed.
+        """Add or update a ClusterQueue. Its usage stays; the trees it left and joined are
+        recomputed.
 
-        The generation grows only where quotas or the parent changed.
+        The generation increases only if quotas or the parent changed.
         """
         node = self.queues.get(name)
         fresh = node is None
@@ -288,7 +287,7 @@ class Tree:
     def put_cohort(
         self, name: str, parent: str, groups: Iterable[ResourceGroup], weight: float
     ) -> Node:
-        """Add or change a Cohort object. A cohort that was only named keeps its children."""
+        """Add or update a Cohort object. A cohort that was only referenced keeps its children."""
         node = self._cohort(name)
         node.explicit = True
         node.weight = weight
@@ -301,7 +300,7 @@ class Tree:
         return node
 
     def drop_cohort(self, name: str) -> None:
-        """Forget a Cohort object. Its children, if any, form a tree of their own."""
+        """Remove a Cohort object. Its children, if any, form their own tree."""
         node = self.cohorts.get(name)
         if node is None:
             return
@@ -334,7 +333,7 @@ class Tree:
         self._recompute(node)
 
     def _forget_if_bare(self, cohort: Node) -> None:
-        """A cohort that is only named vanishes with its last child."""
+        """Remove a cohort that has neither an object nor children."""
         if not (cohort.explicit or cohort.cohorts or cohort.queues):
             self.cohorts.pop(cohort.name, None)
             if cohort.parent is not None:
@@ -348,12 +347,12 @@ class Tree:
 
 
 def quotas_of(groups: Iterable[ResourceGroup]) -> dict[FlavorResource, Quota]:
-    """The quota table of a queue or cohort, over all its resource groups."""
+    """Return the quotas of a queue or cohort, over all its resource groups."""
     return {column: quota for group in groups for column, quota in group.quotas.items()}
 
 
 def _gather(node: Node) -> None:
-    """Fill the cells of the subtree from the leaves up: quota, local quota, usage, height."""
+    """Compute the cells of the subtree bottom-up: quota, local quota, usage, height."""
     if node.is_queue:
         used = {column: cell.used for column, cell in node.cells.items() if cell.used}
         node.cells = {column: Cell(quota) for column, quota in node.quotas.items()}
@@ -380,7 +379,7 @@ def _gather(node: Node) -> None:
 
 
 def _link(node: Node) -> None:
-    """Point every cell at its parent's and fix what it could reach, from the root down."""
+    """Link every cell to its parent and compute its potential, top-down."""
     node.lendable = None
     node.leaf_names = frozenset(leaf.name for leaf in node.leaves())
     for column, cell in node.cells.items():

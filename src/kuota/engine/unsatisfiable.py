@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refused workload would need, so that it is not tried again before it can be had.
+"""Workloads that need more quota than could be made available, so that they are not retried.
 
 Whenever quota is released, Kueue tries every parked workload of the tree again. Most are refused as
 before, and with many different ones waiting in a queue that is nearly all the work there is. Here a
@@ -24,10 +24,10 @@ from .snapshot import Queue
 from .tree import Node, available
 
 Need = tuple[int, FlavorResource, int]
-"""A priority, and how much somebody of that priority needs of a column."""
+"""A priority, a column, and the amount that a workload of this priority needs."""
 
 Needs = tuple[Need, ...]
-"""Having any of these is worth a try; of none, only a change of the policies is."""
+"""Attaining any of these justifies a retry. If empty, only a change of policies does."""
 
 
 class Refusal(NamedTuple):
@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
 
 
 UpperBound = Callable[[int, FlavorResource], int]
-"""The most that somebody of a priority could get of a column, others' evictions included."""
+"""The most that a workload of this priority could attain of a column, with preemption."""
 
 Attainable = Callable[[int, FlavorResource, int], bool]
 """Whether somebody of a priority could get an amount of a column."""
@@ -47,7 +47,7 @@ _QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
 
 
 class UnsatisfiableClasses:
-    """Classes that wait for more than there can be, by what they need.
+    """Unsatisfiable scheduling classes, by what they need.
 
     A class has one entry for each of its needs, and they come and go together. What a class needs
     is remembered when it is taken out, until it is dropped.
@@ -98,7 +98,7 @@ class UnsatisfiableClasses:
                 del self._by_need[priority, column]
 
     def freed(self, upper_bound: UpperBound) -> list[str]:
-        """Take out the classes that could have what they need by now."""
+        """Remove and return the classes whose needs may be attainable now."""
         found: dict[str, None] = {}
         for (priority, column), entries in self._by_need.items():
             most = upper_bound(priority, column)
@@ -120,10 +120,10 @@ class UnsatisfiableClasses:
 
 
 def needs_of(wait: Wait, spec: ClusterQueue) -> Needs | None:
-    """What would make another try worthwhile; None if any release of quota might.
+    """Return what would justify a retry; None if any release of quota might.
 
-    Told only of refusals that follow from one pod set alone, and that hold no capacity for the
-    workload: there a try is not in vain even if it fails.
+    This is determined only for rejections that follow from a single pod set and that reserve no
+    capacity for the workload. Otherwise even a failed retry has an effect.
     """
     assignment, workload = wait.assignment, wait.workload
     if assignment is None or not _holds_nothing(wait, spec) or len(workload.pod_sets) != 1:
@@ -151,7 +151,7 @@ def _refused(attempt: Attempt | None) -> bool:
 
 
 def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, Attempt]) -> Needs:
-    """One amount a flavor that is refused for lack of quota; the others need another spec."""
+    """Return one need for each flavor that was rejected for lack of quota."""
     found = []
     for flavor in group.flavors:
         for reason in attempts[flavor].reasons:
@@ -195,7 +195,7 @@ class AttainableQuota:
         return min(total, cell.potential)
 
     def _borrowers(self, root: Node, column: FlavorResource) -> int:
-        """All that queues over their nominal quota use: nobody else has to give anything back."""
+        """Return the usage of queues above nominal quota; no other queue has to give quota back."""
         found = self._borrowed_usage.get((root.name, column))
         if found is None:
             cells = (self._queues[name].node.cells.get(column) for name in root.leaf_names)

@@ -158,7 +158,7 @@ class Builder:
     def _queue(self, queue: Queue) -> QueueRow:
         reasons = [str(each) for each in self.engine.state.obstacles.get(queue.name, ())]
         if queue.node.cyclic:
-            reasons.append("its cohorts form a circle")
+            reasons.append("its cohorts form a cycle")
         return QueueRow(
             name=queue.name,
             cohort=queue.spec.cohort,

@@ -93,7 +93,7 @@ def _unqueued_text(why: Explanation) -> str:
 
 
 def _inactive(why: Explanation) -> str:
-    because = "; ".join(map(str, why.obstacles)) or "its cohorts form a circle"
+    because = "; ".join(map(str, why.obstacles)) or "its cohorts form a cycle"
     return f"ClusterQueue {why.cluster_queue} is inactive: {because}"
 
 
