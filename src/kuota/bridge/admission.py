@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From quota to running: what reserves it, what admits on top of it, and what takes it back.
+"""Quota reservation and admission: how they are set, and how they are withdrawn.
 
-A workload is Admitted while it holds a reservation, all its admission checks are Ready and no
-placement of its pods is outstanding. The time it spent so counts against its execution limit.
+A workload is Admitted while it has a reservation, all its admission checks are Ready and no
+topology request of its pods is pending. The time spent admitted counts against its execution limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_RESERVATION = "The workload has no reservation"
 
 
 class Phase(StrEnum):
-    """How far a workload has come."""
+    """The progress of a workload."""
 
     PENDING = "pending"
     QUOTA_RESERVED = "quotaReserved"
@@ -33,7 +33,7 @@ class Phase(StrEnum):
 
 
 def phase(obj: Workload) -> Phase:
-    """The furthest point that its conditions claim."""
+    """Return the furthest phase that the conditions show."""
     conditions = obj.status.conditions
     if is_true(conditions, "Finished"):
         return Phase.FINISHED
@@ -45,14 +45,14 @@ def phase(obj: Workload) -> Phase:
 
 
 def lost_quota(before: Phase, after: Phase) -> bool:
-    """Whether a workload had quota and waits again."""
+    """Whether a workload had quota and is pending again."""
     return before in (Phase.QUOTA_RESERVED, Phase.ADMITTED) and after is Phase.PENDING
 
 
 def required_checks(queue: ClusterQueue, admission: Admission | None) -> tuple[str, ...]:
-    """The checks a workload has to pass: those of its flavors.
+    """Return the admission checks that a workload has to pass for its flavors.
 
-    Without an admission any flavor may come, so only checks that hold for all of them count.
+    Without an admission any flavor is possible, so only checks that apply to all flavors count.
     """
     if admission is None:
         offered = flavor_names(queue)
@@ -63,7 +63,7 @@ def required_checks(queue: ClusterQueue, admission: Admission | None) -> tuple[s
 
 
 def reserve(conditions: Conditions, queue: str) -> None:
-    """Say that quota is reserved, and that whatever took it away before is over."""
+    """Set QuotaReserved, and clear the conditions of an earlier eviction or preemption."""
     message = f"Quota reserved in ClusterQueue {queue}"
     conditions.put("QuotaReserved", True, "QuotaReserved", message)
     for type_ in ("Evicted", "Preempted", "BlockedOnPreemptionGates"):
@@ -73,10 +73,10 @@ def reserve(conditions: Conditions, queue: str) -> None:
 def sync_admitted(
     conditions: Conditions, states: Iterable[str], gates: Gates, *, placed: bool = True
 ) -> int:
-    """Make Admitted say what reservation, check states and placement together amount to.
+    """Set Admitted from the reservation, the check states and the placement.
 
-    The result is how many whole seconds of execution just ended; 0 if none did. `placed` is false
-    while pods of a reservation still wait for a topology.
+    Returns the whole seconds of execution that just ended; 0 if none did. `placed` is false while
+    pods wait for a topology assignment.
     """
     reserved, ready = conditions.true("QuotaReserved"), all(state == "Ready" for state in states)
     was_admitted = conditions.true("Admitted")
@@ -93,7 +93,7 @@ def sync_admitted(
 
 
 def _worth_saying(conditions: Conditions, reserved: bool, gates: Gates) -> bool:
-    """Whether one that is not admitted should say why; not before anybody has looked at it."""
+    """Whether to set Admitted=False. Not before the workload was evaluated for the first time."""
     if not gates.on(Gate.UnadmittedWorkloadsObservability):
         return False
     looked_at = conditions.get("Admitted") or conditions.get("QuotaReserved")
@@ -101,7 +101,7 @@ def _worth_saying(conditions: Conditions, reserved: bool, gates: Gates) -> bool:
 
 
 def _obstacle(reserved: bool, ready: bool, granular: bool) -> tuple[str, str]:
-    """Reason and message of Admitted=False. Coarse reasons also tell of checks without quota."""
+    """Return reason and message of Admitted=False. Coarse reasons mention checks without quota."""
     if not reserved and (ready or granular):
         return "NoReservation", NO_RESERVATION
     if not reserved:
@@ -113,7 +113,7 @@ def _obstacle(reserved: bool, ready: bool, granular: bool) -> tuple[str, str]:
 
 
 def placed(obj: Workload, gates: Gates) -> bool:
-    """Whether no pod set of the admission waits for a topology that was put off."""
+    """Whether no pod set of the admission has a delayed topology request that is pending."""
     if not gates.on(Gate.TopologyAwareScheduling) or obj.status.admission is None:
         return True
     return not any(
@@ -123,7 +123,7 @@ def placed(obj: Workload, gates: Gates) -> bool:
 
 
 def admitted_status(obj: Workload, now: float, gates: Gates) -> Json:
-    """The status patch that brings Admitted up to date; empty when it is."""
+    """Return the status patch that updates Admitted; empty if it is up to date."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     return _synced(obj, conditions, gates)
 
@@ -131,16 +131,16 @@ def admitted_status(obj: Workload, now: float, gates: Gates) -> Json:
 def withdrawn_status(
     obj: Workload, reason: WaitReason, message: str, now: float, gates: Gates
 ) -> Json:
-    """The status patch that takes the reservation back from a workload that has not started."""
+    """Return the status patch that withdraws the reservation of a workload that is not admitted."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     return _unreserved(obj, conditions, reason, message, gates)
 
 
 def released_status(obj: Workload, now: float, gates: Gates) -> Json:
-    """The status patch that frees the quota of an evicted workload, once its pods are gone.
+    """Return the status patch that releases the quota of an evicted workload whose pods are gone.
 
-    It waits in its queue again at once only if it was preempted or its nodes failed; after any
-    other eviction something has to happen first. A workload of a single Pod cannot come back.
+    Only a preemption or a node failure requeues the workload at once; any other eviction needs
+    another event first. A workload owned by a single Pod is never requeued.
     """
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     evicted = conditions.get("Evicted")
@@ -153,13 +153,13 @@ def released_status(obj: Workload, now: float, gates: Gates) -> Json:
 
 
 def owned_by_pod(obj: Workload) -> bool:
-    """Whether it stands for one Pod. The Pods of a group own theirs together, without control."""
+    """Whether a single Pod controls it. The Pods of a group own their workload without control."""
     owners = obj.metadata.owner_references or ()
     return any(owner.kind == "Pod" and owner.controller for owner in owners)
 
 
 def condition_reason(reason: WaitReason, gates: Gates) -> str:
-    """The reason of QuotaReserved=False as it is written; there were only two before the gate."""
+    """Return the reason of QuotaReserved=False; without the gate there are only two."""
     if gates.on(Gate.UnadmittedWorkloadsObservability):
         return reason.value
     misplaced = reason in (WaitReason.MISCONFIGURED, WaitReason.SUSPENDED)
@@ -185,6 +185,6 @@ def _synced(obj: Workload, conditions: Conditions, gates: Gates) -> Json:
 
 
 def _time_up(conditions: Conditions) -> bool:
-    """Whether it was given up for running too long: who gives it another chance gives it time."""
+    """Whether it was deactivated for exceeding its execution time: reactivation resets the time."""
     evicted = conditions.get("Evicted")
     return conditions.true("Evicted") and evicted is not None and evicted.reason.endswith(TIME_UP)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes of an object call for a look at it, or at what it refers to.
+"""Which changes of an object require a reconciliation of it or of the objects it refers to.
 
-None stands for an object before it was there, or after it is gone.
+None stands for an object that does not exist yet, or no longer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kuota.api.rules.report import child
 
 
 def settled(old: Json | None, new: Json | None) -> bool:
-    """Whether at most the status, or metadata that nobody decides by, has changed."""
+    """Whether at most the status, or metadata that no decision depends on, has changed."""
     if old is None or new is None:
         return False
     return old.get("spec") == new.get("spec") and deleting(old) == deleting(new)
@@ -25,27 +25,30 @@ def deleting(obj: Json) -> bool:
 
 
 def to_hold(old: Json | None, new: Json | None) -> bool:
-    """Whether the finalizer of an object of quota may have to come or go: it is new, or leaves."""
+    """Whether the finalizer may have to be added or removed: the object is new or being deleted."""
     return new is not None and (old is None or deleting(new))
 
 
 def revalued(old: Json | None, new: Json | None) -> bool:
-    """Whether a priority class has a value that its Workloads may not have. Its end has none."""
+    """Whether a priority class has a value that its Workloads may lack.
+
+    A deleted class has none.
+    """
     return new is not None and (old is None or old.get("value") != new.get("value"))
 
 
 def let_go(old: Iterable[str], new: Collection[str], used: Container[str]) -> list[str]:
-    """What a queue referred to and does no more, nor does any other queue, by name."""
+    """Return the names that a queue no longer refers to and that no other queue refers to."""
     return sorted({name for name in old if name not in new and name not in used})
 
 
 def flavors_of(queue: ClusterQueue | None) -> set[str]:
-    """The flavors that a ClusterQueue names."""
+    """Return the flavors that a ClusterQueue names."""
     groups = (queue.spec.resource_groups if queue is not None else None) or ()
     return {flavor.name for group in groups for flavor in group.flavors or ()}
 
 
 def checks_of(queue: ClusterQueue | None) -> set[str]:
-    """The admission checks that a ClusterQueue names."""
+    """Return the admission checks that a ClusterQueue names."""
     strategy = queue.spec.admission_checks_strategy if queue is not None else None
     return {rule.name for rule in (strategy.admission_checks if strategy else None) or ()}

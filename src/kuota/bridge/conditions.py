@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions of a Workload as they change: what is kept, what is replaced, and since when."""
+"""Changes of conditions: what is kept, what is replaced, and the transition times."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import msgspec
 from kuota.api.base import Condition, Json, condition
 
 MAX_MESSAGE = 32 * 1024
-"""Bytes of a condition's message that an API server accepts."""
+"""The maximum size of a condition's message, in bytes."""
 
 PREVIOUSLY = "Previously: "
-"""What stands before the message of a condition that is over."""
+"""The prefix of the message of a condition that is no longer true."""
 
 
 def stamp(now: float) -> datetime:
-    """The instant as Kubernetes writes it: UTC, whole seconds."""
+    """Return the time as Kubernetes writes it: UTC, whole seconds."""
     return datetime.fromtimestamp(int(now), UTC)
 
 
 def timestamp(now: float) -> str:
-    """The same as text."""
+    """Return the same as text."""
     return stamp(now).isoformat().replace("+00:00", "Z")
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text cut to `limit` bytes, ending in an ellipsis when something was cut."""
+    """Cut the text to `limit` bytes. A text that was cut ends in an ellipsis."""
     raw = text.encode()
     if len(raw) <= limit:
         return text
@@ -35,7 +35,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 class Conditions:
-    """The conditions of one object, edited in place. A change of status moves the clock."""
+    """The conditions of one object, edited in place. A new status sets the transition time."""
 
     def __init__(self, current: list[Condition] | None, now: float, generation: int) -> None:
         self._all = list(current or ())
@@ -51,7 +51,7 @@ class Conditions:
         return found is not None and found.status == "True"
 
     def age_s(self, type_: str) -> int:
-        """Whole seconds since the condition last changed its status; 0 when nobody knows."""
+        """Return the whole seconds since the condition's status changed; 0 if unknown."""
         found = self.get(type_)
         since = found.last_transition_time if found is not None else None
         if since is None:
@@ -61,7 +61,7 @@ class Conditions:
     def put(
         self, type_: str, status: bool, reason: str, message: str, *, observed: bool = True
     ) -> None:
-        """Set a condition. `observed` records the generation that it speaks about."""
+        """Set a condition. With `observed`, it records the generation."""
         before = self.get(type_)
         text = "True" if status else "False"
         since = None
@@ -84,18 +84,21 @@ class Conditions:
             self._all[self._all.index(before)] = after
 
     def lower(self, type_: str, reason: str) -> None:
-        """Turn a true condition false, keeping what it said behind a prefix."""
+        """Set a true condition to false and keep its message with a prefix."""
         before = self.get(type_)
         if before is not None and before.status == "True":
             self.put(type_, False, reason, f"{PREVIOUSLY}{before.message}")
 
     def drop(self, type_: str) -> None:
-        """Say nothing of it any more."""
+        """Remove a condition."""
         before = self.get(type_)
         if before is not None:
             self.changed = True
             self._all.remove(before)
 
     def json(self) -> list[Json]:
-        """All of them, for a patch. An API server refuses one without a message, even an empty."""
+        """Return all conditions for a patch.
+
+        The API server requires a message, even an empty one.
+        """
         return [{"message": "", **msgspec.to_builtins(each)} for each in self._all]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass over an object: what it leads to, and the object as it will be on the way there."""
+"""One pass over an object: the resulting effects, and the object with its pending changes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .effects import Effect, Event, Patch, StatusPatch
 
 
 class PassResult(Struct):
-    """What a pass wants written, in this order, and when to look again without being asked.
+    """The effects of a pass, in order, and when to run the next pass without a change.
 
-    `fault` says why the pass came to nothing; it is tried again later.
+    `fault` is why the pass failed; it is retried later.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -27,7 +27,7 @@ class PassResult(Struct):
 
 
 class StoredWorkload(Struct):
-    """A Workload as it is stored, and decoded for reading."""
+    """A Workload as stored, and decoded."""
 
     json: Json
     obj: Workload
@@ -57,7 +57,7 @@ class StoredWorkload(Struct):
 
 
 class Draft:
-    """A Workload on its way through a pass. Whatever is written shows in it at once."""
+    """A Workload with its pending changes. Every write is visible in `current` at once."""
 
     def __init__(self, stored: StoredWorkload, now: float) -> None:
         self._original = stored
@@ -85,31 +85,31 @@ class Draft:
         return Conditions(obj.status.conditions, self.now, obj.metadata.generation)
 
     def put(self, conditions: Conditions) -> bool:
-        """Write the conditions if they changed; whether they did."""
+        """Write the conditions if they changed. Returns whether they did."""
         if conditions.changed:
             self.write({"conditions": conditions.json()})
         return conditions.changed
 
     def set_condition(self, type_: str, status: bool, reason: str, message: str) -> bool:
-        """Write one condition if it changes; whether it does."""
+        """Write one condition if it changes. Returns whether it does."""
         conditions = self.conditions()
         conditions.put(type_, status, reason, message)
         return self.put(conditions)
 
     def write(self, status: Json) -> None:
-        """Change the status as a merge patch says."""
+        """Apply a merge patch to the status."""
         if status:
             self._status = combined(self._status, status)
             self.current = StoredWorkload.of(merged(self.current.json, {"status": status}))
 
     def patch(self, body: Json) -> None:
-        """Change everything else as a merge patch says."""
+        """Apply a merge patch to everything but the status."""
         if body:
             self._body = combined(self._body, body)
             self.current = StoredWorkload.of(merged(self.current.json, body))
 
     def drop_finalizer(self) -> bool:
-        """Let go of the object; whether it was held."""
+        """Remove the finalizer. Returns whether it was set."""
         held = self.obj.metadata.finalizers or []
         if FINALIZER in held:
             left = [each for each in held if each != FINALIZER]
@@ -123,13 +123,16 @@ class Draft:
         self._others += effects
 
     def requeue_after(self, after_s: float) -> None:
-        """Come back then, or earlier if that was said already."""
+        """Run the next pass after this time at the latest."""
         self.requeue_after_s = (
             after_s if self.requeue_after_s is None else min(self.requeue_after_s, after_s)
         )
 
     def done(self, fault: str = "") -> PassResult:
-        """The pass. The status comes first: without its finalizer the object may be gone."""
+        """Return the result.
+
+        The status comes first: without its finalizer the object may be deleted.
+        """
         obj = self._original.obj
         key, version = obj.key, obj.metadata.resource_version
         effects: list[Effect] = []

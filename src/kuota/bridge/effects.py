@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effects: writes described before they are sent. Sending one twice does no harm.
+"""Effects: writes described before they are sent. Effects are idempotent.
 
-A patch names the version it was made from, so that one made from an old object is refused rather
-than believed. Several patches of one object from the same version are meant to follow each other.
+A patch names the resourceVersion it is based on, so the API server rejects one that is based on an
+outdated object. Several patches of one object based on the same version are applied in order.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kuota.engine.model import Struct
 from .conditions import shortened
 
 MAX_NOTE = 1024
-"""Bytes of an event's note that an API server accepts."""
+"""The maximum size of an event's note, in bytes."""
 
 WORKLOAD = "Workload"
 
 
 class StatusPatch(Struct):
-    """A JSON merge patch on the status of one object, made from the version it names."""
+    """A JSON merge patch of an object's status, based on a resourceVersion."""
 
     key: Key
     resource_version: str
@@ -29,10 +29,10 @@ class StatusPatch(Struct):
 
 
 class Patch(Struct):
-    """A JSON merge patch on everything but the status, made from the version it names.
+    """A JSON merge patch of everything but the status, based on a resourceVersion.
 
-    If it `may_be_refused` and the API server calls it invalid, the effects after it are not sent
-    and nothing failed: a later change of the object makes the next pass try again.
+    If it `may_be_refused` and the API server rejects it as invalid, later effects are not sent and
+    this is not a failure: the next change of the object causes another attempt.
     """
 
     key: Key
@@ -43,7 +43,7 @@ class Patch(Struct):
 
 
 class Create(Struct):
-    """A new object. That it exists already is as good."""
+    """Creates an object. It is not an error if the object exists."""
 
     key: Key
     object: Json
@@ -51,7 +51,7 @@ class Create(Struct):
 
 
 class Delete(Struct):
-    """The end of the object with that uid. That it is gone already is as good."""
+    """Deletes the object with this UID. It is not an error if it does not exist."""
 
     key: Key
     uid: str
@@ -76,7 +76,7 @@ class Event(Struct):
     def about(
         cls, key: Key, reason: str, note: str, *, warning: bool = False, kind: str = WORKLOAD
     ) -> Event:
-        """The event with its note cut to what an API server accepts."""
+        """Return an event whose note is cut to the maximum size."""
         cut = shortened(note, MAX_NOTE)
         return cls(key=key, reason=reason, note=cut, warning=warning, kind=kind)
 
@@ -87,7 +87,7 @@ Effect = StatusPatch | Patch | Create | Delete | Event
 def edit(
     kind: str, key: Key, before: Json, after: Json, *, may_be_refused: bool = False
 ) -> list[Effect]:
-    """The patch, if one is needed, that changes `before` to `after`, except for the status."""
+    """Return the patch from `before` to `after`, if one is needed, except for the status."""
     skip = ("status",)
     body = difference(
         {name: value for name, value in before.items() if name not in skip},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an eviction writes on a Workload. Its quota stays charged until its pods are gone."""
+"""What an eviction writes to a Workload. Its quota stays charged until its pods are gone."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def evicted_status(
     now: float,
     cause: str = "",
 ) -> Json:
-    """The status patch of an eviction: condition, checks and gates reset, statistics counted.
+    """Return the status patch of an eviction: condition, reset checks and gates, statistics.
 
-    `cause` is what stands behind the reason: why it was deactivated, what the pods waited for.
+    `cause` is the underlying cause: why it was deactivated, or what its pods waited for.
     """
     conditions.put("Evicted", True, _condition_reason(reason, cause), message)
     conditions.lower("BlockedOnPreemptionGates", "Evicted")
@@ -44,7 +44,7 @@ def evicted_status(
 def eviction_event(
     obj: Workload, reason: EvictionReason, message: str, cause: str = ""
 ) -> list[Event]:
-    """The event that tells of an eviction; none for a workload that had nothing to lose."""
+    """Return the event of an eviction; none for a workload without an admission."""
     if obj.status.admission is None:
         return []
     name = f"EvictedDueTo{reason.value}" + (f"DueTo{cause}" if cause else "")
@@ -71,9 +71,9 @@ def _counted(obj: Workload, reason: str, cause: str) -> list[Json]:
 
 
 def _reset(check: AdmissionCheckState, at: str) -> Json:
-    """A check to be passed anew; one not answered yet stays as it is.
+    """Reset a check to Pending; a Pending check stays as it is.
 
-    One that asked for a retry has its tries counted; any other answer starts the count again.
+    A check in Retry increments its retry count; any other state resets it.
     """
     if check.state == "Pending":
         kept: Json = msgspec.to_builtins(check)
@@ -99,7 +99,7 @@ def _closed(gate: PreemptionGateState, at: str) -> Json:
 
 
 def _cleared(obj: Workload) -> Json:
-    """What pointed at the place where it ran."""
+    """Clear the fields that refer to the cluster and nodes where it ran."""
     status = obj.status
     return {
         field: None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A family on its way through one pass: parent and variants as they will be, and the writes.
+"""A parent and its variants with their pending changes in one pass.
 
-Of its variants one after the other may preempt, the most preferred first.
+Variants may preempt one after the other, the most preferred first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .variants import PREEMPTION_GATE, flavor_of, variant
 
 
 class Family:
-    """One pass over a parent and its variants, which are kept most preferred first."""
+    """One pass over a parent and its variants, sorted by preference."""
 
     def __init__(self, view: FamilyView, now: float) -> None:
         groups = view.queue.groups if view.queue is not None else ()
@@ -47,7 +47,7 @@ class Family:
         return self.view.queue.concurrent_admission if self.view.queue is not None else None
 
     def rank(self, draft: Draft) -> int:
-        """How much the flavor of a variant is preferred: 0 is best, unknown ones come last."""
+        """Return the preference of a variant's flavor: 0 is best; unknown flavors come last."""
         return self.place(flavor_of(draft.current))
 
     def place(self, flavor: str) -> int:
@@ -55,12 +55,12 @@ class Family:
 
     @property
     def winner(self) -> Draft | None:
-        """The variant that is admitted, the most preferred if there are several."""
+        """The admitted variant; the most preferred if there are several."""
         return next((each for each in self.variants if each.current.true("Admitted")), None)
 
     @property
     def own(self) -> Draft | None:
-        """The admitted variant whose quota the parent holds."""
+        """The admitted variant whose quota the parent uses."""
         used = _used(self.parent)
         admitted = (each for each in self.variants if each.current.true("Admitted"))
         return next((each for each in admitted if _used(each) == used), None)
@@ -71,7 +71,7 @@ class Family:
         self.parent.record_event("CreatedVariant", f"Created variant {key} for flavor {flavor}")
 
     def drop(self, draft: Draft, why: str) -> None:
-        """Delete a variant. The parent, if there is one, is told why."""
+        """Delete a variant and record the reason on the parent, if there is one."""
         self.variants.remove(draft)
         self._effects.append(Delete(key=draft.obj.key, uid=draft.obj.metadata.uid))
         if self._parent is not None:
@@ -92,18 +92,18 @@ class Family:
 
 
 def _used(draft: Draft) -> frozenset[str]:
-    """The flavors of an admission."""
+    """Return the flavors of an admission."""
     admission = draft.obj.status.admission
     assigned = (admission.pod_set_assignments if admission is not None else None) or ()
     return frozenset(name for each in assigned for name in (each.flavors or {}).values())
 
 
 ALONE_S = 300.0
-"""How long one variant may preempt before another may."""
+"""How long one variant may preempt before the next one may."""
 
 
 def gate_opened(family: Family) -> None:
-    """Open the gate of whoever is next, if it is time to."""
+    """Open the preemption gate of the next variant, if it is due."""
     waiting = [each for each in family.variants if _waits(each, family.view.config.gates)]
     chosen = _next(waiting)
     if chosen is None:
@@ -119,7 +119,8 @@ def gate_opened(family: Family) -> None:
 
 
 def _next(waiting: list[Draft]) -> Draft | None:
-    """The first that needs to preempt; nobody while a preferred one has not been looked at."""
+    """Return the first variant that needs preemption; None while a preferred one is not
+    evaluated."""
     for each in waiting:
         if _open_since(each) is not None:
             continue
@@ -131,7 +132,7 @@ def _next(waiting: list[Draft]) -> Draft | None:
 
 
 def _waits(draft: Draft, gates: Gates) -> bool:
-    """Whether nothing but room keeps the variant from being admitted."""
+    """Whether only missing quota keeps the variant from being admitted."""
     stored, said = draft.current, draft.conditions().get("QuotaReserved")
     gated = gates.on(Gate.AdmissionGatedBy) and draft.obj.metadata.annotation(ADMISSION_GATED_BY)
     over = not draft.active or stored.true("Finished") or stored.reserved
@@ -147,7 +148,7 @@ def _open_since(draft: Draft) -> datetime | None:
 
 
 def _opened(draft: Draft, now: float) -> list[Json]:
-    """The gates of the status, ours open."""
+    """Return the gates of the status with our gate open."""
     ours = {"name": PREEMPTION_GATE, "position": "Open", "lastTransitionTime": timestamp(now)}
     listed = draft.obj.status.preemption_gates or ()
     return [*(msgspec.to_builtins(e) for e in listed if e.name != PREEMPTION_GATE), ours]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose the fields of a Workload's status are, and how they pass from Kuota to Kueue.
+"""The ownership of fields in a Workload's status, and its transfer from Kuota to Kueue.
 
-Kueue takes a field away by applying a status without it. That leaves what anyone else owns, and
-Kuota owns what it wrote by merge patch. So for Kueue to go on, ownership moves to the names that
-Kueue applies under, each of which has an area of the status.
+Kueue removes a field by applying a status without it. This does not remove fields that others own,
+and Kuota owns what it wrote by merge patch. So for Kueue to take over, ownership moves to Kueue's
+field managers, each of which owns a part of the status.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from kuota.api.fieldsets import SELF, FieldSet
 from kuota.api.managed_fields import APPLY, UPDATE, Entries, Entry, Owner
 
 KUOTA = "kuota"
-"""The field manager of all that Kuota writes."""
+"""The field manager of everything that Kuota writes."""
 APPLIED = "kueue.x-k8s.io/v1beta2"
-"""The version that Kueue applies in."""
+"""The API version that Kueue applies."""
 _OURS = Owner(KUOTA, UPDATE, "status", APPLIED)
 _ADMISSION = "kueue-admission"
 _OLDER = "kueue.x-k8s.io/v1beta1"
 _RESPELT = renamed(fieldsets.field(SECONDS_MISSPELT), fieldsets.field(SECONDS))
 _STATUS, _CONDITIONS = fieldsets.field("status"), fieldsets.field("conditions")
 _CONTAINERS: FieldSet = {_STATUS: {SELF: {}, _CONDITIONS: {SELF: {}}}}
-"""What holds all areas. Nobody takes it away; it goes with the first of them."""
+"""The fields that contain all parts. They move with the first part."""
 
 
 def _area(fields: str = "", conditions: str = "") -> FieldSet:
-    """Each named field of the status and each condition, with all below."""
+    """Return the named status fields and conditions, with everything below them."""
     types: FieldSet = {fieldsets.keyed({"type": each}): {SELF: {}} for each in conditions.split()}
     area: FieldSet = {fieldsets.field(each): {SELF: {}} for each in fields.split()}
     return {_STATUS: area | ({_CONDITIONS: types} if types else {})}
@@ -52,10 +52,10 @@ _AREAS: dict[str, FieldSet] = {
 
 
 def handed_over(managed: Sequence[Json]) -> list[Json]:
-    """The managedFields of a Workload with Kueue in the place of Kuota, area by area.
+    """Return the managedFields of a Workload with Kuota's ownership moved to Kueue.
 
-    What no area covers stays as it is. Equal to the argument where there is nothing to hand over.
-    Raises FieldSetError for entries that cannot be read.
+    Fields outside every part stay as they are. Returns the argument if there is nothing to move.
+    Raises FieldSetError for entries that cannot be parsed.
     """
     entries = managed_fields.read(managed)
     ours = entries.get(_OURS)
@@ -67,18 +67,18 @@ def handed_over(managed: Sequence[Json]) -> list[Json]:
 
 
 def stranded(workload: Json) -> bool:
-    """Whether Kueue gave the quota back, and could not take the admission away."""
+    """Whether Kueue released the quota but could not remove the admission."""
     status = workload.get("status") or {}
     return "admission" in status and not _holds(status, "QuotaReserved")
 
 
 def is_finished(workload: Json) -> bool:
-    """Whether nothing will be written on its status any more."""
+    """Whether the status is final."""
     return _holds(workload.get("status") or {}, "Finished")
 
 
 def _given(entries: Entries, entry: Entry) -> FieldSet:
-    """What is left of the entry when each applier got its area, which is noted in `entries`."""
+    """Return what remains of the entry after each manager got its part, added to `entries`."""
     rest = entry.fields
     for manager, area in _AREAS.items():
         part = fieldsets.difference(rest, fieldsets.without(rest, area))
@@ -92,7 +92,7 @@ def _given(entries: Entries, entry: Entry) -> FieldSet:
 
 
 def _joined(mine: Entry | None, part: FieldSet, time: str) -> Entry:
-    """What an applier owns once it owns the part too."""
+    """Return what a manager owns with the additional part."""
     if mine is None:
         return Entry(APPLIED, part, time)
     fields = mine.fields

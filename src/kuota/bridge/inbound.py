@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""API object -> what the engine believes of it. Workloads have a module of their own.
+"""API objects -> the engine's model. Workloads have their own module.
 
-Nothing is defaulted beyond what Kueue itself assumes of an unset field, so that raw objects mean
-here what they mean there. The engine never sees a value it could not decide by: a ClusterQueue
-that has one is described by its faults alone, and of other kinds it raises `ValueError`.
+Only Kueue's own assumptions about unset fields are applied, so that raw objects mean the same as in
+Kueue. The engine never receives an invalid value: an invalid ClusterQueue is described by its
+faults, and other kinds raise `ValueError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ USAGE_BASED = "UsageBasedAdmissionFairSharing"
 
 
 def unreadable(kind: type[EngineObject], obj: Json, fault: str) -> Fact:
-    """The fact of an object that cannot be translated: a ClusterQueue stays, and is inactive."""
+    """Return the fact for an invalid object: a ClusterQueue becomes inactive, others are
+    dropped."""
     meta = obj["metadata"]
     if kind is model.ClusterQueue:
         deleting = bool(meta.get("deletionTimestamp"))
@@ -161,7 +162,7 @@ def _fungibility(given: kueue.FlavorFungibility | None) -> model.Fungibility:
 
 
 def _preemption(given: kueue.ClusterQueuePreemption | None) -> model.Preemption:
-    """Only a missing block is Never throughout; a field left out of it stays unset."""
+    """A missing block means Never; a field missing from the block stays unset."""
     if given is None:
         return model.Preemption()
     borrow = given.borrow_within_cohort

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be understood in a stored object, although validation should have kept it out.
+"""Faults of stored objects that validation should have rejected.
 
-Validation can be bypassed: objects are older than a rule, or were stored while no webhook ran. Only
-what the engine could not decide by is looked for here; all rules are in `kuota.api.rules`.
+Validation can be bypassed: an object may be older than a rule, or was stored while no webhook ran.
+Only faults that the engine cannot handle are detected here; all rules are in `kuota.api.rules`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kuota.api.quantity import QuantityError, parse
 
 
 def cluster_queue_faults(spec: kueue.ClusterQueueSpec) -> list[str]:
-    """Every fault, each with its path; empty when the queue can be understood."""
+    """Return every fault with its path; empty if the spec is valid."""
     return [
         *_selector_faults(spec.namespace_selector),
         *_word_faults(spec),
@@ -30,7 +30,7 @@ def cluster_queue_faults(spec: kueue.ClusterQueueSpec) -> list[str]:
 def quota_faults(
     groups: Iterable[kueue.ResourceGroup] | None, fair_sharing: kueue.FairSharing | None
 ) -> list[str]:
-    """Faults of the quotas and the weight of a ClusterQueue or Cohort."""
+    """Return the faults of the quotas and the weight of a ClusterQueue or Cohort."""
     return [*_amount_faults(groups or ()), *weight_faults(fair_sharing)]
 
 
@@ -40,7 +40,7 @@ def weight_faults(fair_sharing: kueue.FairSharing | None) -> Iterator[str]:
 
 
 def pod_set_faults(pod_sets: Iterable[api.PodSet] | None) -> Iterator[str]:
-    """Faults of how many pods a Workload asks for, and under which names."""
+    """Yield the faults of pod counts and pod set names."""
     listed = list(pod_sets or ())
     names = Counter(each.name for each in listed)
     for name in sorted(name for name, count in names.items() if count > 1):
@@ -62,7 +62,7 @@ def _selector_faults(selector: LabelSelector | None) -> Iterator[str]:
 
 
 def _word_faults(spec: kueue.ClusterQueueSpec) -> Iterator[str]:
-    """Words outside the closed lists of the API. Unset ones have a meaning of their own."""
+    """Yield values outside the API's enums. Unset values are valid."""
     for path, word in _words(spec):
         known = CLUSTER_QUEUE[path].enum + CLUSTER_QUEUE_V1BETA1[path].enum
         if word and word not in known:
@@ -96,7 +96,7 @@ def _amount_faults(groups: Iterable[kueue.ResourceGroup]) -> Iterator[str]:
 
 
 def _negative(path: str, amount: Quantity | None) -> Iterator[str]:
-    """Why an amount is no amount."""
+    """Yield why an amount is invalid."""
     if amount is None:
         return
     try:

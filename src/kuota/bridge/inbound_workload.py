@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workload -> what the engine believes of it: requests, order, reservation, obstacles.
+"""Workload -> the engine's model: requests, order, reservation, faults.
 
-A workload that waits is counted from its pod templates: filled in from the RuntimeClass and the
-LimitRanges, limits taken for missing requests, then excluded and transformed as configured. One
-that holds quota is counted from its recorded admission.
+The requests of a pending workload come from its pod templates, after RuntimeClass overhead,
+LimitRange defaults and limits as missing requests are applied, and resources are excluded and
+transformed as configured. The usage of a workload with quota comes from its recorded admission.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REPLACED = "WorkloadSliceReplaced"
 
 
 def replaces(obj: Workload) -> Key | None:
-    """The slice that this one takes over from. A bare name is one of its own namespace."""
+    """Return the slice that this workload replaces. A bare name refers to its own namespace."""
     named = obj.metadata.annotation(REPLACES)
     if not named:
         return None
@@ -51,11 +51,11 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 MOST_COUNTED = 4096
-"""How many different lists of pod sets are remembered as counted."""
+"""The maximum number of cached pod set lists."""
 
 
 class CountedPodSets(NamedTuple):
-    """Pod sets as quota sees them, why they can never be admitted, and their class ids so far."""
+    """Pod sets as the engine sees them, why they can never be admitted, and cached hashes."""
 
     pod_sets: tuple[model.PodSet, ...]
     faults: tuple[str, ...]
@@ -63,10 +63,10 @@ class CountedPodSets(NamedTuple):
 
 
 class AccountingContext(Struct):
-    """What else decides how a workload is counted: gates, configuration, and its namespace.
+    """What else determines the requests of a workload: gates, configuration, and its namespace.
 
-    `counted` remembers what came of it. Most changes of a Workload leave its pod sets as they are,
-    and many Workloads are made from the same template.
+    `counted` caches the results. Most changes of a Workload leave its pod sets unchanged, and many
+    Workloads share a template.
     """
 
     gates: Gates = Gates()
@@ -123,19 +123,19 @@ def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model
 
 
 def seconds(at: datetime | None) -> float:
-    """Seconds since the epoch; 0 for no time at all."""
+    """Return seconds since the epoch; 0 for None."""
     return at.timestamp() if at is not None else 0.0
 
 
 def reclaimable(obj: api.Workload, gates: Gates) -> dict[str, int]:
-    """Pods, by pod set, whose quota is not needed any more."""
+    """Return the reclaimable pods by pod set."""
     if not gates.on(Gate.ReclaimablePods):
         return {}
     return counts(obj.status.reclaimable_pods)
 
 
 def _counted(obj: api.Workload, accounting: AccountingContext) -> CountedPodSets:
-    """The pod sets of a Workload as quota sees them, counted once for all that have the same."""
+    """Return the accounted pod sets of a Workload, cached for all Workloads with equal ones."""
     namespace = obj.metadata.namespace if accounting.limit_ranges else ""
     at = namespace, _encode((obj.spec.pod_sets, obj.status.reclaimable_pods))
     found = accounting.counted.get(at)
@@ -149,7 +149,7 @@ def _counted(obj: api.Workload, accounting: AccountingContext) -> CountedPodSets
 def _account(
     obj: api.Workload, accounting: AccountingContext
 ) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
-    """The pod sets, and why they can never be admitted; none of them if they make no sense."""
+    """Return the pod sets and why they can never be admitted; none if they are invalid."""
     faults = tuple(pod_set_faults(obj.spec.pod_sets))
     if faults:
         return (), faults
@@ -186,7 +186,7 @@ def _pod_set(pod_set: api.PodSet, reclaimed: int, per_pod: Requests) -> model.Po
 
 
 def _faults(obj: api.Workload, ranges: list[LimitRange]) -> list[object]:
-    """Requests above limits first; the LimitRange is looked at only when there are none."""
+    """Return requests above limits or, without any, violations of LimitRanges."""
     return list(request_faults(obj) or limit_range_faults(obj, summarize(ranges)))
 
 
@@ -226,7 +226,7 @@ def _assigned(psa: api.PodSetAssignment, count: int, reclaimed: int) -> model.As
 
 
 def usage_of(assigned: tuple[model.Assigned, ...]) -> Amounts:
-    """What the pod sets are charged. Resources without a flavor count nowhere."""
+    """Return the usage of the pod sets. Resources without a flavor are not charged."""
     total: Amounts = {}
     for each in assigned:
         add_into(
@@ -257,7 +257,7 @@ def _requeue_at(state: api.RequeueState | None) -> float | None:
 
 
 def _closed_gates(obj: api.Workload, gates: Gates) -> bool:
-    """Whether some preemption gate is closed; one without a recorded position is."""
+    """Whether some preemption gate is closed. A gate without a recorded position is closed."""
     gated = gates.on(Gate.ConcurrentAdmission) or gates.on(Gate.MultiKueueOrchestratedPreemption)
     if not gated:
         return False
@@ -266,7 +266,7 @@ def _closed_gates(obj: api.Workload, gates: Gates) -> bool:
 
 
 def _replaces(obj: api.Workload, gates: Gates) -> Key | None:
-    """The slice it takes over from: one of its own namespace, or else the claim is void."""
+    """Return the replaced slice. A slice in another namespace is ignored."""
     if not gates.on(Gate.ElasticJobsViaWorkloadSlices):
         return None
     claimed = replaces(obj)
@@ -274,7 +274,7 @@ def _replaces(obj: api.Workload, gates: Gates) -> Key | None:
 
 
 def _allowed_flavors(obj: api.Workload, gates: Gates) -> str:
-    """The flavors that a variant is bound to, comma-separated as annotated; "" for no bounds."""
+    """Return the allowed flavors of a variant, comma-separated; "" means no restriction."""
     concurrent = gates.on(Gate.ConcurrentAdmission)
     return obj.metadata.annotation(ALLOWED_FLAVORS) if concurrent else ""
 

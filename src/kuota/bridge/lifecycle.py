@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass over a Workload: what is written on it beside the decisions of the engine.
+"""One pass over a Workload: what is written to it apart from the engine's decisions.
 
-The steps are those of Kueue's workload controller, in its order. A step that answers true ends the
-pass; what it wrote comes back as news, and the next pass goes on from there.
+The steps are those of Kueue's workload controller, in the same order. A step that returns true ends
+the pass. Its write causes the next pass, which continues from there.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Step = Callable[[Draft, WorkloadView], bool | None]
 
 
 def reconcile_workload(view: WorkloadView, now: float) -> PassResult:
-    """What one pass over the Workload leads to."""
+    """Return the result of one pass over the Workload."""
     draft = Draft(view.stored, now)
     any(step(draft, view) for step in _STEPS)
     return draft.done()
 
 
 def orphaned(draft: Draft, view: WorkloadView) -> bool:
-    """A Workload that nobody owns any more is finished, and let go of."""
+    """Finish a Workload without an owner, and remove its finalizer."""
     meta = draft.obj.metadata
     leftover = bool(meta.label(JOB_UID)) and view.config.gates.on(Gate.FinishOrphanedWorkloads)
     deleting = draft.current.deleting
@@ -52,22 +52,23 @@ def orphaned(draft: Draft, view: WorkloadView) -> bool:
 
 
 def preemption_gated(draft: Draft, view: WorkloadView) -> None:
-    """The status lists the preemption gates of the spec, new ones closed."""
+    """List the preemption gates of the spec in the status, new ones closed."""
     if view.config.gates.on(Gate.MultiKueueOrchestratedPreemption):
         draft.write(missing_gates(draft.obj, draft.now))
 
 
 def clear_stale_admission(draft: Draft, view: WorkloadView) -> None:
-    """An admission ends with its reservation, even where whoever ended that left it behind."""
+    """Clear an admission without a reservation, which another writer may have left behind."""
     said = draft.conditions().get("QuotaReserved")
     if draft.obj.status.admission is not None and said is not None and said.status == "False":
         draft.write({"admission": None})
 
 
 def sync_parent_label(draft: Draft, view: WorkloadView) -> bool:
-    """Where flavors are tried concurrently, a Workload is the parent of variants that queue.
+    """Label a Workload as a parent if its queue admits concurrently, and otherwise remove the
+    label.
 
-    One that holds quota keeps it, as what it was when it got it.
+    A Workload with quota stays as it is.
     """
     queue, meta = view.cluster_queue, draft.obj.metadata
     if not view.config.gates.on(Gate.ConcurrentAdmission) or queue is None:
@@ -108,7 +109,7 @@ def finished(draft: Draft, view: WorkloadView) -> bool:
 
 
 def apply_check_delay(draft: Draft, view: WorkloadView) -> bool:
-    """A check in Retry may ask for a delay, which is only ever moved later."""
+    """Apply the delay that a check in Retry requests. A delay is only ever extended."""
     until = retry_at(draft.obj.status.admission_checks)
     state = draft.obj.status.requeue_state
     if until is None or until.timestamp() <= draft.now:
@@ -128,7 +129,7 @@ def deactivation_wanted(draft: Draft, view: WorkloadView) -> bool:
 
 
 def delay_over(draft: Draft, view: WorkloadView) -> bool:
-    """Wait for the end of a delay; a Workload that waits for quota then queues again."""
+    """Wait for the end of a delay, then requeue a Workload without quota."""
     state = draft.obj.status.requeue_state
     if not draft.active or state is None or state.requeue_at is None:
         return False
@@ -142,12 +143,12 @@ def delay_over(draft: Draft, view: WorkloadView) -> bool:
 
 
 def requeued(draft: Draft, view: WorkloadView) -> bool:
-    """What was set aside comes back once it is active again, or its back-off is over."""
+    """Requeue a Workload that is active again or whose backoff is over."""
     conditions = draft.conditions()
     found = conditions.get("Requeued")
     if not draft.active or found is None or found.status != "False":
         return False
-    # Kueue compares with the bare reason and so leaves aside what it deactivated itself.
+    # Kueue compares the exact reason, and so ignores Workloads that it deactivated itself.
     if found.reason.startswith(EvictionReason.DEACTIVATED):
         conditions.put("Requeued", True, "Reactivated", "The workload was reactivated")
     elif found.reason in _BACKED_OFF:
@@ -158,7 +159,7 @@ def requeued(draft: Draft, view: WorkloadView) -> bool:
 
 
 def _backoff_over(draft: Draft) -> bool:
-    """Whether no delay is left, which also holds of one that still has its quota."""
+    """Whether no delay is left. This also holds for a Workload that has quota."""
     state = draft.obj.status.requeue_state
     if state is None or state.requeue_at is None:
         return True
@@ -201,7 +202,7 @@ def local_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
 
 
 def admission_gated(draft: Draft, view: WorkloadView) -> bool:
-    """Say when an annotation begins or ends to keep the Workload out of its queue."""
+    """Record events when an annotation starts or stops gating the admission."""
     gates = view.config.gates
     if not gates.on(Gate.AdmissionGatedBy) or draft.current.true("Admitted"):
         return False
@@ -228,11 +229,11 @@ def cluster_queue_restarted(draft: Draft, view: WorkloadView) -> bool:
 
 
 def checks_listed(draft: Draft, view: WorkloadView) -> bool:
-    """The status lists the admission checks that the queue requires for these flavors."""
+    """List the admission checks that the queue requires for these flavors."""
     if view.cluster_queue is None:
         return False
     if view.parent:
-        # Its variants have passed theirs before it is admitted.
+        # The checks of a parent's variants passed before the parent is admitted.
         status: Json = {"admissionChecks": None} if draft.obj.status.admission_checks else {}
     else:
         status = synced_checks(draft.obj, view.cluster_queue, draft.now)
@@ -241,7 +242,7 @@ def checks_listed(draft: Draft, view: WorkloadView) -> bool:
 
 
 def admitted(draft: Draft, view: WorkloadView) -> bool:
-    """Say why there is no quota, or admit what has passed its checks."""
+    """Report why there is no quota, or admit a Workload that has passed its checks."""
     if draft.current.true("Admitted"):
         return False
     return sync_pending_conditions(draft, view)
@@ -250,7 +251,7 @@ def admitted(draft: Draft, view: WorkloadView) -> bool:
 def _restarted(
     draft: Draft, queue: LocalQueue | ClusterQueue | None, kind: str, stopped: EvictionReason
 ) -> bool:
-    """What was evicted when the queue was stopped comes back when it runs again."""
+    """Requeue a Workload that was evicted when the queue stopped, once the queue runs again."""
     found = draft.conditions().get("Requeued")
     if queue is None or queue.stop_policy != "None" or found is None:
         return False

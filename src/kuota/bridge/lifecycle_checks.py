@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Workload takes over from its queue and its priority class: checks, gates, and a value."""
+"""What a Workload takes from its queue and its priority class: checks, gates, priority."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .effects import Effect, Patch
 
 
 def synced_checks(obj: Workload, queue: ClusterQueue, now: float) -> Json:
-    """The status patch that lists exactly the required checks; empty when it does."""
+    """Return the status patch that lists exactly the required checks; empty if none is needed."""
     listed = obj.status.admission_checks or []
     wanted = listed_checks(listed, required_checks(queue, obj.status.admission), now)
     if [each.name for each in wanted] == sorted(each.name for each in listed):
@@ -30,7 +30,7 @@ def synced_checks(obj: Workload, queue: ClusterQueue, now: float) -> Json:
 def listed_checks(
     listed: Iterable[AdmissionCheckState], required: Iterable[str], now: float
 ) -> list[AdmissionCheckState]:
-    """The required checks by name: those known as they are, the others Pending."""
+    """Return the required checks by name: known ones unchanged, others Pending."""
     known = {each.name: each for each in listed}
     return [
         known.get(name)
@@ -40,12 +40,12 @@ def listed_checks(
 
 
 def check_json(check: AdmissionCheckState) -> Json:
-    """For a patch. An API server refuses one without a message, even an empty."""
+    """Convert a check for a patch. The API server requires a message, even an empty one."""
     return {"message": "", **msgspec.to_builtins(check)}
 
 
 def missing_gates(obj: Workload, now: float) -> Json:
-    """The status patch that lists the preemption gates of the spec; empty when it does."""
+    """Return the status patch that lists the preemption gates of the spec; empty if not needed."""
     known = {each.name: each for each in obj.status.preemption_gates or ()}
     names = [each.name for each in obj.spec.preemption_gates or ()]
     if list(known) == names:
@@ -63,7 +63,7 @@ KIND = "WorkloadPriorityClass"
 
 
 def followers(value: WorkloadPriorityClass, workloads: Iterable[StoredWorkload]) -> list[Effect]:
-    """Give every unfinished Workload of the class its value, whether it holds quota or not."""
+    """Set the priority of every unfinished Workload of the class, with or without quota."""
     return [
         Patch(
             key=stored.key,
@@ -78,6 +78,6 @@ def followers(value: WorkloadPriorityClass, workloads: Iterable[StoredWorkload])
 
 
 def named(stored: StoredWorkload) -> str:
-    """The WorkloadPriorityClass that a Workload has its priority from, "" for none."""
+    """Return the WorkloadPriorityClass of a Workload, "" for none."""
     ref = stored.obj.spec.priority_class_ref
     return ref.name if ref is not None and ref.kind == KIND else ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass over a parent and its variants: who is made, who goes on, and what the winner won.
+"""One pass over a parent and its variants: create variants, and pass on the admission.
 
-Variants queue and hold quota; the parent is what its job looks at. It takes the admission of the
-variant that won, and goes first when that one has to go, since the pods are its own. A step that
-answers true ends the pass.
+Variants are queued and have quota; the job follows the parent. The parent takes over the admission
+of the admitted variant. It is evicted before that variant, because the pods belong to the parent. A
+step that returns true ends the pass.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Step = Callable[[Family], bool | None]
 
 
 def reconcile_family(view: FamilyView, now: float) -> PassResult:
-    """What one pass over the family leads to."""
+    """Return the result of one pass over the family."""
     family = Family(view, now)
     any(step(family) for step in _STEPS)
     return family.done()
 
 
 def strays_deleted(family: Family) -> bool:
-    """Variants end with the very parent that they were made for."""
+    """Delete variants whose parent no longer exists."""
     parent = family.view.parent
     uid = parent.obj.metadata.uid if parent is not None else ""
     for each in list(family.variants):
@@ -51,7 +51,7 @@ def strays_deleted(family: Family) -> bool:
 
 
 def finished(family: Family) -> bool:
-    """Variants are finished with their parent."""
+    """Finish the variants of a finished parent."""
     end = _told(family.parent, "Finished")
     if end is None:
         return False
@@ -62,7 +62,7 @@ def finished(family: Family) -> bool:
 
 
 def without_policy(family: Family) -> bool:
-    """In any other queue a Workload queues itself. Without a queue nothing is known yet."""
+    """Delete variants if the queue does not admit concurrently. An unknown queue ends the pass."""
     if family.policy is not None:
         return not is_parent(family.parent.obj.metadata)
     if family.view.queue is not None:
@@ -83,7 +83,7 @@ def one_for_each_flavor(family: Family) -> None:
 
 
 def in_line(family: Family) -> None:
-    """Variants ask for what their parent asks for."""
+    """Update variants to the spec of their parent."""
     for each in list(family.variants):
         patch = behind(family.parent.current, each.current)
         if outgrown(each.current, patch):
@@ -93,7 +93,7 @@ def in_line(family: Family) -> None:
 
 
 def late_pods_followed(family: Family) -> None:
-    """A parent whose pods were late takes with it the variant that let it start."""
+    """Evict the admitted variant of a parent whose pods were not ready in time."""
     told = _told(family.parent, "Evicted")
     if told is None or told.reason != BY_PARENT:
         return
@@ -111,7 +111,7 @@ def late_pods_followed(family: Family) -> None:
 
 
 def evictions_settled(family: Family) -> None:
-    """Free the quota of evicted variants, but of the one that the parent runs on only after it."""
+    """Release the quota of evicted variants, for the parent's own variant only after the parent."""
     parent, own = family.parent, family.own
     runs = parent.current.reserved
     if runs and not parent.current.true("Evicted") and (own is None or own.current.true("Evicted")):
@@ -125,7 +125,7 @@ def evictions_settled(family: Family) -> None:
 
 
 def _evict(parent: Draft, own: Draft | None) -> None:
-    """Its variants are counted among the evicted; the parent only follows."""
+    """Evict the parent. Only its variants count in the eviction statistics."""
     reason, message = EvictionReason.NO_VARIANT, "None of its variants is admitted on its flavor"
     told = _told(own, "Evicted") if own is not None else None
     if own is not None and told is not None:
@@ -136,7 +136,7 @@ def _evict(parent: Draft, own: Draft | None) -> None:
 
 
 def active_as_useful(family: Family) -> None:
-    """Only variants that could still win are active."""
+    """Deactivate variants that can no longer be admitted, and activate the others."""
     for each in family.variants:
         wanted, why = _useful(family, each)
         if wanted is not each.active:
@@ -145,7 +145,7 @@ def active_as_useful(family: Family) -> None:
 
 
 def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
-    """Whether a variant should be active, and why."""
+    """Return whether a variant should be active, and why."""
     winner, policy = family.winner, family.policy
     if not family.parent.active:
         return False, "Its parent is not active"
@@ -165,7 +165,7 @@ def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
 
 
 def brought_back(family: Family) -> None:
-    """One that made room for a better one queues again when that one got no use of it."""
+    """Requeue a variant that was migrated away if no preferred variant was admitted."""
     if family.winner is not None or any(_expects_room(each) for each in family.variants):
         return
     for each in family.variants:
@@ -180,12 +180,12 @@ def _expects_room(draft: Draft) -> bool:
 
 
 def admission_taken(family: Family) -> None:
-    """The parent is admitted as its variant is."""
+    """Admit the parent with the admission of its admitted variant."""
     parent, winner = family.parent, family.winner
     if winner is None or winner.current.true("Evicted") or parent.current.reserved:
         return
     admission = child(winner.current.json, "status").get("admission")
-    # Something else than its variants may keep the parent from running.
+    # The parent may be kept from running by something other than its variants.
     if admission is None or not parent.active or _set_aside(parent) not in (None, *BY_VARIANTS):
         return
     note = f"Variant {winner.obj.metadata.name} is admitted"
@@ -197,13 +197,13 @@ def admission_taken(family: Family) -> None:
 
 
 def _set_aside(draft: Draft) -> str | None:
-    """Why it does not queue after an eviction; None if it does."""
+    """Return why it is not requeued after an eviction; None if it is."""
     found = draft.conditions().get("Requeued")
     return found.reason if found is not None and found.status == "False" else None
 
 
 def pods_followed(family: Family) -> None:
-    """The variant that the parent runs on knows of its pods what decisions depend on."""
+    """Copy PodsReady and reclaimable pods from the parent to its admitted variant."""
     parent, own = family.parent, family.own
     if own is None or not parent.current.reserved:
         return
@@ -216,12 +216,12 @@ def pods_followed(family: Family) -> None:
 
 
 def _told(draft: Draft, type_: str) -> Condition | None:
-    """The condition, if it is true."""
+    """Return the condition if it is true."""
     return true_condition(draft.obj.status.conditions, type_)
 
 
 def _before(one: Condition | None, other: Condition) -> bool:
-    """Whether one became true no later than the other."""
+    """Whether the first became true no later than the second."""
     if one is None or one.last_transition_time is None or other.last_transition_time is None:
         return False
     return one.last_transition_time <= other.last_transition_time

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass over a job: its Workload is found or made, the job is started, stopped, or let be.
+"""One pass over a job: find or create its Workload, then start or stop the job.
 
-The steps are those of Kueue's job framework, in its order. A step that answers true ends the pass.
+The steps are those of Kueue's job framework, in the same order. A step that returns true ends the
+pass.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Step = Callable[[JobPass], bool]
 
 
 def reconcile_job(view: JobView, now: float) -> PassResult:
-    """What one pass over the job leads to."""
+    """Return the result of one pass over the job."""
     job_pass = JobPass(view, now)
     try:
         any(step(job_pass) for step in _STEPS)
@@ -45,7 +46,7 @@ def reconcile_job(view: JobView, now: float) -> PassResult:
 
 
 def gone(job_pass: JobPass) -> bool:
-    """The Workloads of a job that is gone are finished, and let go of."""
+    """Finish the Workloads of a deleted job, and remove their finalizers."""
     job = job_pass.view.job
     if job is not None and not child(job, "metadata").get("deletionTimestamp"):
         return False
@@ -60,12 +61,12 @@ def gone(job_pass: JobPass) -> bool:
 
 
 def elsewhere(job_pass: JobPass) -> bool:
-    """Jobs of other namespaces are left alone, queue name or not."""
+    """Ignore jobs in namespaces that are not managed, with or without a queue name."""
     return not managed_namespace(job_pass.view.namespace, job_pass.view.config)
 
 
 def nested(job_pass: JobPass) -> bool:
-    """A job whose ancestor is managed only runs while that one may; it has no Workload itself."""
+    """Suspend a job whose managed ancestor is not admitted. It has no Workload of its own."""
     if job_pass.view.nested_too_deep:
         job_pass.record_event(
             "JobNestingTooDeep", "The job has too many owners above it", warning=True
@@ -102,7 +103,7 @@ def workload_finished(job_pass: JobPass) -> bool:
 
 
 def workload_deleted(job_pass: JobPass) -> bool:
-    """A Workload deleted by hand stops the job; the next pass makes a new one."""
+    """Stop the job of a deleted Workload. The next pass creates a new Workload."""
     stored = job_pass.workload
     if stored is None or not stored.deleting:
         return False
@@ -131,7 +132,7 @@ def without_workload(job_pass: JobPass) -> bool:
 
 
 def pods_reclaimed(job_pass: JobPass) -> bool:
-    """Record which pods will not run again, so that others can have their quota."""
+    """Record the pods that will not run again, so that their quota is released."""
     stored = job_pass.workload
     if stored is None or not job_pass.view.config.gates.on(Gate.ReclaimablePods):
         return False
@@ -163,7 +164,7 @@ def sync_pods_ready(job_pass: JobPass) -> bool:
 def _readiness(
     job_pass: JobPass, stored: StoredWorkload, before: Condition | None
 ) -> tuple[bool, str, str]:
-    """Status, reason and message of PodsReady."""
+    """Return status, reason and message of PodsReady."""
     if not stored.true("Admitted"):
         return False, WAIT_FOR_START, _NOT_READY
     reason = before.reason if before is not None else ""
@@ -176,14 +177,14 @@ def _readiness(
 
 
 def awaits_start(stored: StoredWorkload, now: float) -> PassResult:
-    """The first PodsReady=False of a Workload, for passes that defer it."""
+    """Return the first PodsReady=False of a Workload, for passes that defer it."""
     draft = Draft(stored, now)
     draft.set_condition("PodsReady", False, WAIT_FOR_START, _NOT_READY)
     return draft.done()
 
 
 def evicted(job_pass: JobPass) -> bool:
-    """Stop the job of an evicted Workload; when its pods are gone the quota is free."""
+    """Stop the job of an evicted Workload, and release the quota when its pods are gone."""
     stored = job_pass.workload
     if stored is None or not stored.true("Evicted"):
         return False
@@ -198,7 +199,7 @@ def evicted(job_pass: JobPass) -> bool:
 
 
 def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float) -> None:
-    """Delete, after a while, the job of a Workload that Kueue gave up."""
+    """Delete the job of a Workload that Kueue deactivated, after the retention period."""
     kept_s = job_pass.view.config.retain_deactivated_s
     if kept_s is None or stored.obj.spec.active is not False or not reason.startswith(_BY_KUEUE):
         return
@@ -212,7 +213,7 @@ def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
 
 
 def at_rest(job_pass: JobPass) -> bool:
-    """Start a suspended job whose Workload is admitted; else keep the two in line."""
+    """Start a suspended job whose Workload is admitted, or update its Workload."""
     stored = job_pass.workload
     if stored is None or not suspended(job_pass.job):
         return False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one Workload of a job: found among those there are, kept up to date, or made.
+"""The Workload of a job: find it among the existing ones, update it, or create it.
 
-It is the one that asks for what the job asks for. `JobPass` is the pass in which that happens.
+It is the one whose spec matches the job. `JobPass` is the pass in which this happens.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ JOB = "Job"
 
 
 class JobPass:
-    """One pass over a job. `stored` is its Workload once it was found."""
+    """One pass over a job. `workload` is the job's Workload once it was found."""
 
     def __init__(self, view: JobView, now: float) -> None:
         self.view = view
@@ -62,7 +62,7 @@ class JobPass:
 
     @contextmanager
     def draft(self, stored: StoredWorkload) -> Iterator[Draft]:
-        """A block that changes a Workload. What it leads to is written when it ends."""
+        """Change a Workload. The changes become effects when the block ends."""
         draft = Draft(stored, self.now)
         yield draft
         self.add(*draft.done().effects)
@@ -70,7 +70,7 @@ class JobPass:
             self.workload = draft.current
 
     def finish(self, stored: StoredWorkload, reason: str, message: str) -> None:
-        """Say that the Workload is finished."""
+        """Set the condition Finished of a Workload."""
         with self.draft(stored) as draft:
             draft.set_condition("Finished", True, reason, message)
 
@@ -126,12 +126,12 @@ class JobPass:
 
 
 def prebuilt_name(job: Json, gates: Gates) -> str:
-    """The Workload that the job brings with it, "" for none."""
+    """Return the name of the job's prebuilt Workload, "" for none."""
     return prebuilt(job, gates)[0]
 
 
 def controlled(stored: StoredWorkload, job: Json, gates: Gates) -> bool:
-    """Whether the job controls the Workload. Another of the same name does not, gate permitting."""
+    """Whether the job controls the Workload. With the gate, the UID must match as well."""
     meta = child(job, "metadata")
     for owner in stored.obj.metadata.owner_references or ():
         if owner.controller and owner.kind == "Job" and owner.name == meta.get("name"):
@@ -142,10 +142,10 @@ def controlled(stored: StoredWorkload, job: Json, gates: Gates) -> bool:
 def matching(
     stored: StoredWorkload, job: Json, flavors: Mapping[str, ResourceFlavor], gates: Gates
 ) -> bool:
-    """Whether the Workload asks for what the job asks for.
+    """Whether the Workload matches the job.
 
-    A Workload that holds quota is compared as it runs, with what its flavors add. A suspended job
-    may also match the Workload as it was before it was admitted.
+    A Workload with quota is compared with what its flavors add. A suspended job may also match the
+    Workload as it was before it was admitted.
     """
     if stored.obj.spec.maximum_execution_time_seconds != time_limit_s(job):
         return False
@@ -164,7 +164,7 @@ def matching(
 def _running(
     stored: StoredWorkload, flavors: Mapping[str, ResourceFlavor], gates: Gates
 ) -> list[Json] | None:
-    """The pod sets as the job runs them; None if the admission does not say."""
+    """Return the pod sets as the job runs them; None if the admission does not specify that."""
     original = child(stored.json, "spec").get("podSets") or []
     try:
         named = {each.name: each for each in injections(stored.obj, flavors, gates)}
@@ -186,7 +186,7 @@ _WORKLOAD_CLASS = "WorkloadPriorityClass"
 
 
 def found(job_pass: JobPass) -> bool:
-    """Find the job's Workload and bring it in line with the job; ends the pass if others go."""
+    """Find the job's Workload and update it. Returns true if others are deleted first."""
     if prebuilt_name(job_pass.job, job_pass.view.config.gates):
         _find_prebuilt(job_pass)
         return False
@@ -211,7 +211,7 @@ def found(job_pass: JobPass) -> bool:
 
 
 def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
-    """Take the first Workload that matches the job as its own; the others are surplus."""
+    """Select the first Workload that matches the job, and return the others."""
     config, flavors = job_pass.view.config, job_pass.view.flavors
     surplus: list[StoredWorkload] = []
     for stored in job_pass.view.workloads:
@@ -228,7 +228,7 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
 
 
 def _updatable(job_pass: JobPass, surplus: list[StoredWorkload]) -> StoredWorkload | None:
-    """The Workload that is kept and updated because its suspended job was edited, if any."""
+    """Return the Workload to update because its suspended job was edited, if any."""
     own = (each for each in surplus if controlled(each, job_pass.job, job_pass.view.config.gates))
     first = next(own, None)
     if first is None or first.reserved or first.deleting or first.true("Finished"):
@@ -237,7 +237,7 @@ def _updatable(job_pass: JobPass, surplus: list[StoredWorkload]) -> StoredWorklo
 
 
 def _update(job_pass: JobPass, outdated: StoredWorkload) -> None:
-    """Write what the job asks for into its Workload."""
+    """Update the Workload to the spec of the job."""
     new = _constructed(job_pass)
     if new is None:
         return
@@ -252,9 +252,9 @@ def _update(job_pass: JobPass, outdated: StoredWorkload) -> None:
 
 
 def _find_prebuilt(job_pass: JobPass) -> None:
-    """Adopt the Workload that the job names. One that another object controls counts as missing.
+    """Adopt the prebuilt Workload. One with another controller counts as missing.
 
-    One that asks for something else is finished, and counts as missing too.
+    One that does not match the job is finished, and counts as missing too.
     """
     stored, gates = job_pass.view.prebuilt, job_pass.view.config.gates
     if stored is None:
@@ -277,7 +277,7 @@ def _adopt(job_pass: JobPass, stored: StoredWorkload) -> None:
 
 
 def _follow(job_pass: JobPass) -> None:
-    """Bring admission gates and priority of the Workload in line with the job."""
+    """Update the admission gates and the priority of the Workload from the job."""
     stored = job_pass.workload
     if stored is None or stored.true("Finished") or stored.deleting:
         return
@@ -299,10 +299,10 @@ def _follow(job_pass: JobPass) -> None:
 
 
 def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
-    """The priority that follows from the class that the job names now; empty if it is the same.
+    """Return the priority of the class that the job names now; empty if it is unchanged.
 
-    The priority of a Workload that follows a PriorityClass does not change, nor that of one that
-    holds quota without any class.
+    The priority does not change if it comes from a PriorityClass, or if the Workload has quota and
+    no class.
     """
     ref = stored.obj.spec.priority_class_ref
     frozen = ref.kind != _WORKLOAD_CLASS if ref is not None else stored.reserved
@@ -318,9 +318,9 @@ def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
 
 
 def created(job_pass: JobPass) -> None:
-    """Create the Workload, unless the job still has pods: they would run without quota.
+    """Create the Workload, unless the job still has pods, which would run without quota.
 
-    The Workload of a job that brings its own is waited for, while the job is suspended.
+    A job that names a prebuilt Workload stays suspended until that Workload exists.
     """
     named = prebuilt_name(job_pass.job, job_pass.view.config.gates)
     if named:
@@ -339,7 +339,7 @@ def created(job_pass: JobPass) -> None:
 
 
 def _constructed(job_pass: JobPass) -> Json | None:
-    """The Workload of the job; None, with a fault, if it names a priority class that is missing."""
+    """Construct the Workload of the job; None and a fault if its priority class is missing."""
     config = job_pass.view.config
     try:
         made = workload(job_pass.job, job_pass.view.classes, config.gates)
@@ -360,6 +360,6 @@ def _constructed(job_pass: JobPass) -> Json | None:
             meta[field] = copied | (meta.get(field) or {})
     spec = made["spec"] | {"podSets": sanitized(made["spec"]["podSets"])}
     if not spec["queueName"]:
-        # An API server refuses an empty name; no name at all is one to be set later.
+        # The API server rejects an empty queue name; a missing one may be set later.
         del spec["queueName"]
     return made | {"metadata": meta, "spec": spec}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a Workload holds no quota, as far as its queues and itself are to blame; and admission."""
+"""Why a Workload has no quota because of its queues or its own spec; and its admission."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BY_ENGINE = frozenset(
 
 
 def sync_pending_conditions(draft: Draft, view: WorkloadView) -> bool:
-    """Bring QuotaReserved=False and Admitted up to date; whether the pass ends with that."""
+    """Update QuotaReserved=False and Admitted. Returns whether this ends the pass."""
     gates = view.config.gates
     if not draft.current.reserved:
         why = _why(draft, view)
@@ -70,7 +70,7 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
 
 
 def queue_obstacle(view: WorkloadView) -> Why | None:
-    """What is wrong with the queues; None when they can admit."""
+    """Return why the queues cannot admit; None if they can."""
     return local_obstacle(view) or cluster_obstacle(view)
 
 
@@ -85,7 +85,7 @@ def local_obstacle(view: WorkloadView) -> Why | None:
 
 
 def cluster_obstacle(view: WorkloadView) -> Why | None:
-    """A queue that is being deleted still exists: it is inactive."""
+    """Return why the ClusterQueue cannot admit. One that is being deleted is inactive."""
     queue, local = view.cluster_queue, view.local_queue
     if queue is None:
         name = local.cluster_queue if local is not None else ""

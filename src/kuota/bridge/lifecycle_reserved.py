@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes its quota from a Workload: checks, stopped queues, time; and when it queues again.
+"""Reasons to take quota from a Workload (checks, stopped queues, timeouts), and requeueing.
 
-Before a Workload is deactivated the cause is written, so that it survives what interrupts the rest.
+The cause of a deactivation is written first, so that it survives an interruption.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .lifetime import remaining_s
 
 
 def retry_at(checks: Iterable[AdmissionCheckState] | None) -> datetime | None:
-    """The instant that the most patient check in Retry asks to wait for; None if none does."""
+    """Return the latest time requested by a check in Retry; None if there is none."""
     return max(
         (
             each.last_transition_time + timedelta(seconds=each.requeue_after_seconds)
@@ -37,7 +37,7 @@ def retry_at(checks: Iterable[AdmissionCheckState] | None) -> datetime | None:
 
 
 def delayed(state: RequeueState | None, until: datetime, *, counted: bool = False) -> RequeueState:
-    """The state of a workload that waits until then at least; `counted` counts one more try."""
+    """Return the state of a workload delayed until then; `counted` increments the count."""
     before = state or RequeueState()
     later = before.requeue_at is None or before.requeue_at < until
     return RequeueState(
@@ -49,9 +49,9 @@ def delayed(state: RequeueState | None, until: datetime, *, counted: bool = Fals
 def backed_off(
     state: RequeueState | None, backoff_s: Backoff, now: float, jitter: float = 0.0
 ) -> RequeueState:
-    """The state after one more failed start: the wait doubles with each.
+    """Return the state after another failed start. The delay doubles each time.
 
-    `jitter` is a part of the wait that is added to it, for the caller to draw.
+    `jitter` is the fraction of the delay that is added to it; the caller draws it.
     """
     tries = ((state.count if state is not None else None) or 0) + 1
     until = stamp(now + backoff_s.wait(tries) * (1 + jitter))
@@ -69,14 +69,14 @@ _DRAIN = "HoldAndDrain"
 
 
 def held(draft: Draft, view: WorkloadView) -> bool:
-    """Look after a reservation, in the order in which Kueue does."""
+    """Process a Workload with a reservation, in Kueue's order."""
     if not draft.current.reserved:
         return False
     return any(step(draft, view) for step in _STEPS)
 
 
 def checks_answered(draft: Draft, view: WorkloadView) -> bool:
-    """A rejection deactivates, also one that runs; a retry gives the quota back. The first wins."""
+    """Deactivate a Workload with a rejected check; evict one with a check in Retry."""
     if not draft.active or draft.current.true("Evicted"):
         return False
     listed = draft.obj.status.admission_checks or ()
@@ -103,7 +103,7 @@ def local_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
 def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
     queue = view.cluster_queue
     if queue is not None and queue.stop_policy == "None" and not queue.deleting:
-        # One that is inactive for want of a flavor or a check admits nobody, but takes nothing.
+        # A ClusterQueue that is inactive because of a missing flavor or check admits nothing new.
         return False
     drained = queue is not None and queue.stop_policy == _DRAIN
     reason = EvictionReason.CLUSTER_QUEUE_STOPPED
@@ -114,7 +114,7 @@ def cluster_queue_stopped(draft: Draft, view: WorkloadView) -> bool:
 
 
 def pods_late(draft: Draft, view: WorkloadView) -> bool:
-    """Pods that are not ready in time cost the Workload its quota, and too often its activity."""
+    """Evict a Workload whose pods are not ready in time; deactivate it after too many attempts."""
     cause, left_s = not_ready(draft.current.obj, view.config, draft.now)
     if not cause or left_s is None or view.variant:
         return False
@@ -150,9 +150,9 @@ def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
 
 
 def not_ready(obj: Workload, config: LifecycleConfig, now: float) -> tuple[str, float | None]:
-    """What the pods of an admitted Workload are waited for, and for how many seconds more.
+    """Return what the pods of an admitted Workload are waited for, and the remaining seconds.
 
-    "" and None if they may take as long as they need.
+    "" and None if there is no time limit.
     """
     conditions = obj.status.conditions
     admitted = true_condition(conditions, "Admitted")
@@ -181,7 +181,7 @@ def evict(
     cause: str = "",
     requeue: RequeueState | None = None,
 ) -> None:
-    """Tell a Workload to go. Its quota stays with it until its pods are gone."""
+    """Evict a Workload. It keeps its quota until its pods are gone."""
     obj = draft.obj
     status = evicted_status(obj, draft.conditions(), reason, message, draft.now, cause)
     if requeue is not None and requeue.requeue_at is not None:

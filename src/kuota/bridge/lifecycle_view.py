@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pass over a Workload, a job or a family looks at, and the configuration it goes by."""
+"""The inputs of a pass over a Workload, a job or a family, and its configuration."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ NOT_OUR_OWN = LabelSelector(
         )
     ]
 )
-"""The namespaces whose jobs are managed unless the configuration says otherwise."""
+"""The namespaces whose jobs are managed by default."""
 
 
 class LifecycleConfig(Struct):
-    """How Workloads and jobs are treated. A None among the times means never.
+    """The configuration of the lifecycle of Workloads and jobs. A time of None means never.
 
-    `timeout_s` is how long pods may take to be ready; None when nobody waits for that.
-    `retain_finished_s` and `retain_deactivated_s` are how long the Workload of a finished job, and
-    the job of a Workload that was deactivated by Kueue, are kept. With `defers_readiness` the pass
-    over a job leaves its first PodsReady=False to whoever writes what can wait.
+    `timeout_s` is the time for pods to become ready; None disables waiting. `retain_finished_s` and
+    `retain_deactivated_s` are how long the Workload of a finished job, and the job of a Workload
+    that Kueue deactivated, are kept. With `defers_readiness`, a pass over a job leaves the first
+    PodsReady=False to `kuota.control.pending_reports`.
     """
 
     gates: Gates = Gates()
@@ -57,7 +57,8 @@ class LifecycleConfig(Struct):
 
 
 def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig:
-    """The rules of a configuration whose defaults are filled in; without one, Kueue's defaults."""
+    """Return the LifecycleConfig of a configuration with defaults; without one, Kueue's
+    defaults."""
     if cfg is None:
         return LifecycleConfig(gates=gates)
     retention = cfg.object_retention_policies
@@ -79,7 +80,7 @@ def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig
 
 
 def _measured(cfg: Configuration, gates: Gates) -> tuple[list[str], list[str]]:
-    """The labels and annotations of Workloads that metrics are labelled with."""
+    """Return the labels and annotations of Workloads that metrics use as labels."""
     labels: list[str] = []
     annotations: list[str] = []
     if gates.on(Gate.CustomMetricLabels):
@@ -98,7 +99,7 @@ def _owners(cfg: Configuration) -> Owners:
     if found is None:
         return Owners()
     known = owners_of(found.frameworks or (), found.external_frameworks or ())
-    # Of all kinds of owners, Jobs are the only ones that the controllers watch.
+    # Of all owner kinds, the controllers watch only Jobs.
     return known.following([JOB])
 
 
@@ -129,10 +130,10 @@ def _seconds(given: Duration | None) -> float | None:
 
 
 class WorkloadView(Struct):
-    """One Workload and what its fate depends on.
+    """The inputs of a pass over one Workload.
 
-    `cluster_queue` is the one that it holds quota in, or else that of its LocalQueue. `jitter` is
-    drawn by the caller.
+    `cluster_queue` is the one in which it has quota, or else that of its LocalQueue. The caller
+    draws `jitter`.
     """
 
     stored: StoredWorkload
@@ -147,12 +148,12 @@ class WorkloadView(Struct):
 
     @property
     def parent(self) -> bool:
-        """Whether variants queue in its place."""
+        """Whether its variants are queued instead of it."""
         return self._concurrent and is_parent(self.stored.obj.metadata)
 
     @property
     def variant(self) -> bool:
-        """Whether it queues in the place of a parent, which alone has pods."""
+        """Whether it is queued instead of its parent, which alone has pods."""
         return self._concurrent and parent_of(self.stored.obj.metadata) is not None
 
     @property
@@ -161,7 +162,7 @@ class WorkloadView(Struct):
 
 
 class Ancestor(Struct):
-    """The managed job that owns this one. `newest` is its newest unfinished Workload, if any."""
+    """The managed job that owns this one, and its newest unfinished Workload, if any."""
 
     key: Key
     newest: StoredWorkload | None = None
@@ -173,9 +174,9 @@ def ancestor_of(
     workloads_of: Callable[[Key], Iterable[StoredWorkload]],
     config: LifecycleConfig,
 ) -> Ancestor | None:
-    """The managed job above this one, if any. Raises Nesting.
+    """Return the managed job above this one, if any. Raises NestingError.
 
-    `workloads_of` finds the Workloads that a job controls.
+    `workloads_of` returns the Workloads that a job controls.
     """
     found = ancestor(job, config.owners, look_up, manage_all=config.manage_all)
     if found is None:
@@ -191,11 +192,11 @@ def _created(stored: StoredWorkload) -> float:
 
 
 class JobView(Struct):
-    """One job and what its fate depends on. No `job` means that it is gone.
+    """The inputs of a pass over one job. Without `job`, it was deleted.
 
-    `workloads` are those it controls, by name; `prebuilt` is the one it names itself, if any, and
-    `namespace` the labels of its namespace, None if there is no such namespace. `nesting` says why
-    the owners above it cannot be told.
+    `workloads` are those it controls, by name. `prebuilt` is the one it names, if any. `namespace`
+    are the labels of its namespace; None if the namespace does not exist. `nesting` is why its
+    owners cannot be determined.
     """
 
     key: Key
@@ -212,9 +213,9 @@ class JobView(Struct):
 
 
 class FamilyView(Struct):
-    """A parent, its variants, and the ClusterQueue that they wait in, if it is known.
+    """A parent, its variants, and their ClusterQueue, if it is known.
 
-    No `parent` means that it is gone. `variants` are those of whoever had its name.
+    Without `parent`, it was deleted; `variants` are those of a parent with the same name.
     """
 
     parent: StoredWorkload | None = None

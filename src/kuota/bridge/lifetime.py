@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a workload ran, may still run, waited, and took to be sent back: for limits and metrics.
+"""Durations of a workload for limits and metrics: execution, waiting, eviction.
 
-Times are whole seconds, as conditions have no finer ones.
+Times are whole seconds, the resolution of conditions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .conditions import stamp
 
 
 class CompletedEviction(Struct):
-    """An eviction that came to its end: the quota of that ClusterQueue is free again."""
+    """An eviction that ended: the quota of the ClusterQueue is released."""
 
     cluster_queue: str
     reason: str
@@ -25,7 +25,7 @@ class CompletedEviction(Struct):
 
 
 def execution_s(obj: Workload) -> float | None:
-    """How long a finished workload ran in all; None unless it finished while admitted."""
+    """Return the total execution time of a finished workload; None if it was not admitted."""
     admitted, finished = _true_since(obj, "Admitted"), _true_since(obj, "Finished")
     if admitted is None or finished is None:
         return None
@@ -33,7 +33,10 @@ def execution_s(obj: Workload) -> float | None:
 
 
 def remaining_s(obj: Workload, now: float) -> float | None:
-    """How long an admitted workload may still run, negative if it ran too long; None: no limit."""
+    """Return the remaining execution time of an admitted workload; None without a limit.
+
+    The result is negative if the limit is exceeded.
+    """
     limit, admitted = obj.spec.maximum_execution_time_seconds, _true_since(obj, "Admitted")
     if limit is None or admitted is None:
         return None
@@ -41,7 +44,7 @@ def remaining_s(obj: Workload, now: float) -> float | None:
 
 
 def waited_s(obj: Workload, now: float) -> int:
-    """How long it has been queued: since it came back, or else since it was created."""
+    """Return the time since the workload was requeued, or else since it was created."""
     requeued = condition(obj.status.conditions, "Requeued")
     since = requeued.last_transition_time if requeued is not None else None
     since = since or obj.metadata.creation_timestamp
@@ -49,7 +52,7 @@ def waited_s(obj: Workload, now: float) -> int:
 
 
 def eviction_end(old: Workload | None, new: Workload, now: float) -> CompletedEviction | None:
-    """What the change from `old` to `new` ends: an eviction; None when it does not."""
+    """Return the eviction that ends with this change; None if there is none."""
     evicted = true_condition(new.status.conditions, "Evicted")
     if old is None or evicted is None or not lost_quota(phase(old), phase(new)):
         return None

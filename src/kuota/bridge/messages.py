@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's reasons in words, for conditions, events and explanations. Facts, said once."""
+"""Messages for the engine's reasons, used in conditions, events and explanations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREEMPTION_CAUSES = {
 
 
 def reason_text(reason: Reason) -> str:
-    """One obstacle, in words."""
+    """Return the message for one obstacle."""
     return _REASONS[reason.cause](reason)
 
 
@@ -60,9 +60,9 @@ _REASONS: dict[Cause, Callable[[Reason], str]] = {
 
 
 def assignment_text(assignment: Assignment | None) -> str:
-    """Why the assignment does not fit: a clause per pod set, "" when it fits.
+    """Return why the assignment does not fit, one clause per pod set; "" if it fits.
 
-    The only pod set of a workload goes without its name.
+    The only pod set of a workload is not named.
     """
     pod_sets = assignment.pod_sets if assignment is not None else ()
     broken = [each for each in pod_sets if each.error]
@@ -78,7 +78,7 @@ def _obstacles(pod_set: PodSetAssignment) -> str:
 
 
 def wait_text(wait: Wait) -> str:
-    """Why the workload waits, for its owner."""
+    """Return why the workload is pending."""
     fixed = _WAITS.get(wait.why)
     return fixed(wait) if fixed else assignment_text(wait.assignment)
 
@@ -108,14 +108,14 @@ _WAITS: dict[Why, Callable[[Wait], str]] = {
 
 
 def preempting_text(decision: Preempt) -> str:
-    """What the preemptor waits for."""
+    """Return what the preemptor waits for."""
     count = len(decision.victims)
     leaving = "1 workload is" if count == 1 else f"{count} workloads are"
     return f"{assignment_text(decision.assignment)}. {leaving} being preempted"
 
 
 def victim_text(decision: Preempt, victim: Victim) -> str:
-    """Why the victim had to go, and for whom."""
+    """Return why the victim was preempted, and for which workload."""
     who = decision.workload
     return (
         f"preempted to make room for a workload (UID: {who.uid or 'unknown'}, "

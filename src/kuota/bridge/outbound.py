@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decision -> effects: the status each Workload gets, and the events that tell of it.
+"""Decision -> effects: the status of each Workload, and the events.
 
-At most one status patch a Workload, and none that changes nothing.
+There is at most one status patch per Workload, and none without a change.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from .messages import (
 
 
 class Outbound:
-    """Makes effects of decisions. `workload` gives the stored object of a key, if there is one."""
+    """Converts decisions to effects. `workload` returns the stored object, if it exists."""
 
     def __init__(self, gates: Gates, workload: Callable[[Key], Workload | None]) -> None:
         self._gates = gates
         self._workload = workload
 
     def effects(self, decision: Decision, now: float) -> list[Effect]:
-        """The writes that make the decision true. Nothing for objects that are gone."""
+        """Return the writes that carry out the decision. Deleted objects are skipped."""
         match decision:
             case Admit():
                 return self._admit(decision, now)
@@ -62,7 +62,7 @@ class Outbound:
         return Conditions(obj.status.conditions, now, obj.metadata.generation)
 
     def _admit(self, decision: Admit, now: float) -> list[Effect]:
-        """Write the reservation. Admission may follow from it only once all checks are listed."""
+        """Write the reservation, and Admitted if all checks are listed."""
         obj = self._workload(decision.workload.key)
         if obj is None:
             return []
@@ -83,7 +83,7 @@ class Outbound:
         return effects + self._replace(decision, now)
 
     def _replace(self, decision: Admit, now: float) -> list[Effect]:
-        """Finish the slice that the admitted workload takes over from."""
+        """Finish the slice that the admitted workload replaces."""
         old = decision.replaced
         obj = self._workload(old.key) if old is not None else None
         if obj is None:
@@ -115,7 +115,7 @@ class Outbound:
         *,
         blocked: bool = False,
     ) -> list[Effect]:
-        """Say on the Workload, and in an event, why it waits."""
+        """Report on the Workload and in an event why it is pending."""
         key, pod_sets = decision.workload.key, decision.workload.pod_sets
         obj = self._workload(key)
         if obj is None:
@@ -183,9 +183,9 @@ class Outbound:
 
 
 def _clear_stale_admission(obj: Workload) -> list[Effect]:
-    """Unset an admission that outlived its reservation: one may be set or unset, never rewritten.
+    """Unset an admission without a reservation: an admission is set or unset, never changed.
 
-    It does where another writer applied the end of the reservation and does not own the rest.
+    This happens if another writer ended the reservation without owning the admission.
     """
     if obj.status.admission is None or is_true(obj.status.conditions, "QuotaReserved"):
         return []
@@ -193,7 +193,7 @@ def _clear_stale_admission(obj: Workload) -> list[Effect]:
 
 
 def pending_reason(reason: WaitReason, gates: Gates) -> str:
-    """The reason of QuotaReserved=False as the scheduler gives it; only one before the gate."""
+    """Return the scheduler's reason of QuotaReserved=False; only one without the gate."""
     return reason.value if gates.on(Gate.UnadmittedWorkloadsObservability) else "Pending"
 
 
@@ -216,7 +216,7 @@ def _progress(obj: Workload, conditions: Conditions, queue: str, now: float) -> 
 
 
 def _preemptor_noted(obj: Workload, uid: str) -> list[Effect]:
-    """Name the preemptor in an annotation, for programs that show who took the room."""
+    """Annotate the UID of the preemptor, for programs that display it."""
     if obj.metadata.annotation(PREEMPTOR_UID) == uid:
         return []
     body = {"metadata": {"annotations": {PREEMPTOR_UID: uid}}}
@@ -229,7 +229,7 @@ def _patch(obj: Workload, status: Json) -> StatusPatch:
 
 
 def admission_json(queue: str, assignment: Assignment) -> Json:
-    """The admission to record: flavors, and usage of the resources that got one."""
+    """Return the admission: flavors, and usage of the resources with a flavor."""
     return {
         "clusterQueue": queue,
         "podSetAssignments": [
@@ -247,7 +247,7 @@ def admission_json(queue: str, assignment: Assignment) -> Json:
 
 
 def requests_json(pod_sets: tuple[PodSet, ...]) -> list[Json]:
-    """What every pod set asks for, as shown in the status of a waiting Workload."""
+    """Return the requests of every pod set for the status of a pending Workload."""
     return [
         {"name": each.name, "resources": _quantities(each.requests)}
         if each.requests
@@ -257,7 +257,7 @@ def requests_json(pod_sets: tuple[PodSet, ...]) -> list[Json]:
 
 
 def shows_requests(obj: Workload, pod_sets: tuple[PodSet, ...]) -> bool:
-    """Whether the status shows just what the pod sets ask for, however it is written."""
+    """Whether the status shows exactly these requests, in any notation."""
     shown = {
         each.name: {name: units(amount, name) for name, amount in (each.resources or {}).items()}
         for each in obj.status.resource_requests or ()

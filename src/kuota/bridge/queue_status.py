@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of ClusterQueues, LocalQueues and Cohorts: their usage, and merge patches for it."""
+"""The status of ClusterQueues, LocalQueues and Cohorts: usage, conditions and merge patches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .conditions import Conditions, timestamp
 
 
 class Use(Struct):
-    """One column of a queue: what is used, and how much of that exceeds the nominal quota."""
+    """The usage of one column of a queue, and how much of it exceeds nominal quota."""
 
     column: FlavorResource
     total: int
@@ -30,14 +30,14 @@ class Use(Struct):
 
 
 class QueueUse(Struct):
-    """Use of a queue by workloads that hold quota, or only by those that are admitted."""
+    """The usage of a queue by workloads with quota, or only by admitted ones."""
 
     workloads: int = 0
     columns: tuple[Use, ...] = ()
 
 
 def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUse:
-    """What workloads hold in a ClusterQueue, or of it those of one LocalQueue.
+    """Return the usage of a ClusterQueue, or the part of one LocalQueue.
 
     A reservation counts once the API server has stored it. Until then its workload is pending.
     """
@@ -45,13 +45,13 @@ def reserved(queue: Queue, local_queue: Key | None = None) -> QueueUse:
 
 
 def admitted(queue: Queue, local_queue: Key | None = None) -> QueueUse:
-    """The same, counting only workloads that have passed their checks and may run."""
+    """Return the same for admitted workloads only."""
     total = queue.running.total(local_queue, admitted=True)
     return _use(queue, total, shared=local_queue is None)
 
 
 def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUse:
-    """Every declared column in the order of the spec. Only a ClusterQueue in a cohort borrows."""
+    """Return every declared column in spec order. Only a ClusterQueue in a cohort borrows."""
     borrows = shared and queue.node.parent is not None
     columns = []
     for group in queue.spec.groups:
@@ -63,7 +63,7 @@ def _use(queue: Queue, totals: UsageTotal, *, shared: bool) -> QueueUse:
 
 
 def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
-    """Usage grouped by flavor. `shared` queues (ClusterQueues) also tell what they borrow."""
+    """Return usage grouped by flavor. `shared` queues (ClusterQueues) include `borrowed`."""
     flavors: dict[str, list[Json]] = {}
     for each in use.columns:
         name = each.column.resource
@@ -109,9 +109,9 @@ def cluster_queue_patch(
     now: float,
     active: Active | None = None,
 ) -> Json:
-    """The change of status that is due; empty when there is none.
+    """Return the required status patch; empty if there is none.
 
-    `active` is said of the queue in place of what the engine finds.
+    `active` overrides the condition that the engine determines.
     """
     name = obj.metadata.name
     queue = engine.state.queues.get(name)
@@ -133,7 +133,7 @@ def cluster_queue_patch(
 def cluster_queue_conditions(
     engine: Engine, obj: kueue.ClusterQueue, now: float, active: Active | None = None
 ) -> Conditions:
-    """The conditions of a ClusterQueue, with Active as the engine sees it or as `active` says."""
+    """Return the conditions of a ClusterQueue, with Active from the engine or from `active`."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     name = obj.metadata.name
     queue = engine.state.queues.get(name)
@@ -145,7 +145,7 @@ def cluster_queue_conditions(
 
 
 def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: float) -> Json:
-    """The change of status that is due; empty when there is none."""
+    """Return the required status patch; empty if there is none."""
     key = obj.key
     spec = engine.state.local_queues.get(key)
     if spec is None:
@@ -172,7 +172,7 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
 
 
 def local_queue_conditions(engine: Engine, obj: kueue.LocalQueue, now: float) -> Conditions:
-    """The conditions of a LocalQueue, with Active as the engine sees it."""
+    """Return the conditions of a LocalQueue, with Active from the engine."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     spec = engine.state.local_queues.get(obj.key)
     if spec is not None:
@@ -201,7 +201,7 @@ def _history(ledger: Ledger, obj: kueue.LocalQueue, stored: Json) -> Json:
 
 
 def cohort_patch(engine: Engine, name: str, stored: Json) -> Json:
-    """The change of status that is due; nothing without fair sharing."""
+    """Return the required status patch; empty without fair sharing."""
     node = engine.state.tree.cohorts.get(name)
     if node is None or engine.policy.fair_sharing is None:
         return {}
@@ -209,9 +209,9 @@ def cohort_patch(engine: Engine, name: str, stored: Json) -> Json:
 
 
 def wanted_finalizers(have: list[str], *, deleting: bool, in_use: bool) -> list[str] | None:
-    """The finalizers that an object of quota should have; None when it has them.
+    """Return the finalizers that an object should have; None if it has them.
 
-    One that is being deleted is let go once nobody uses it any more.
+    The finalizer of an object that is being deleted is removed once nothing uses it.
     """
     if not deleting:
         return None if FINALIZER in have else [*have, FINALIZER]

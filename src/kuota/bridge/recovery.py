@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a pod on a lost node is given up: its quota, and its job's next try, wait for it in vain.
+"""When to delete a pod on an unreachable node, so that its quota and its job are not blocked.
 
-Only pods whose owner says that nothing is lost by it, after their time to go and a while more, and
-only while their node cannot be reached.
+This applies only to pods whose owner opted in, after their grace period and an additional delay,
+while their node is unreachable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .conditions import Conditions
 
 SAFE = f"{PREFIX}safe-to-forcefully-delete"
 GRACE_S = 60.0
-"""How long after the end of its own grace a pod is still waited for."""
+"""The additional delay after the pod's own grace period."""
 TAINT = "node.kubernetes.io/unreachable"
 FAILED = "KueueFailureRecovery"
 REASON = "KueueForcefullyDeleted"
@@ -28,9 +28,9 @@ _POD_SET = f"{PREFIX}podset"
 
 
 class Recovery(Struct):
-    """What to do about a pod: `status`, if any, is to be written before it is deleted at once.
+    """What to do with a pod: write `status`, if any, and then delete it.
 
-    `requeue_after_s` says when to look again instead; None if only a change calls for it.
+    `requeue_after_s` is when to check again instead; None if only a change requires it.
     """
 
     delete: bool = False
@@ -40,7 +40,7 @@ class Recovery(Struct):
 
 
 def concerned(pod: Pod) -> bool:
-    """Whether a pod may be given up: it is ours, opted in, was told to go, and has not been."""
+    """Whether a pod may be deleted: it is managed, opted in, and terminating for too long."""
     meta = pod.metadata
     managed = meta.label(_MANAGED) == "true" or bool(meta.label(_POD_SET))
     leaving = meta.deletion_timestamp is not None and not _given_up(pod)
@@ -48,7 +48,7 @@ def concerned(pod: Pod) -> bool:
 
 
 def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
-    """What to do about a pod, as it is now."""
+    """Return what to do with a pod now."""
     if not concerned(pod):
         return Recovery()
     left_s = _due(pod.metadata.deletion_timestamp) - now
@@ -69,7 +69,7 @@ def _due(deletion: datetime | None) -> float:
 
 
 def _failed(pod: Pod, note: str, now: float) -> Json:
-    """The status of a pod that will not be heard of again; empty when it says so already."""
+    """Return the status of a pod that cannot report any more; empty if it is already set."""
     if condition(pod.status.conditions, FAILED) is not None or _over(pod):
         return {}
     conditions = Conditions(pod.status.conditions, now, pod.metadata.generation)
@@ -78,7 +78,7 @@ def _failed(pod: Pod, note: str, now: float) -> Json:
 
 
 def _given_up(pod: Pod) -> bool:
-    """Whether it was deleted at once already. Finalizers may keep what is left of it."""
+    """Whether it was already deleted without grace. Finalizers may still keep the object."""
     return _over(pod) and pod.metadata.deletion_grace_period_seconds == 0
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which workloads fare alike: if one of a class finds no place, the others need not be tried.
+"""The scheduling hash: equal for workloads that the scheduler cannot distinguish.
 
-A class is all that the scheduler looks at: priority, and of every pod set its size, requests and
-the parts of its template that decide about nodes. Names of workloads, queues and owners, labels,
-limits, images and commands make no difference.
+If a workload does not fit, others with the same hash need not be tried. The hash covers the
+priority and, for every pod set, its size, its requests and the parts of its template that affect
+node selection. Names, labels, limits, images and commands do not matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def scheduling_hash(priority: int, pod_sets: tuple[PodSet, ...], allowed_flavors: str) -> str:
-    """Equal for workloads that differ in nothing the scheduler looks at."""
+    """Return the hash; equal if the workloads differ in nothing that the scheduler evaluates."""
     shapes = [
         _Shape(
             name=each.name,

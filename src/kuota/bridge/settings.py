@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's configuration -> how the engine decides, and how workloads are counted for it."""
+"""Kueue's configuration -> the engine's policy, and how workloads are accounted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_CREATION = "Creation"
 
 
 def policy(cfg: Configuration | None, gates: Gates) -> Policy:
-    """The settings of an engine; Kueue's defaults without a configuration."""
+    """Return the policy of an engine; Kueue's defaults without a configuration."""
     if cfg is None:
         return Policy(gates=gates)
     fair, ready, resources = cfg.fair_sharing, cfg.wait_for_pods_ready, cfg.resources
@@ -53,7 +53,7 @@ def accounting(
     limit_ranges: Iterable[LimitRange] = (),
     runtime_classes: Iterable[RuntimeClass] = (),
 ) -> AccountingContext:
-    """How workloads are counted: by the configuration and by what their namespaces say."""
+    """Return how workloads are accounted, from the configuration and their namespaces."""
     resources = cfg.resources if cfg is not None else None
     ranges: dict[str, list[LimitRange]] = {}
     for each in limit_ranges:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variants: Workloads that each try one flavor in the place of a parent, which does not queue.
+"""Variants: Workloads that each try one flavor for a parent, which is not queued itself.
 
-What a variant asks for is what its parent asks for; where the two differ, the parent is right.
+A variant has the spec of its parent; where they differ, the parent's is right.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREEMPTION_GATE = PREFIX + "concurrent-admission"
 
 BY_VARIANTS = (EvictionReason.VARIANT_EVICTED, EvictionReason.NO_VARIANT)
 BY_PARENT = EvictionReason.PODS_READY_TIMEOUT
-"""Why a parent is evicted for its variants, and a variant for its parent, which has the pods."""
+"""Why a parent is evicted with its variant, and a variant with its parent, which has the pods."""
 
 _OF_ITS_OWN = ("active", "preemptionGates")
 _FOLLOWED = (ADMISSION_GATED_BY, BOOST)
@@ -36,7 +36,7 @@ _WHILE_HELD = {"priority", "priorityClassRef"}
 
 
 def parent_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The Workload that a variant stands for; None for any other Workload."""
+    """Return the parent of a variant; None for any other Workload."""
     for owner in meta.owner_references or ():
         if owner.kind == WORKLOAD and owner.controller:
             return owner
@@ -44,12 +44,12 @@ def parent_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def is_parent(meta: ObjectMeta) -> bool:
-    """Whether variants queue, and hold quota, in its place."""
+    """Whether variants are queued and have quota instead of it."""
     return meta.label(VARIANT_PARENT) == "true"
 
 
 def follows(obj: Workload) -> bool:
-    """Whether one of a family is evicted only because another one was, or is gone."""
+    """Whether it is evicted only because another member of its family was."""
     found = true_condition(obj.status.conditions, "Evicted")
     if found is None:
         return False
@@ -59,12 +59,12 @@ def follows(obj: Workload) -> bool:
 
 
 def flavor_of(stored: StoredWorkload) -> str:
-    """The flavor that a variant tries. There is one each, though more could be written."""
+    """Return the flavor that a variant tries. There is one each, although a list is possible."""
     return stored.obj.metadata.annotation(ALLOWED_FLAVORS).partition(",")[0].strip()
 
 
 def variant(parent: StoredWorkload, flavor: str, gates: Gates) -> tuple[Key, Json]:
-    """A new variant of the parent. It may not preempt before its gate is opened."""
+    """Return a new variant of the parent. It may not preempt before its gate is opened."""
     meta, spec = parent.obj.metadata, child(parent.json, "spec")
     short = gates.on(Gate.ShortWorkloadNames)
     key = Key(meta.namespace, variant_name(meta.name, meta.uid, flavor, short=short))
@@ -85,7 +85,7 @@ def variant(parent: StoredWorkload, flavor: str, gates: Gates) -> tuple[Key, Jso
 
 
 def behind(parent: StoredWorkload, stored: StoredWorkload) -> Json:
-    """The merge patch that makes a variant ask for what its parent asks for; empty if it does."""
+    """Return the merge patch that updates a variant to its parent; empty if not needed."""
     spec = difference(_asked(stored), _asked(parent))
     ours, theirs = stored.obj.metadata, parent.obj.metadata
     notes = {
@@ -98,7 +98,7 @@ def behind(parent: StoredWorkload, stored: StoredWorkload) -> Json:
 
 
 def outgrown(stored: StoredWorkload, patch: Json) -> bool:
-    """Whether a variant cannot be changed so, because it holds quota for something else."""
+    """Whether the patch cannot be applied, because the variant has quota for its present spec."""
     return stored.reserved and not child(patch, "spec").keys() <= _WHILE_HELD
 
 

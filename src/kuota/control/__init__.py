@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers: make Kueue's decisions true on any API server, through a `kuota.kube` client."""
+"""Controllers: carry out Kueue's decisions on any API server, through a `kuota.kube` client."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as controllers hold them: the JSON that is stored, and what could be read of it."""
+"""Cached objects: the stored JSON, and the decoded value if it can be decoded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class CachedObject(msgspec.Struct, Generic[T], frozen=True):
-    """One object. `value` is None when it cannot be read, and `fault` says why."""
+    """One object. `value` is None if it cannot be decoded; `fault` then says why."""
 
     key: Key
     json: Json
@@ -34,7 +34,7 @@ class CachedObject(msgspec.Struct, Generic[T], frozen=True):
 
 
 def decoder_for(shape: type[T]) -> Callable[[Json], CachedObject[T]]:
-    """A decoder that never fails: one object that nobody can read must not hide the others."""
+    """Return a decoder that never raises: one invalid object must not hide the others."""
 
     def decode(obj: Json) -> CachedObject[T]:
         trimmed(obj)

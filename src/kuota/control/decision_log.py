@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operational log: one structured line per admission, preemption, eviction and rejection.
 
-These lines have verbosity 2, a summary of every cycle has verbosity 4. Admissions and evictions
-are logged when the API server has stored them, whoever wrote them; preemptions and rejections when
-they are decided, and a rejection again only when its reason changes.
+These lines have verbosity 2; a summary of every cycle has verbosity 4. Admissions and evictions are
+logged when the API server has stored them, regardless of who wrote them. Preemptions and rejections
+are logged when they are decided, and a rejection only when its reason changes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _log = logging.getLogger("kuota.decisions")
 
 
 class DecisionLog:
-    """Logs what it is told of: every cycle, and every change of a Workload."""
+    """Logs every cycle, and every change of a Workload."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._rejections: dict[Key, str] = {}
 
     def cycle(self, outcome: Outcome, took_s: float) -> None:
-        """Log preemptions and rejections of a cycle that decided something, and its summary."""
+        """Log the preemptions and rejections of a cycle with decisions, and its summary."""
         if not outcome.decisions or not _log.isEnabledFor(V2):
             return
         for decision in outcome.decisions:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of other controllers in this process, recorded while no decision is being written.
 
-An event costs the API server as much as a write that moves work on. In a flood only some are kept;
-warnings are recorded at once.
+An event costs the API server as much as an admission. Under load only some events are kept.
+Warnings are recorded at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kuota.kube.resources import key_of
 from .deferred_writes import DeferredWrites
 
 MAX_PENDING = 100
-"""Further events are dropped. Recording this many takes five quiet seconds."""
+"""The maximum number of deferred events; further ones are dropped."""
 
 
 class DeferredEvents:
-    """A `kuota.kube.events.Recorder` in front of another one.
+    """A `kuota.kube.events.Recorder` that wraps another one.
 
-    `busy` tells whether more urgent writes are in flight.
+    `busy` returns whether more urgent writes are in flight.
     """
 
     def __init__(self, recorder: Recorder, clock: Clock, busy: Callable[[], bool]) -> None:
@@ -45,7 +45,7 @@ class DeferredEvents:
         when: datetime | None = None,
         can_wait: bool = False,
     ) -> None:
-        """Record a warning at once unless it `can_wait`, and everything else when there is time."""
+        """Record a warning at once unless it `can_wait`; defer everything else."""
         record = partial(
             self._recorder.record,
             regarding,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that inform people and that nothing depends on: they yield to all other writes.
+"""Writes that are only informative and yield to all other writes.
 
-A flood of work would delay its own admissions if every Workload also published why it waits. So
-these writes go out while nothing else is being written, and otherwise at most one a second.
+Under load, publishing why every Workload waits would delay admissions. So these writes are sent
+while nothing else is being written, and otherwise at most once a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.errors import KubeError
 
 INTERVAL_S = 0.05
-"""Between two writes while nothing else is being written."""
+"""Between two writes while no other write is in flight."""
 BUSY_INTERVAL_S = 1.0
 """Between two writes while other writes are in flight."""
 MAX_ATTEMPTS = 5
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class DeferredWrites:
-    """Pending writes by name, oldest first. `run` sends them until it is cancelled.
+    """Deferred writes by name, oldest first. `run` sends them until it is cancelled.
 
-    A write computes its content when it is sent, so that one entry per name is enough. A write
-    that fails is retried after those that wait; after MAX_ATTEMPTS it is given up.
+    A write computes its content when it is sent, so one entry per name is enough. A failed write is
+    retried after the others, and dropped after MAX_ATTEMPTS.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -48,24 +48,24 @@ class DeferredWrites:
         return len(self._pending)
 
     def defer(self, name: Hashable, write: Write) -> None:
-        """Send the write when there is time, in the place of an earlier one of that name."""
+        """Send the write when there is time. It replaces an earlier one with the same name."""
         if not self._closed:
             self._pending[name] = write
             self._wake.set()
 
     def cancel(self, name: Hashable) -> None:
-        """Forget the write: there is nothing left to say."""
+        """Drop the write."""
         self._pending.pop(name, None)
         self._attempts.pop(name, None)
 
     def close(self) -> None:
-        """Forget all writes, and accept no more."""
+        """Drop all writes and accept no more."""
         self._closed = True
         self._pending.clear()
         self._attempts.clear()
 
     async def run(self, busy: Callable[[], bool]) -> None:
-        """Send until cancelled. `busy` tells whether other writes are in flight."""
+        """Send until cancelled. `busy` returns whether other writes are in flight."""
         failures = 0
         while True:
             self._wake.clear()
@@ -83,7 +83,7 @@ class DeferredWrites:
             await self._clock.sleep(INTERVAL_S)
 
     async def _send_oldest(self) -> bool:
-        """Send the oldest write, if one is left; whether it did not fail."""
+        """Send the oldest write, if any. Returns False if it failed."""
         if not self._pending:
             return True
         name, write = self._pending.popitem(last=False)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that joins facts, engine and effects. Only its task runs the engine's cycles.
+"""The loop that connects facts, engine and effects. Only this task runs the engine's cycles.
 
-Facts are applied by whoever learns of them (`apply`), between two cycles and never inside one: all
-tasks share one event loop, and a cycle does not await.
+Any task may apply a fact (`apply`) between two cycles, but never during one: all tasks share one
+event loop, and a cycle does not await.
 
-Facts wake it. It lets the engine decide until more cycles lead nowhere new, then sleeps until the
-next fact or until the engine wants to be asked again. Writes go out while it goes on: the engine
-believes its decisions at once, and a write that fails comes back as a fact.
+Facts wake the loop. It runs cycles until they bring nothing new, then sleeps until the next fact or
+until the engine is due. Writes are sent concurrently: the engine assumes its decisions at once, and
+a failed write is reported to it as a fact.
 """
 
 from __future__ import annotations
@@ -41,20 +41,22 @@ from .pending_reports import PendingReports
 from .world import World
 
 MAX_ATTEMPTS = 5
-"""How often a write is made anew from the newest object before it is given up."""
+"""The number of attempts to write a decision after conflicts."""
 MAX_IN_FLIGHT = 64
-"""How many decisions may be on their way to the API server at once."""
+"""The maximum number of decisions being written concurrently."""
 
 RETRY_BACKOFF = Backoff(base=100, cap=30_000)
-"""Waits after writes that failed, in milliseconds."""
+"""Delays after failed writes, in milliseconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class Driver:
-    """Runs an engine. `told` is called after every fact with what it touched; each of
-    `cycle_observers` after every cycle, with the seconds that it took. `reports` publishes why
-    Workloads wait.
+    """Runs an engine.
+
+    `on_affected` is called after every fact with the queues that it affected. Each of
+    `cycle_observers` is called after every cycle with its duration in seconds. `reports` publishes
+    why Workloads wait.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class Driver:
         return bool(self._writes)
 
     def apply(self, fact: Fact) -> None:
-        """Take note of a fact, and decide again soon."""
+        """Apply a fact and schedule a cycle."""
         affected = self._tracker.apply(fact, self.now())
         if isinstance(fact, ObjectDeleted):
             self._failed.pop(fact.key, None)
@@ -100,11 +102,11 @@ class Driver:
         self._wake.set()
 
     def wake(self) -> None:
-        """Decide again soon, although nothing happened but time."""
+        """Schedule a cycle without a fact."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Decide until finished, or cancelled, which lets go of writes that are on their way."""
+        """Run cycles until finished or cancelled. Cancelling abandons writes in flight."""
         async with asyncio.TaskGroup() as self._tasks:
             reports = self._tasks.create_task(self._reports.run(self.busy))
             while not self._finished:
@@ -113,7 +115,7 @@ class Driver:
             reports.cancel()
 
     async def finish(self) -> None:
-        """Decide no more, and return when all that was decided is written."""
+        """Stop deciding, and return when all decisions are written."""
         self._finished = True
         self._reports.close()
         self._wake.set()
@@ -121,7 +123,7 @@ class Driver:
             await asyncio.wait(self._writes)
 
     async def settle(self) -> None:
-        """Decide until nothing more comes of it."""
+        """Run cycles until they bring nothing new."""
         quiescence = Quiescence()
         while True:
             self._wake.clear()
@@ -138,7 +140,7 @@ class Driver:
                     await self._start(decision, now)
             if quiescence.after(outcome) or self._finished:
                 return
-            # Others get a turn between two cycles: answers and news come in.
+            # Let other tasks run between two cycles, so that responses and events are processed.
             await asyncio.sleep(0)
 
     async def _next_fact(self) -> None:
@@ -161,7 +163,7 @@ class Driver:
         self._write_slots.release()
 
     async def _carry_out(self, decision: Decision, decided_at: float) -> None:
-        """Write what was decided; if that fails, the engine hears of it once that is certain."""
+        """Write a decision. If that fails, tell the engine once the result is known."""
         key, unexpected = decision.workload.key, False
         try:
             if await self._write_locked(decision, decided_at):
@@ -178,32 +180,34 @@ class Driver:
             self._report(decision, error)
             unexpected = True
         await self._resync(decision)
-        # What may fail again for the same reason is no head of a queue until some time has passed.
+        # A failure that may repeat must not make the workload a head again at once.
         retry_at = self.now() + self._backoff_s(key) if unexpected else None
         for fact in self._undone(decision, retry_at):
             self.apply(fact)
 
     def _delay_admission(self, key: Key, error: KubeError) -> None:
-        """Let others have what a Workload cannot be given, until it is tried again."""
+        """Back off, so that other workloads can use the quota that this one cannot be given."""
         retry_at = self.now() + self._backoff_s(key)
         self.apply(AdmissionFailed(key=key, retry_at=retry_at))
         note = f"The API server refuses to store the admission: {error}"
         self._sender.record(Event.about(key, "AdmissionRefused", note, warning=True))
 
     def _report(self, decision: Decision, error: Exception) -> None:
-        """Make a bug visible: in the log, as a number, and on the Workload."""
+        """Report an unexpected error: in the log, in a metric, and on the Workload."""
         what, key = type(decision).__name__, decision.workload.key
         report("write", error, f"{what} of {key} failed")
         self._sender.record_internal_error(kinds.WORKLOADS.kind, key, f"Writing {what}", error)
 
     def _backoff_s(self, key: Key) -> float:
-        """How long to wait after one more failure in a row."""
+        """Return the backoff after one more consecutive failure."""
         self._failed[key] = self._failed.get(key, 0) + 1
         return RETRY_BACKOFF.wait(self._failed[key]) / 1000
 
     async def _resync(self, decision: Decision) -> None:
-        """Read, after a pause, what a write that failed has left: maybe only its answer was lost.
-        What may have been given away must not be given to another before that is known.
+        """Read the Workload again after a failed write, because only the response may be lost.
+
+        Quota that may have been given away must not be given to another workload before that is
+        known.
         """
         key = decision.workload.key
         while not self._finished:
@@ -221,7 +225,7 @@ class Driver:
                 report("write", error, f"reading {key} after a failed write failed")
 
     def _undone(self, decision: Decision, retry_at: float | None) -> list[Fact]:
-        """What did not come about, as far as is known now. Others go first before `retry_at`."""
+        """Return what was not carried out, as far as is known, with a backoff until `retry_at`."""
         key = decision.workload.key
         if isinstance(decision, Admit) and not decision.second_pass and self._reserved(key):
             return []
@@ -234,7 +238,8 @@ class Driver:
         return cached is not None and cached.value is not None and cached.value.reserved
 
     async def _write_locked(self, decision: Decision, decided_at: float) -> bool:
-        """One write about a Workload at a time, each made from what the one before it left."""
+        """Write about one Workload at a time, each write based on the result of the previous
+        one."""
         async with self._sender.locks.hold(*_touched(decision)):
             return await self._write(decision, decided_at)
 
@@ -269,7 +274,7 @@ class Driver:
             raise failures[0]
 
     def _check(self, decision: Decision) -> None:
-        """Whether the decision still speaks of what is there. Raises _Outdated."""
+        """Raise _Outdated if the Workload has changed since the decision."""
         if not isinstance(decision, Admit) or decision.second_pass:
             return
         cached = self._world.workload(decision.workload.key)
@@ -281,7 +286,7 @@ class Driver:
             raise _Outdated("the workload has changed")
 
     def _as_of_now(self, decision: Decision) -> Decision:
-        """The decision without evictions that are written already, or have nothing to take."""
+        """Return the decision without evictions that are already written or no longer needed."""
         if isinstance(decision, Migrate) and self._leaving(decision.sibling.key):
             return replace(decision, leaving=True)
         if not isinstance(decision, Preempt):
@@ -315,16 +320,16 @@ class Driver:
 
 
 class _Outdated(Exception):
-    """What was decided is about something that is no more so."""
+    """The decision is outdated: the object has changed or no longer exists."""
 
 
 def _refused(error: KubeError) -> bool:
-    """Whether it is certain that nothing was written: the server looked at it and said no."""
+    """Whether the API server rejected the write, so that nothing was stored."""
     return isinstance(error, ApiError) and 400 <= error.status < 500
 
 
 def _touched(decision: Decision) -> list[Key]:
-    """The Workloads that a decision is written on."""
+    """Return the Workloads that a decision writes."""
     found = [decision.workload.key]
     match decision:
         case Admit(replaced=old):
@@ -341,7 +346,7 @@ def _touched(decision: Decision) -> list[Key]:
 
 
 def _failures(decision: Decision, retry_at: float | None) -> list[Fact]:
-    """What did not come about."""
+    """Return the facts that report a decision as not carried out."""
     match decision:
         case Admit():
             return [AdmissionFailed(key=decision.workload.key, retry_at=retry_at)]
@@ -368,7 +373,8 @@ def _by_victim(effects: list[Effect]) -> list[list[Effect]]:
 
 
 def _worth_sending(decision: Decision, effects: list[Effect]) -> list[Effect]:
-    """Nothing when a preemptor merely goes on waiting: no status changes, so no event either."""
+    """Return nothing if a preemptor only continues to wait: without a new status, no event
+    either."""
     waits = (isinstance(decision, Preempt) and all(each.leaving for each in decision.victims)) or (
         isinstance(decision, Migrate) and decision.leaving
     )

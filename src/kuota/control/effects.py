@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends effects: one write each, in order, each made from the version that it names.
+"""Sends effects: one write each, in order, based on the resourceVersion that it names.
 
-Patches of one object that follow each other in a list were made from the same version; every one
-after the first names the version that the one before it led to. A Conflict is not answered here:
-whoever wanted the effects reads the newest object and thinks again.
+Consecutive patches of one object are based on the same version; each one after the first uses the
+version that the previous one produced. A Conflict is not handled here: the caller reads the newest
+object and computes the effects again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RESOURCES: dict[str, Resource] = {
 
 
 class Sender:
-    """Carries effects out through a client. `locks` are for whoever thinks before it writes."""
+    """Sends effects through a client. Callers hold `locks` while they compute and send effects."""
 
     def __init__(self, client: Client, world: World, recorder: Recorder) -> None:
         self._client = client
@@ -47,10 +47,10 @@ class Sender:
         self.locks = KeyedLocks()
 
     async def send(self, effects: Iterable[Effect]) -> None:
-        """Send them in order; the first failure ends it and is raised.
+        """Send the effects in order. The first failure stops this and is raised.
 
-        An object that is gone needs no more writes: NotFound only skips the rest about it. The
-        refusal of a patch that may be refused ends it without a failure.
+        NotFound only skips the remaining effects for that object. If the API server rejects a patch
+        that `may_be_refused`, sending stops without a failure.
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
@@ -116,12 +116,12 @@ class Sender:
             return
 
     def record_internal_error(self, kind: str, key: Key, doing: str, error: Exception) -> None:
-        """Record on an object that work on it failed unexpectedly and is retried."""
+        """Record on an object that its reconciliation failed unexpectedly and will be retried."""
         said = note(doing, error)
         self.record(Event.about(key, INTERNAL_ERROR, said, warning=True, kind=kind))
 
     def record(self, event: Event) -> None:
-        """Record an event about an object that is watched."""
+        """Record an event about a watched object."""
         resource = RESOURCES[event.kind]
         about = self._world.json(resource, event.key) or {
             "metadata": {"namespace": event.key.namespace, "name": event.key.name}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells an engine what the informers see: every change of an object becomes a fact.
+"""Feeds the engine: every change that an informer sees becomes a fact.
 
-An object that cannot be made sense of is as good as gone for the engine, and is told so itself.
+An object that cannot be decoded counts as deleted for the engine, and gets an event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UNREADABLE = "Unreadable"
 
 
 class FactSource:
-    """Joins a world to an engine. `apply` takes each fact in the order of what happened."""
+    """Connects a World to an engine. `apply` receives the facts in order."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class FactSource:
         self.accounting: AccountingContext = accounting(config, gates)
 
     def follow(self) -> None:
-        """From now on, and from the beginning, tell everything."""
+        """Start to report all existing objects and every later change."""
         world = self._world
         world.limit_ranges.observe(lambda old, new: self._account_again(old, new))
         world.runtime_classes.observe(lambda old, new: self._account_again(None, None))
@@ -62,7 +62,7 @@ class FactSource:
         self._follow(world.workloads, model.Workload, self._workload)
 
     def workload(self, stored: StoredWorkload) -> model.Workload:
-        """A Workload as it is counted. Raises what its quantities deserve."""
+        """Convert a Workload to the engine's model. Raises if its quantities are invalid."""
         return inbound_workload(stored.obj, self.accounting)
 
     def _workload(self, stored: StoredWorkload) -> EngineObject:
@@ -97,7 +97,7 @@ class FactSource:
         self._apply(fact)
 
     def _account_again(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
-        """Count anew what waits, since what its namespace or runtime adds has changed."""
+        """Account for pending Workloads again, because a LimitRange or RuntimeClass changed."""
         world = self._world
         self.accounting = accounting(
             self._config,
@@ -113,7 +113,7 @@ class FactSource:
 def _read(
     read: Callable[[Any], EngineObject], cached: CachedObject[Any]
 ) -> tuple[EngineObject | None, str]:
-    """What the engine believes of an object; None, and why, when nothing can be made of it."""
+    """Convert an object to the engine's model. Returns None and the reason if that fails."""
     if cached.value is None:
         return None, cached.fault
     try:
@@ -121,6 +121,6 @@ def _read(
     except (ValueError, TypeError, LookupError) as error:
         return None, str(error)
     except Exception as error:
-        # Only this object is concerned: the engine has not been told of it yet.
+        # Only this object is affected: the engine has not received it yet.
         report("translation", error, f"{cached.key} cannot be translated")
         return None, repr(error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets somebody watch along: what was decided, and what became of Workloads. It changes nothing."""
+"""Observers of decisions and Workloads, for metrics. They change nothing."""
 
 from __future__ import annotations
 
@@ -34,47 +34,47 @@ _RESOURCES: dict[str, Resource] = {
 
 
 class Observer(Protocol):
-    """Whoever counts. Called on the engine's event loop, so its methods must not block."""
+    """Receives what happens. Called on the engine's event loop, so its methods must not block."""
 
     def cycle(self, outcome: Outcome, took_s: float) -> None:
-        """The engine decided."""
+        """A cycle has ended."""
 
     def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
-        """A Workload is no longer as it was. Without `old` it is new, or new to us."""
+        """A Workload changed. Without `old`, it is new or was not known before."""
 
     def removed(self, kind: str, key: Key) -> None:
-        """The object of a queue or cohort is gone."""
+        """The object of a queue or cohort was deleted."""
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
-        """A Workload was made, so long after its job."""
+        """A Workload was created this many seconds after its job."""
 
 
 class Instrument(Protocol):
-    """Makes of a reconciliation one that somebody counts."""
+    """Wraps a reconciler in order to measure it."""
 
     def __call__(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
-        """The same reconciliation, watched."""
+        """Return the reconciler, measured under this name."""
 
 
 def uninstrumented(controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
-    """Nobody counts."""
+    """Return the reconciler unchanged."""
     return reconcile
 
 
 class WorldObjects:
-    """The objects of a world, for an observer to look up."""
+    """The objects of a World, for lookups by an observer."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def metadata(self, kind: str, key: Key) -> Json:
-        """The metadata of a queue, cohort or workload; empty when there is none such."""
+        """Return the metadata of a queue, cohort or workload; empty if it does not exist."""
         found = self._world.json(_RESOURCES[kind], key)
         metadata: Json = found["metadata"] if found is not None else {}
         return metadata
 
     def workloads(self) -> Iterator[Workload]:
-        """Every Workload of a LocalQueue that could be read and has not finished."""
+        """Yield every Workload of a LocalQueue that could be decoded and has not finished."""
         for key in list(self._world.local_queues.keys()):
             for each in self._world.workloads_in(key):
                 if each.value is not None:
@@ -82,9 +82,9 @@ class WorldObjects:
 
 
 def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clock) -> None:
-    """Tell the observer of everything from now on. What is there already is not news.
+    """Report every change from now on to the observer. Existing objects are not reported.
 
-    No decision depends on it, so a failure of it is reported and stops nobody else.
+    No decision depends on an observer, so its failures are reported and otherwise ignored.
     """
     changes = _WorkloadChanges(observer, world, clock)
     world.workloads.observe(tolerated(METRICS, changes.changed))
@@ -99,7 +99,7 @@ def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clo
 
 
 class _WorkloadChanges:
-    """Changes of Workloads, as an observer wants them."""
+    """Translates changes of Workloads for an observer."""
 
     def __init__(self, observer: Observer, world: World, clock: Clock) -> None:
         self.live = False
@@ -130,7 +130,7 @@ class _WorkloadChanges:
             self._observer.removed(resource.kind, old.key)
 
     def _job_creation(self, workload: Workload) -> datetime | None:
-        """When the job was created whose first state the Workload was made from."""
+        """Return when the job was created, if the Workload was made from its first generation."""
         for owner in workload.metadata.owner_references or ():
             if owner.controller and owner.kind == kinds.JOBS.kind:
                 job = self._world.jobs.get(Key(workload.metadata.namespace, owner.name))

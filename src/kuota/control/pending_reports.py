@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes why Workloads wait: what is written about them, when, and how often.
+"""Publishes why Workloads are pending: what is written about them, when, and how often.
 
 - The reason goes into the condition QuotaReserved=False, with an event unless many reports wait.
-- A Workload whose scheduling class was rejected gets the reason of the one that was tried.
-- Reports yield to admissions and are written from the newest state (`deferred_writes`).
+- A Workload whose scheduling class was rejected gets the reason of the workload that was tried.
+- Reports yield to admissions and are computed from the newest state (`deferred_writes`).
 - The same reason is published again with a newer message only after REFRESH_S.
-- The first PodsReady=False of a Workload is such a report too: nothing is decided by it.
+- The first PodsReady=False of a Workload is such a report too, because no decision depends on it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .effects import Sender
 from .world import World
 
 MANY = 50
-"""With more reports than this waiting, each is written without an event."""
+"""If more reports than this are pending, they are written without events."""
 REFRESH_S = 60.0
-"""The age from which a published reason may be published again in newer words."""
+"""The age after which a published reason may be updated with a newer message."""
 MAX_REMEMBERED = 16_384
 MAX_CLASSES = 10_000
 
@@ -46,10 +46,10 @@ _REJECTS_CLASS = (RequeueReason.NO_FIT, RequeueReason.NO_CANDIDATES)
 
 
 class PendingReports:
-    """Decides what is published about Workloads that wait. `run` publishes until cancelled.
+    """Decides what to publish about pending Workloads. `run` publishes until cancelled.
 
-    `decided` takes every decision, `observed` every change of a Workload after the engine has
-    learned of it. With `readiness`, Workloads of jobs also get their first PodsReady=False.
+    `decided` receives every decision; `observed` receives every change of a Workload after the
+    engine. With `readiness`, Workloads of jobs also get their first PodsReady=False.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class PendingReports:
         await self._writes.run(busy)
 
     def close(self) -> None:
-        """Publish nothing more: the process ends."""
+        """Publish nothing more, because the process ends."""
         self._writes.close()
 
     def decided(self, decision: Decision) -> None:
-        """Schedule a report of a rejection, and drop one that a decision has overtaken."""
+        """Schedule a report of a rejection, or drop a report that the decision made obsolete."""
         key = decision.workload.key
         if isinstance(decision, Wait) and decision.workload.reservation is None:
             self._defer_reason(key)
@@ -88,7 +88,7 @@ class PendingReports:
     def observed(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
     ) -> None:
-        """Follow a Workload: schedule what it lacks, and drop what is no longer true."""
+        """Schedule reports that a Workload lacks, and drop obsolete ones."""
         cached = new or old
         if cached is None:
             return
@@ -103,7 +103,7 @@ class PendingReports:
         self._note_unreported(key, stored)
 
     def _note_unreported(self, key: Key, stored: StoredWorkload | None) -> None:
-        """Keep track of who waits without a reason, and let members of a rejected class know."""
+        """Track pending Workloads without a reason, and report the rejection of their class."""
         known = self._engine.state.workloads.get(key)
         reason = _reason(stored) if stored is not None else None
         if stored is None or known is None or stored.reserved or stored.true("Finished"):
@@ -119,11 +119,11 @@ class PendingReports:
             self._defer_reason(key)
 
     def _class_decided(self, wait: Wait) -> None:
-        """Report to all members of a class that it was rejected.
+        """Report the rejection of a class to all its members.
 
-        All of them are visited only when the reason is new; otherwise only those without any
-        reason. An admission does not reset the reason: a busy queue admits members all the time,
-        and rejects the next one for the same reason. The engine knows who is rejected now.
+        All members are visited only if the reason is new; otherwise only those without a reason. An
+        admission does not reset the reason, because a busy queue keeps admitting members and
+        rejects the next one for the same reason. The engine knows which members are rejected now.
         """
         queue, scheduling_hash = at = wait.cluster_queue, wait.workload.scheduling_hash
         if wait.requeue not in _REJECTS_CLASS or not scheduling_hash:
@@ -153,7 +153,7 @@ class PendingReports:
         self._writes.defer(key, lambda: self._publish_reason(key))
 
     async def _publish_reason(self, key: Key) -> None:
-        """Write why a Workload waits, if it still does and has not said so lately."""
+        """Write why a Workload is pending, if it still is and this was not published recently."""
         async with self._sender.locks.hold(key):
             own = self._engine.last.get(key)
             wait = own if isinstance(own, Wait) else self._class_wait(key)
@@ -172,10 +172,10 @@ class PendingReports:
                 await self._sender.send(awaits_start(stored, self._clock.now().timestamp()).effects)
 
     def _class_wait(self, key: Key) -> Wait | None:
-        """The rejection of its class as that of the Workload; None if it may be tried itself.
+        """Return the rejection of its class for a Workload; None if it may be tried itself.
 
-        A Workload that was tried has a decision of its own; one that a queue or its own faults
-        keep out gets that reason from its life cycle.
+        A Workload that was tried has its own decision. For one that its queue or its own faults
+        block, the lifecycle publishes the reason.
         """
         queue, known = self._engine.queues.queue_of(key), self._engine.state.workloads.get(key)
         if queue is None or known is None or key in self._engine.last:
@@ -194,7 +194,7 @@ class PendingReports:
         return not admits or bool(workload.faults)
 
     def _is_current(self, stored: StoredWorkload, wait: Wait) -> bool:
-        """Whether the Workload shows the reason already, in words that are not old."""
+        """Whether the Workload already shows the reason, with a recent message."""
         conditions = stored.obj.status.conditions
         # Controllers that open preemption gates look for their own condition.
         if wait.why is Why.GATED and not is_true(conditions, "BlockedOnPreemptionGates"):
@@ -222,21 +222,21 @@ class PendingReports:
 
 
 class _UnreportedByClass:
-    """Workloads without any reason, by scheduling class. Each is handed out once."""
+    """Workloads without a reason, by scheduling class. Each is returned once."""
 
     def __init__(self) -> None:
         self._class: dict[Key, ClassKey] = {}
         self._members: dict[ClassKey, set[Key]] = {}
 
     def add(self, key: Key, at: ClassKey) -> None:
-        """Add a Workload, unless it was added to this class before."""
+        """Add a Workload, unless it was already added to this class."""
         if self._class.get(key) != at:
             self.discard(key)
             self._class[key] = at
             self._members.setdefault(at, set()).add(key)
 
     def discard(self, key: Key) -> None:
-        """The Workload has a reason, holds quota, or is gone."""
+        """Remove a Workload that has a reason, has quota, or was deleted."""
         at = self._class.pop(key, None)
         members = self._members.get(at) if at is not None else None
         if at is not None and members is not None:
@@ -245,12 +245,12 @@ class _UnreportedByClass:
                 del self._members[at]
 
     def take(self, at: ClassKey) -> list[Key]:
-        """The members of a class that were not handed out before, by name."""
+        """Return the members of a class that were not returned before, by name."""
         return sorted(self._members.pop(at, ()))
 
 
 def _reason(stored: StoredWorkload) -> str | None:
-    """The reason that the Workload gives for not having quota; None without any."""
+    """Return the reason in condition QuotaReserved; None without the condition."""
     found = condition(stored.obj.status.conditions, "QuotaReserved")
     return found.reason if found is not None else None
 
@@ -261,6 +261,6 @@ def _lacks_readiness(stored: StoredWorkload) -> bool:
 
 
 def _worth_writing(effects: list[Effect], *, announced: bool) -> list[Effect]:
-    """Nothing unless the status changes, and the event only if it is announced."""
+    """Return nothing unless the status changes, and the event only if `announced`."""
     statuses: list[Effect] = [each for each in effects if isinstance(each, StatusPatch)]
     return effects if announced and statuses else statuses

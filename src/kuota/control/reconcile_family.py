@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a parent and its variants further, as `kuota.bridge.lifecycle_family` says.
+"""Reconciles a parent Workload and its variants, using `kuota.bridge.lifecycle_family`.
 
-Runs only where its gate is on: whoever is whose variant is kept here and nowhere else.
+Runs only if the feature gate is enabled. The index of variants by parent exists only here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .world import World
 
 
 class FamilyReconciler:
-    """Adds families to `queue` as their members and queues change, and looks after them."""
+    """Enqueues families in `queue` when their members or queues change, and reconciles them."""
 
     def __init__(
         self, world: World, engine: Engine, sender: Sender, clock: Clock, config: LifecycleConfig
@@ -39,20 +39,20 @@ class FamilyReconciler:
         self._variants: dict[Key, dict[Key, None]] = {}
 
     def follow(self) -> None:
-        """Take note of all that is there, and of every change from now on."""
+        """Enqueue all existing families, and observe every later change."""
         self._world.workloads.observe(self._workload)
         self._world.local_queues.observe(self._local_queue)
         self._world.cluster_queues.observe(self._cluster_queue)
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass over the family of a parent; the seconds after which to look again."""
+        """Reconcile the family of a parent. Returns the seconds until the next pass, if any."""
         async with self._sender.locks.hold(key, *self._variants.get(key, ())):
             result = reconcile_family(self.view(key), self._clock.now().timestamp())
             await self._sender.send(result.effects)
         return result.requeue_after_s
 
     def view(self, key: Key) -> FamilyView:
-        """What the pass looks at."""
+        """Collect the inputs of a pass."""
         parent = self._stored_workload(key)
         found = [self._stored_workload(each) for each in self._variants.get(key, ())]
         return FamilyView(

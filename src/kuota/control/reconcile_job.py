@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings one batch/v1 Job in line with its Workload, as `kuota.bridge.lifecycle_job` says."""
+"""Reconciles a batch/v1 Job with its Workload, using `kuota.bridge.lifecycle_job`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINISHED = "FinishedWorkload"
 
 
 class JobReconciler:
-    """Reads the world, and writes through `sender`."""
+    """Reads from a World and writes through `sender`."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class JobReconciler:
         self._finished: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass; the seconds after which to look again. Raises Unfinished to be called again."""
+        """Reconcile one Job. Returns the seconds until the next pass, if any; raises RetryLater."""
         async with self._sender.locks.hold(*self._names(key)):
             view = self.view(key)
             result = reconcile_job(view, self._clock.now().timestamp())
@@ -47,16 +47,17 @@ class JobReconciler:
         return result.requeue_after_s
 
     def _names(self, key: Key) -> list[Key]:
-        """The Workloads that the pass may write about, as far as they are there already."""
+        """Return the existing Workloads that the pass may write."""
         job = self._world.jobs.get(key)
         named = prebuilt_name(job, self._config.gates) if job is not None else ""
         own = [each.key for each in self._world.workloads_of(key)]
         return [*own, Key(key.namespace, named)] if named else own
 
     def _news(self, view: JobView, effects: tuple[Effect, ...]) -> list[Effect]:
-        """The effects without the word, said once already, that the same Workload is finished.
+        """Remove the event that a Workload is finished if it was already recorded.
 
-        It ends in two passes: one tells how, the next lets go of it.
+        A Workload finishes in two passes: the first sets the condition, the second removes the
+        finalizer.
         """
         uid = text(child(view.job or {}, "metadata").get("uid"))
         if view.job is None or any(isinstance(each, Create) for each in effects):
@@ -71,7 +72,7 @@ class JobReconciler:
         return found
 
     def view(self, key: Key) -> JobView:
-        """What the pass looks at."""
+        """Collect the inputs of a pass."""
         world = self._world
         job = world.jobs.get(key)
         namespace = world.namespaces.get(Key("", key.namespace))

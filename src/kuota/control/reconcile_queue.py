@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Publishes the status of queues and keeps the finalizers of the objects that describe quota.
+"""Publishes the status of queues, and keeps the finalizers of objects that define quota.
 
-Conditions and finalizers are written immediately. Counters of one object are written at most once
-a second, and less often while they keep changing. Nothing is written without a change.
+Conditions and finalizers are written immediately. Counters of one object are written at most once a
+second, and less often while they keep changing. Nothing is written without a change.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _next_write(last: _LastWrite | None, uid: str, now: float) -> _LastWrite:
 
 
 class QueueReconciler:
-    """Keeps status and finalizers of the objects that describe quota."""
+    """Keeps the status and finalizers of objects that define quota."""
 
     def __init__(self, world: World, engine: Engine, sender: Sender, clock: Clock) -> None:
         self._world = world
@@ -75,7 +75,7 @@ class QueueReconciler:
         }
 
     async def reconcile(self, name: Name) -> float | None:
-        """Write what is due about one object, or return when its counters are due."""
+        """Write what is due for one object, or return the delay until its counters are due."""
         resource, key = name
         cached: CachedObject[Any] | None = self._informers[resource].get(key)
         if cached is None:
@@ -122,7 +122,7 @@ class QueueReconciler:
         return max(SETTLE_S, self._interval_left_s(name, cached))
 
     def _interval_left_s(self, name: Name, cached: CachedObject[Any]) -> float:
-        """How long counters wait, not counting writes of an earlier object of the same name."""
+        """Return the remaining delay of counters, ignoring an earlier object with the same name."""
         last = self._last.get(name)
         if last is None or last.uid != cached.uid:
             return 0.0
@@ -153,7 +153,7 @@ class QueueReconciler:
         return {}
 
     def _finalizers(self, resource: Resource, key: Key, obj: Json) -> list[str] | None:
-        """The finalizers that the object should have; None when it has them."""
+        """Return the finalizers that the object should have; None if it has them."""
         if resource in (kinds.LOCAL_QUEUES, kinds.COHORTS):
             return None
         meta = obj["metadata"]
@@ -172,7 +172,7 @@ class QueueReconciler:
 
 
 def _without_spec(obj: Json) -> ClusterQueue | None:
-    """What can be said of a ClusterQueue whose spec cannot be read; None if it is not only that."""
+    """Decode a ClusterQueue without its spec; None if that fails too."""
     try:
         return msgspec.convert({key: obj[key] for key in obj if key != "spec"}, ClusterQueue)
     except (msgspec.ValidationError, ValueError, TypeError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciles Workloads as `kuota.bridge.lifecycle` says, also with their WorkloadPriorityClass."""
+"""Reconciles Workloads, using `kuota.bridge.lifecycle`, and their WorkloadPriorityClasses."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .effects import Sender
 from .world import PRIORITY, World
 
 JITTER = 0.0001
-"""The largest part of a back-off that is added to it, so that not all come back at once."""
+"""The largest fraction that is added to a backoff, so that workloads do not return all at once."""
 
 
 class WorkloadReconciler:
-    """Reads the world and what the engine believes; changes neither."""
+    """Reads from a World and from the engine, and writes through `sender`."""
 
     def __init__(
         self, world: World, engine: Engine, sender: Sender, clock: Clock, config: LifecycleConfig
@@ -33,7 +33,7 @@ class WorkloadReconciler:
         self._config = config
 
     async def reconcile(self, key: Key) -> float | None:
-        """One pass; the seconds after which to look again, None if only a change calls for it."""
+        """Reconcile one Workload. Returns the seconds until the next pass, if any."""
         async with self._sender.locks.hold(key):
             cached = self._world.workload(key)
             if cached is None or cached.value is None:
@@ -43,7 +43,7 @@ class WorkloadReconciler:
         return result.requeue_after_s
 
     def view(self, stored: StoredWorkload) -> WorkloadView:
-        """What the pass looks at."""
+        """Collect the inputs of a pass."""
         obj, state = stored.obj, self._engine.state
         local = Key(obj.metadata.namespace, obj.spec.queue_name)
         local_queue = state.local_queues.get(local)
@@ -70,14 +70,14 @@ class WorkloadReconciler:
 
 
 class ClassReconciler:
-    """Reads the world, and writes through `sender`."""
+    """Reads from a World and writes through `sender`."""
 
     def __init__(self, world: World, sender: Sender) -> None:
         self._world = world
         self._sender = sender
 
     async def reconcile(self, key: Key) -> float | None:
-        """Give the Workloads of the class its value, one after the other."""
+        """Update the priority of every Workload of the class, one after the other."""
         cached = self._world.workload_classes.get(key)
         if cached is None or cached.value is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives up pods on lost nodes, as `kuota.bridge.recovery` says. Runs only where its gate is on."""
+"""Deletes pods on unreachable nodes, using `kuota.bridge.recovery`, if the gate is enabled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 
 class PodRecovery:
-    """Watches pods and nodes by itself: nobody else here needs them."""
+    """Watches pods and nodes with its own informers; no other controller needs them."""
 
     def __init__(self, client: Client, recorder: Recorder, clock: Clock) -> None:
         self._client = client
@@ -36,7 +36,7 @@ class PodRecovery:
         self._nodes.observe(self._node)
 
     async def run(self) -> None:
-        """Watch and act until cancelled."""
+        """Watch and reconcile until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pods.run())
@@ -48,11 +48,11 @@ class PodRecovery:
             self.close()
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._queue.close()
 
     async def reconcile(self, key: Key) -> float | None:
-        """One look at a pod; the seconds after which to look again."""
+        """Reconcile one pod. Returns the seconds until the next pass, if any."""
         pod = self._pods.get(key)
         if pod is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All controllers together: starts informers, driver and reconcilers, and stops them cleanly."""
+"""All controllers: starts informers, driver and reconcilers, and stops them cleanly."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ Parts = frozenset["Part"]
 
 
 class Part(StrEnum):
-    """The value is the word that users write.
+    """A part of the controller. The value is what users write.
 
-    CORE keeps Workloads and the status of queues, SCHEDULER decides and writes decisions, JOBS
-    brings Jobs in line with their Workloads. These write, so only one process at a time may run
-    them. WEBHOOKS and VISIBILITY only answer.
+    CORE reconciles Workloads and the status of queues, SCHEDULER makes and writes decisions, JOBS
+    reconciles Jobs with their Workloads. These parts write, so only one process at a time may run
+    them. WEBHOOKS and VISIBILITY only serve requests.
     """
 
     CORE = "core"
@@ -61,11 +61,11 @@ WRITING: Parts = frozenset({Part.CORE, Part.SCHEDULER, Part.JOBS})
 
 
 class UnknownPart(ValueError):
-    """A word that names no part."""
+    """A name that is not a part."""
 
 
 def parsed(text: str) -> Parts:
-    """The parts in `core,jobs`; all of them for an empty text. Raises UnknownPart."""
+    """Parse `core,jobs`. An empty text means all parts. Raises UnknownPart."""
     words = [each.strip() for each in text.split(",") if each.strip()]
     unknown = [each for each in words if each not in ALL]
     if unknown:
@@ -81,16 +81,17 @@ WORKLOAD_WORKERS = 8
 QUEUE_WORKERS = 2
 
 FLUSH_BATCH_S = 1.0
-"""For so long after a change of queues woke what is parked there, further ones are collected."""
+"""Changes of queues within this time after a flush are flushed together."""
 LEAST_SAMPLE_S = 1.0
-"""Between two looks at what LocalQueues have used."""
+"""The shortest interval between two samples of LocalQueue usage."""
 
 
 class System:
-    """Kueue's controllers over one client, or those of `parts`.
+    """Kueue's controllers on one client, restricted to `parts`.
 
-    The engine follows the facts whatever the parts: without the scheduler it decides nothing, but
-    still knows who waits and who runs. `instrument` is asked for every reconciliation before `run`.
+    The engine receives facts regardless of the parts. Without the scheduler it makes no decisions
+    but still knows the pending and running workloads. `instrument` wraps every reconciler; set it
+    before `run`.
     """
 
     def __init__(
@@ -143,7 +144,10 @@ class System:
         return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
 
     def deferred_events(self) -> DeferredEvents:
-        """A recorder for other controllers in this process, whose events yield to decisions."""
+        """Return a recorder for other controllers in this process.
+
+        Its events yield to decisions.
+        """
         return DeferredEvents(self.sender.recorder, self.clock, self._busy)
 
     def _busy(self) -> bool:
@@ -151,11 +155,11 @@ class System:
 
     @property
     def synced(self) -> bool:
-        """Whether everything there is was seen at least once."""
+        """Whether every informer has synced."""
         return self.world.synced
 
     async def run(self, leading: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Watch from now on, decide and write once `leading` returns. Only cancelling ends it."""
+        """Watch from now on, and decide and write once `leading` returns. Runs until cancelled."""
         self._facts.follow()
         try:
             async with asyncio.TaskGroup() as group:
@@ -163,16 +167,17 @@ class System:
                 await self.world.ready()
                 if leading is not None:
                     await leading()
-                    # What the one before us admitted last must count before we decide.
+                    # The last admissions of the previous leader must be known before the first
+                    # decision.
                     await self.world.workloads.caught_up()
                 self._begin(group)
         finally:
             self._close()
 
     async def finish(self) -> None:
-        """Begin nothing more, and return when what was begun is written, events too.
+        """Start nothing more, and return when everything in progress is written, events included.
 
-        The world is still watched: cancel `run` afterwards.
+        Watches continue: cancel `run` afterwards.
         """
         self._close()
         await self.driver.finish()
@@ -185,11 +190,11 @@ class System:
         return set() if Part.JOBS in self.parts else {JOBS}
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
-        """Look at all that is there, and at every change from now on."""
+        """Process all existing objects and every later change."""
         if not self.parts & WRITING:
             return
         if Part.CORE in self.parts:
-            # Without the core nobody would take these names off the queues.
+            # Without CORE nothing takes keys from these work queues.
             self.driver.on_affected = self._triggers.enqueue_affected
         else:
             for queue in (self._workloads, self._classes, self._queues):
@@ -246,8 +251,8 @@ class System:
         self.sender.record_internal_error(resource.kind, key, "Reconciling it", error)
 
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
-        # A Job that is not seen is not a Job that is gone: where Jobs may not be read, none is
-        # touched, nor its Workloads.
+        # A Job that is not visible is not deleted: without permission to read Jobs, neither Jobs
+        # nor their Workloads are changed.
         await self.world.jobs.synced.wait()
         passes = self.instrument("job", reconciler.reconcile)
         await serve(self._jobs, passes, JOB_WORKERS, self._stuck(JOBS))
@@ -261,7 +266,7 @@ class System:
             self._families.queue.close()
 
     def depths(self) -> dict[str, int]:
-        """How many names wait for each reconciliation."""
+        """Return the number of keys in each work queue."""
         found = {
             "workload": len(self._workloads),
             "job": len(self._jobs),
@@ -273,7 +278,7 @@ class System:
         return found
 
     async def _sample(self) -> None:
-        """Let LocalQueues forget what they used, where that decides who comes first."""
+        """Decay the usage of LocalQueues, if admission fair sharing is enabled."""
         while True:
             next_s = self.engine.sample(self.driver.now())
             if next_s is None:

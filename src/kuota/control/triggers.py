@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has to be looked at again when something changed. Nothing is decided here."""
+"""Which objects have to be reconciled when something changes."""
 
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ class Triggers:
             self._add(self._workloads, (each.key for each in self._world.waiting_in(name)))
 
     def _limits(self, old: Change, new: Change) -> None:
-        """What is counted for pods changed, in one namespace or everywhere, and so may a fault."""
+        """Enqueue pending Workloads: their effective requests, and so their faults, may have
+        changed."""
         waiting = self._world.waiting_in(_either(old, new).key.namespace)
         self._add(self._workloads, (each.key for each in waiting))
 
@@ -145,7 +146,7 @@ class Triggers:
             self._queue_changed(queue)
 
     def _queue_changed(self, name: str) -> None:
-        """Look again at all Workloads of a ClusterQueue, those that wait and those that run."""
+        """Enqueue all Workloads of a ClusterQueue, pending and running."""
         queue = self._engine.state.queues.get(name)
         if queue is not None:
             self._add(self._workloads, list(queue.running))
@@ -172,7 +173,7 @@ def _either(old: Change, new: Change) -> CachedObject[Any]:
 
 
 def _settled(old: Change, new: Change) -> bool:
-    """Whether only the status changed, which is our own writing."""
+    """Whether only the status changed, which the controllers themselves write."""
     return settled(_json(old), _json(new))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What controllers know of the cluster: one informer per kind, which also takes in their writes."""
+"""The controllers' view of the cluster: one informer per kind, updated with their own writes."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ NEEDED = frozenset(
         kinds.NAMESPACES,
     }
 )
-"""Without these nothing can be decided; of others a server may have none at all."""
+"""The kinds without which no decision is possible. A server may lack the others."""
 
 
 class World:
-    """Every object that matters here. `ready` returns once all but the Jobs are known."""
+    """Every object that the controllers need.
+
+    `ready` returns once all kinds but Jobs have synced.
+    """
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -91,7 +94,7 @@ class World:
         return iter(self._informers.values())
 
     async def ready(self) -> None:
-        """Return when decisions can be made. Who looks at Jobs waits for them himself."""
+        """Return when decisions can be made. Callers that need Jobs wait for them separately."""
         for each in self._informers.values():
             if each.resource != kinds.JOBS:
                 await _known(each).wait()
@@ -101,27 +104,28 @@ class World:
         return all(_known(each).is_set() for each in self._informers.values())
 
     def wrote(self, resource: Resource, answer: Json) -> None:
-        """Take in the answer to a write: everybody sees it before the watch delivers it."""
+        """Store the response of a write, so that all readers see it before the watch delivers
+        it."""
         self._informers[resource].wrote(answer)
 
     def workload(self, key: Key) -> CachedObject[StoredWorkload] | None:
         return self.workloads.get(key)
 
     def json(self, resource: Resource, key: Key) -> Json | None:
-        """The JSON of any object that is watched."""
+        """Return the JSON of any watched object."""
         found: CachedObject[Any] | Json | None = self._informers[resource].get(key)
         return found.json if isinstance(found, CachedObject) else found
 
     def workloads_of(self, job: Key) -> list[CachedObject[StoredWorkload]]:
-        """The Workloads that a Job of that name controls, oldest first."""
+        """Return the Workloads that a Job of this name controls, oldest first."""
         return self.workloads.indexed(OWNER, str(job))
 
     def workloads_in(self, local_queue: Key) -> list[CachedObject[StoredWorkload]]:
-        """The Workloads of that queue that are not finished."""
+        """Return the unfinished Workloads of a LocalQueue."""
         return self.workloads.indexed(QUEUE, str(local_queue))
 
     def waiting_in(self, namespace: str) -> list[CachedObject[StoredWorkload]]:
-        """The Workloads of a namespace, or of all with "", that neither hold quota nor are over."""
+        """Return the pending Workloads of a namespace, or of all namespaces for ""."""
         if namespace:
             return self.workloads.indexed(WAITING, namespace)
         return [each for each in self.workloads.values() if _waiting(each)]
@@ -140,7 +144,7 @@ class World:
         return self._flavors
 
     def _forget_collected(self) -> None:
-        """Classes and flavors are asked for in every pass and change rarely."""
+        """Drop the cached classes and flavors, which every pass reads and which rarely change."""
         self._classes = self._flavors = None
 
 
@@ -155,7 +159,7 @@ def _owners(cached: CachedObject[StoredWorkload]) -> list[str]:
 
 
 def _over(cached: CachedObject[StoredWorkload]) -> bool:
-    """Nothing happens any more to a Workload that finished, and there may be very many."""
+    """Whether the Workload is finished. Finished Workloads never change and may be numerous."""
     return cached.value is not None and cached.value.true("Finished")
 
 
@@ -168,25 +172,25 @@ def _queues(cached: CachedObject[StoredWorkload]) -> list[str]:
 
 
 def _waiting(cached: CachedObject[StoredWorkload]) -> list[str]:
-    """The namespace of a Workload that waits for quota."""
+    """Index pending Workloads by namespace."""
     stored = cached.value
     waits = stored is not None and not stored.reserved and not stored.true("Finished")
     return [cached.key.namespace] if waits else []
 
 
 def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
-    """The WorkloadPriorityClass of a Workload that is not over."""
+    """Index unfinished Workloads by WorkloadPriorityClass."""
     name = named(cached.value) if cached.value is not None and not _over(cached) else ""
     return [name] if name else []
 
 
 def _open_in(job: Json) -> list[str]:
-    """The namespace of a Job that is not over."""
+    """Index unfinished Jobs by namespace."""
     return [] if is_finished(job) else [key_of(job).namespace]
 
 
 def _labelled(job: Json) -> list[str]:
-    """The WorkloadPriorityClass that a Job asks for, while it is not over."""
+    """Index unfinished Jobs by WorkloadPriorityClass."""
     name = (job["metadata"].get("labels") or {}).get(PRIORITY_CLASS)
     return [str(name)] if name and not is_finished(job) else []
 
@@ -196,7 +200,7 @@ def _known(informer: Informer[Any]) -> asyncio.Event:
 
 
 async def followed(world: World, without: Collection[Resource] = ()) -> None:
-    """Keep the world up to date until cancelled, except for the kinds left out."""
+    """Run all informers until cancelled, except for the kinds in `without`."""
     async with asyncio.TaskGroup() as group:
         for each in world.informers():
             if each.resource not in without:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The managed job above a job, if there is one: it queues for both.
+"""The managed job above a job, if there is one: it is queued for both.
 
-Controller references are followed upward, as far as kinds are known. Kinds of integrations that
-are switched off are followed too, but do not queue for anybody.
+Controller references are followed upward while their kinds are known. Kinds of disabled
+integrations are followed too, but they are never managed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, elements, mapping, text
 
 DEEPEST = 10
-"""How many owners above a job are looked at."""
+"""The maximum number of owners above a job."""
 
 GroupKind = tuple[str, str]
 
@@ -28,26 +28,26 @@ class NestingError(Exception):
 
 
 class NestingTooDeep(NestingError):
-    """There are more owners above a job than anybody looks at."""
+    """There are too many owners above a job."""
 
 
 class OwnerNotFound(NestingError):
-    """An owner of a known kind does not exist, or does not yet."""
+    """An owner of a known kind does not exist (yet)."""
 
 
 class Owners(Struct):
-    """Kinds of owners: those that are looked up and followed, and those that may be managed."""
+    """Kinds of owners: those that are followed, and those that may be managed."""
 
     followed: frozenset[GroupKind] = frozenset({JOB})
     managed: frozenset[GroupKind] = frozenset({JOB})
 
     def following(self, kinds: Iterable[GroupKind]) -> Owners:
-        """The same, where only these kinds can be looked up."""
+        """Return the same, restricted to kinds that can be looked up."""
         return Owners(followed=self.followed & frozenset(kinds), managed=self.managed)
 
 
 def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners:
-    """The owners that a configuration of integrations makes known."""
+    """Return the owners that the configured integrations define."""
     others = {_group_kind(found) for found in map(GroupVersionKind.parse, external) if found}
     enabled = {_group_kind(FRAMEWORKS[name]) for name in frameworks if name in FRAMEWORKS}
     every = {_group_kind(kind) for kind in FRAMEWORKS.values()}
@@ -58,13 +58,13 @@ def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners
 
 
 Lookup = Callable[[GroupKind, Key], Json | None]
-"""Finds a stored object; None if it does not exist. Cluster-scoped kinds have no namespace."""
+"""Looks up a stored object; None if it does not exist. Cluster-scoped keys have no namespace."""
 
 
 def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) -> Json | None:
-    """The topmost owner that is managed: that has a queue name, or any with `manage_all`.
+    """Return the topmost managed owner: one with a queue name, or any with `manage_all`.
 
-    Raises Nesting.
+    Raises NestingError.
     """
     found: Json | None = None
     seen = {_uid(job)} - {""}
@@ -92,7 +92,7 @@ def owned(job: Json, owners: Owners) -> bool:
 def _above(
     job: Json, namespace: str, owners: Owners, look_up: Lookup
 ) -> tuple[GroupKind, Json] | None:
-    """The controller of a job; None when it has none, of a known kind, and of that uid."""
+    """Return the controller of a job; None without one of a known kind and the right UID."""
     for owner in _controllers(job):
         kind = _kind_of(owner)
         if kind not in owners.followed:
@@ -110,7 +110,7 @@ def namespace_of(job: Json) -> str:
 
 
 def _controllers(job: Json) -> Iterator[Json]:
-    """The references of a job to its controller: one, unless somebody wrote nonsense."""
+    """Yield the references of a job to its controller. A valid job has at most one."""
     for each in elements(child(job, "metadata").get("ownerReferences")):
         if mapping(each).get("controller") is True:
             yield mapping(each)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batch/v1 Job -> the Workload that waits for quota in its place, its name and its pod sets."""
+"""batch/v1 Job -> its Workload: name, pod sets, priority."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _HASH = 5
 def workload_name(
     kind: str, group: str, owner: str, uid: str, extra: str = "", *, short: bool = False
 ) -> str:
-    """The same for the same job, and different for another of the same name.
+    """Return the Workload's name: stable for one job, different for another with the same name.
 
-    `extra` tells workloads of one job apart. `short` is the gate ShortWorkloadNames, which makes
+    `extra` distinguishes workloads of one job. `short` is the gate ShortWorkloadNames, which makes
     the name fit into a label.
     """
     parts = [kind, group, owner, uid, *([extra] if extra else [])]
@@ -50,7 +50,7 @@ def workload_name(
 
 
 def variant_name(parent: str, uid: str, flavor: str, *, short: bool = False) -> str:
-    """The name of the variant, for one flavor, of the workload of that name."""
+    """Return the name of the variant of a workload for one flavor."""
     base = parent.rpartition("-")[0] or parent
     return _hashed(f"{base}-variant-{flavor}", ["Workload", GROUP, parent, uid, flavor], short)
 
@@ -75,14 +75,14 @@ __all__ = ["ClassMissing", "Classes", "pod_sets", "workload"]
 
 
 class Classes(Struct):
-    """The priority classes there are, by name."""
+    """The existing priority classes by name."""
 
     pods: Mapping[str, PriorityClass] = {}
     workloads: Mapping[str, WorkloadPriorityClass] = {}
 
 
 def workload(job: Json, classes: Classes | None = None, gates: Gates | None = None) -> Json:
-    """The Workload that Kueue makes for a Job, as v1beta2 JSON.
+    """Return the Workload that Kueue creates for a Job, as v1beta2 JSON.
 
     Raises ClassMissing when the job names a priority class that does not exist, and
     TopologyRequestError when its topology annotations cannot be parsed: then Kueue makes none.
@@ -124,7 +124,7 @@ def pod_sets(job: Json, gates: Gates | None = None) -> list[Json]:
 
 
 def _without_identity(template: Json) -> Json:
-    """The template without labels that the job controller added for itself."""
+    """Return the template without the labels that the job controller added."""
     labels = child(template, "metadata").get("labels")
     if not isinstance(labels, dict) or _IDENTITY.isdisjoint(labels):
         return template
@@ -133,7 +133,7 @@ def _without_identity(template: Json) -> Json:
 
 
 def owned_by(job: Json) -> Json:
-    """The metadata that ties a Workload to the job."""
+    """Return the metadata that links a Workload to the job."""
     meta = child(job, "metadata")
     name, uid = text(meta.get("name")), text(meta.get("uid"))
     owner: Json = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
@@ -180,7 +180,7 @@ def _present(fields: dict[str, Any]) -> Json:
 
 
 def sanitized(pod_sets: Iterable[Json]) -> list[Json]:
-    """The pod sets with every environment variable of a container once: the last one counts."""
+    """Return the pod sets with unique environment variables; the last value counts."""
     return [_clean(each) for each in pod_sets]
 
 

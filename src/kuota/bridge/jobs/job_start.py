@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch/v1 Job is given when it starts, and how that is taken back when it stops.
+"""What is injected into a batch/v1 Job when it starts, and how it is removed when it stops.
 
-Only the fields that an admission touches are written; the rest of the template is the user's.
+Only the fields that an admission affects are written; the rest of the template is the user's.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _KEPT = (
 def injections(
     obj: Workload, flavors: Mapping[str, ResourceFlavor], gates: Gates
 ) -> list[Injection]:
-    """What each pod set gets, in order: flavors, labels, and what admission checks add.
+    """Return what is injected into each pod set: flavors, labels, and updates by admission checks.
 
-    Raises FlavorMissing, and MergeConflict where two checks disagree.
+    Raises FlavorMissing, and MergeConflict if two checks disagree.
     """
     admission = obj.status.admission
     topology = gates.on(Gate.TopologyAwareScheduling)
@@ -110,7 +110,7 @@ def started(job: Json, given: Sequence[Injection], gates: Gates) -> Json:
 
 
 def _ungated(template: Json) -> Json:
-    """The template without the gate of elastic jobs: what starts here is admitted as a whole."""
+    """Return the template without the scheduling gate of elastic jobs."""
     spec = child(template, "spec")
     gates = elements(spec.get("schedulingGates"))
     left = [each for each in gates if mapping(each).get("name") != ELASTIC_JOB]
@@ -121,7 +121,7 @@ def _ungated(template: Json) -> Json:
 
 
 def stopping(job: Json) -> Json:
-    """The first step of a stop: suspended, and marked as not restored yet."""
+    """Return the job for the first step of a stop: suspended, and marked as not restored."""
     meta = child(job, "metadata")
     annotations = child(meta, "annotations") | {STOPPING: "true"}
     spec = child(job, "spec") | {"suspend": True}
@@ -129,9 +129,9 @@ def stopping(job: Json) -> Json:
 
 
 def as_before(job: Json, pod_sets: Sequence[Json] | None) -> Json:
-    """The last step of a stop: what the start changed is set back, and the mark is gone.
+    """Return the job for the last step of a stop: restored, and without the mark.
 
-    Without pod sets, or with another number than one, the template stays as it is.
+    Without exactly one pod set, the template stays as it is.
     """
     if pod_sets is not None and len(pod_sets) == 1:
         job = _restored(job, pod_sets[0])
@@ -154,7 +154,7 @@ def _restored(job: Json, pod_set: Json) -> Json:
 
 
 def _sized(job: Json, count: int | None) -> Json:
-    """The size of a Job that may start with fewer pods; nothing for any other."""
+    """Return the size of a Job with partial admission; empty for any other."""
     if annotation(job, MIN_PARALLELISM) is None or count is None:
         return {}
     equal = truth(annotation(job, EQUAL_COMPLETIONS) or "")
@@ -166,7 +166,7 @@ def _template(job: Json) -> PodTemplateSpec:
 
 
 def _written(job: Json, new: PodTemplateSpec) -> Json:
-    """The template of the job with the fields of `new` that an admission may touch."""
+    """Return the job's template with the fields of `new` that an admission may change."""
     template = child(job, "spec", "template")
     meta, spec = dict(child(template, "metadata")), dict(child(template, "spec"))
     _put(meta, "labels", new.metadata.labels)
@@ -178,7 +178,7 @@ def _written(job: Json, new: PodTemplateSpec) -> Json:
 
 
 def _put(into: Json, field: str, value: object) -> None:
-    """Set a field; an empty one is left out unless it was written so."""
+    """Set a field. An empty value is omitted unless it was present before."""
     if value or (value is not None and field in into and not into[field]):
         into[field] = value
     elif into.get(field):

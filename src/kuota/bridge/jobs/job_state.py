@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch/v1 Job says of itself: whether it is over, occupied, ready; its reclaimable pods."""
+"""The state of a batch/v1 Job: finished, active, ready, and its reclaimable pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class End(Struct):
 
 
 def end(job: Json) -> End | None:
-    """How the job ended; None while it goes on."""
+    """Return how the job ended; None while it is running."""
     for each in elements(child(job, "status").get("conditions")):
         found = mapping(each)
         if found.get("type") in ("Complete", "Failed") and found.get("status") == "True":
@@ -32,13 +32,13 @@ def end(job: Json) -> End | None:
 
 
 def active(job: Json) -> bool:
-    """Whether pods of it are still there. Those that are on their way out count, where told."""
+    """Whether it has active pods, including terminating ones if they are reported."""
     status = child(job, "status")
     return bool(_count(status, "active") or _count(status, "terminating"))
 
 
 def pods_ready(job: Json) -> bool:
-    """Whether as many pods as should run at once are ready, or have done their work."""
+    """Whether as many pods as should run at once are ready or succeeded."""
     status = child(job, "status")
     uncounted = len(elements(child(status, "uncountedTerminatedPods").get("succeeded")))
     there = _count(status, "succeeded") + _count(status, "ready") + uncounted
@@ -46,10 +46,10 @@ def pods_ready(job: Json) -> bool:
 
 
 def reclaimable(job: Json) -> list[ReclaimablePod]:
-    """The pods that will not run again: fewer are left to do than run at once.
+    """Return the pods that will not run again, because fewer completions are left.
 
-    As in Kueue, parallelism is not cut to completions first, so that a job with more of the former
-    gives back more than it can spare; the caller limits that to the size of the pod set.
+    As in Kueue, parallelism is not limited to completions first, so a job with higher parallelism
+    releases more than it can; the caller limits this to the size of the pod set.
     """
     spec, status = child(job, "spec"), child(job, "status")
     parallelism = integer(spec.get("parallelism"))
@@ -67,9 +67,9 @@ def reclaimable(job: Json) -> list[ReclaimablePod]:
 
 
 def terminal_indexes(completed: str, failed: str, completions: int) -> int:
-    """How many indexes below `completions` are over, each counted once.
+    """Return the number of finished indexes below `completions`, each counted once.
 
-    Both lists are written as "0,2-5"; what cannot be read counts as nothing.
+    Both lists have the form "0,2-5"; invalid parts are ignored.
     """
     return len(_indexes(completed, completions) | _indexes(failed, completions))
 
@@ -95,12 +95,12 @@ def counts(pods: Pods | None) -> dict[str, int]:
 
 
 def same_pods(some: Pods | None, others: Pods | None) -> bool:
-    """Whether both lists say the same, in whatever order."""
+    """Whether both lists are equal in any order."""
     return len(some or ()) == len(others or ()) and counts(some) == counts(others)
 
 
 def limited(pods: Pods, obj: Workload) -> list[ReclaimablePod]:
-    """The list with no pod set above its size. A name the workload does not know is left alone."""
+    """Limit every entry to the size of its pod set. Unknown names are left unchanged."""
     sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
     return [
         ReclaimablePod(name=each.name, count=min(each.count, sizes.get(each.name, each.count)))
@@ -109,7 +109,7 @@ def limited(pods: Pods, obj: Workload) -> list[ReclaimablePod]:
 
 
 def reclaimable_status(obj: Workload, pods: Pods) -> Json:
-    """The status patch that records the list; empty when it is recorded already."""
+    """Return the status patch that records the list; empty if it is recorded."""
     if same_pods(obj.status.reclaimable_pods, pods):
         return {}
     return {"reclaimablePods": [{"name": each.name, "count": each.count} for each in pods]}

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The admission path of batch/v1 Jobs: what a Job is given when it is created, and what is refused.
-
-Also which stored Jobs get a Workload, and why the others get none.
+"""Defaulting and validation of batch/v1 Jobs, and which stored Jobs get a Workload.
 
 The webhook, the embedded API server and the planner all call these functions, each with its own
-way to look up other objects. Nothing is looked up before the answer depends on it.
+lookup of other objects. An object is looked up only if the result depends on it.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ class Unqueued(StrEnum):
 
 
 def unqueued(job: Json, look_up: Lookup, config: LifecycleConfig) -> Unqueued | None:
-    """Why the reconciler makes no Workload for a stored job; None if it does. Raises Nesting."""
+    """Return why a stored job gets no Workload; None if it gets one. Raises NestingError."""
     if not enabled(config):
         return Unqueued.INTEGRATION
     if not in_scope(job, look_up, config):
@@ -56,7 +54,7 @@ def enabled(config: LifecycleConfig) -> bool:
 
 
 def claimed(job: Json, config: LifecycleConfig) -> bool:
-    """Whether a job of a managed namespace queues, provided that no managed job is above it."""
+    """Whether a job in a managed namespace is queued, if it has no managed ancestor."""
     return enabled(config) and (config.manage_all or bool(queue_name(job)))
 
 
@@ -67,7 +65,7 @@ def in_scope(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
 
 
 def managed_namespace(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
-    """Whether the jobs of a namespace with these labels are managed. None: there is no such one."""
+    """Whether a namespace with these labels is managed. None means that it does not exist."""
     return labels is not None and matches(config.namespaces, labels)
 
 
@@ -85,13 +83,13 @@ LOOKED_UP = (
     ADMISSION_CHECK,
     WORKLOAD_PRIORITY_CLASS,
 )
-"""Every kind that these functions ask for, given `LifecycleConfig` made from a configuration."""
+"""Every kind that these functions look up with a `LifecycleConfig` from a configuration."""
 
 
 def reviewed(job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig) -> Json:
-    """The job as it is stored when it is created, or changed from `old`.
+    """Return the job as stored after its creation, or its change from `old`.
 
-    Raises Invalid when it has faults, and Nesting when its owners cannot be followed.
+    Raises Invalid if it has faults, and NestingError if its owners cannot be followed.
     """
     stored = job if old is not None else defaulted(job, look_up, config)
     faults = faults_of(stored, old, look_up, config)
@@ -101,7 +99,7 @@ def reviewed(job: Json, old: Json | None, look_up: Lookup, config: LifecycleConf
 
 
 def defaulted(job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
-    """The new job with what Kueue's mutating webhook sets. Raises Nesting."""
+    """Return the new job with the defaults of Kueue's mutating webhook. Raises NestingError."""
     if not enabled(config):
         return job
     job = with_default_labels(job, look_up, config)
@@ -115,7 +113,7 @@ def defaulted(job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
 def faults_of(
     job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
 ) -> list[FieldError]:
-    """What Kueue's validating webhook refuses in a job that is created, or changed from `old`."""
+    """Return what Kueue's validating webhook rejects in a new job, or in a change from `old`."""
     if not enabled(config):
         return []
     default_queue = left_default_queue(job, old, look_up)
@@ -123,16 +121,16 @@ def faults_of(
 
 
 def left_default_queue(job: Json, old: Json | None, look_up: Lookup) -> bool:
-    """Whether a job gives up its queue name in a namespace with a default LocalQueue."""
+    """Whether a job removes its queue name in a namespace with a default LocalQueue."""
     if old is None or not queue_name(old) or queue_name(job):
         return False
     return _default_queue(job, look_up)
 
 
 def with_default_labels(job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
-    """The job with the names of the default LocalQueue and WorkloadPriorityClass where they apply.
+    """Return the job with the default LocalQueue and WorkloadPriorityClass, if they apply.
 
-    Depends on no other job.
+    The result depends on no other job.
     """
     if owned(job, config.owners):
         return job
@@ -144,9 +142,9 @@ def with_default_labels(job: Json, look_up: Lookup, config: LifecycleConfig) -> 
 
 
 def waits_for_quota(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
-    """Whether the new job must not start before it has quota. Raises Nesting.
+    """Whether the new job must not start before it has quota. Raises NestingError.
 
-    A job that is being deleted is left alone, because its owners may be gone already.
+    A job that is being deleted is ignored, because its owners may already be deleted.
     """
     leaving = child(job, "metadata").get("deletionTimestamp")
     if leaving and config.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads):
@@ -167,7 +165,7 @@ def _default_class(look_up: Lookup, config: LifecycleConfig) -> bool:
 
 
 def _dispatched(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
-    """Whether the job's queue hands its jobs to other clusters, and nobody else runs the job."""
+    """Whether the job's queue dispatches to other clusters and no other controller runs it."""
     name, native = queue_name(job), child(job, "spec").get("managedBy") in (None, "", NATIVE)
     if not name or not native or not config.gates.on(Gate.MultiKueue):
         return False
@@ -190,7 +188,7 @@ def _with(job: Json, **fields: object) -> Json:
 
 
 def _gated(job: Json) -> Json:
-    """An elastic job's pods wait at a gate of their own, which opens as its slices are admitted."""
+    """Gate the pods of an elastic job until its slices are admitted."""
     template = child(job, "spec", "template")
     spec = child(template, "spec")
     gates = elements(spec.get("schedulingGates"))
