@@ -190,7 +190,7 @@ CASES = {
     ),
     "below jobs that own each other": Case(
         job(queue="q", owner="above"),
-        Fate(refused="the owners of the job own each other"),
+        Fate(refused="the owner references of the job form a cycle"),
         (job("above", owner="top"), job("top", owner="above")),
     ),
     "a queue that sends its jobs to other clusters": Case(

@@ -114,7 +114,7 @@ def gate_opened(family: Family) -> None:
         chosen.requeue_after(left_s)
         return
     chosen.write({"preemptionGates": _opened(chosen, family.now)})
-    chosen.record_event("PreemptionUngatedVariant", "It may preempt from now on")
+    chosen.record_event("PreemptionUngatedVariant", "The variant may preempt now")
     chosen.requeue_after(ALONE_S)
 
 

@@ -46,7 +46,9 @@ def orphaned(draft: Draft, view: WorkloadView) -> bool:
     if meta.owner_references or not (deleting or leftover):
         return False
     if not deleting and not draft.current.true("Finished"):
-        draft.set_condition("Finished", True, "OwnerNotFound", "The job of the workload is gone")
+        draft.set_condition(
+            "Finished", True, "OwnerNotFound", "The job of the workload no longer exists"
+        )
     draft.drop_finalizer()
     return deleting
 
@@ -102,9 +104,7 @@ def finished(draft: Draft, view: WorkloadView) -> bool:
     if draft.current.deleting:
         return True
     draft.add(Delete(key=draft.obj.key, uid=draft.obj.metadata.uid))
-    draft.record_event(
-        "Deleted", "Deleted, since it finished longer ago than finished workloads are kept"
-    )
+    draft.record_event("Deleted", "Deleted after the retention period of finished workloads")
     return True
 
 
@@ -154,7 +154,7 @@ def requeued(draft: Draft, view: WorkloadView) -> bool:
     elif found.reason in _BACKED_OFF:
         if not _backoff_over(draft):
             return True
-        conditions.put("Requeued", True, "BackoffFinished", "The back-off is over")
+        conditions.put("Requeued", True, "BackoffFinished", "The backoff has ended")
     return draft.put(conditions)
 
 
@@ -212,7 +212,7 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     said = before is not None and before.reason == WaitReason.ADMISSION_GATED
     if bool(gated) == said or (gated and not draft.active):
         return False
-    note = f"Admission waits for {gated}" if gated else "Nothing gates the admission any more"
+    note = f"Admission is gated by {gated}" if gated else "The admission is no longer gated"
     cleared = condition_reason(WaitReason.PENDING_EVALUATION, gates)
     conditions.put("QuotaReserved", False, WaitReason.ADMISSION_GATED if gated else cleared, note)
     sync_admitted(conditions, (), gates)
@@ -257,7 +257,7 @@ def _restarted(
         return False
     if found.status != "False" or found.reason != stopped:
         return False
-    return draft.set_condition("Requeued", True, f"{kind}Restarted", f"The {kind} runs again")
+    return draft.set_condition("Requeued", True, f"{kind}Restarted", f"The {kind} was restarted")
 
 
 _STEPS: tuple[Step, ...] = (

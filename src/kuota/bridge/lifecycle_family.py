@@ -79,7 +79,7 @@ def one_for_each_flavor(family: Family) -> None:
     for each in list(family.variants):
         flavor = flavor_of(each.current)
         if flavor not in family.flavors:
-            family.drop(each, f"flavor {flavor} is not in the ClusterQueue any more")
+            family.drop(each, f"the ClusterQueue no longer has flavor {flavor}")
 
 
 def in_line(family: Family) -> None:
@@ -87,7 +87,7 @@ def in_line(family: Family) -> None:
     for each in list(family.variants):
         patch = behind(family.parent.current, each.current)
         if outgrown(each.current, patch):
-            family.drop(each, "its parent asks for something else by now")
+            family.drop(each, "the spec of its parent has changed")
         else:
             each.patch(patch)
 
@@ -160,7 +160,10 @@ def _useful(family: Family, draft: Draft) -> tuple[bool, str]:
         return False, f"Variant {name} is admitted on a preferred flavor"
     last = policy.last_acceptable_flavor
     if last and family.rank(draft) > family.place(last):
-        return False, f"Variant {name} is admitted, and nobody moves to less than {last}"
+        return (
+            False,
+            f"Variant {name} is admitted, and {last} is the last acceptable flavor",
+        )
     return True, f"Its flavor is preferred to that of variant {name}, which is admitted"
 
 

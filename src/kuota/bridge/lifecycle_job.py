@@ -51,7 +51,7 @@ def gone(job_pass: JobPass) -> bool:
     if job is not None and not child(job, "metadata").get("deletionTimestamp"):
         return False
     finishes = job_pass.view.config.gates.on(Gate.FinishOrphanedWorkloads)
-    message = "The job of the workload is gone"
+    message = "The job of the workload no longer exists"
     for stored in job_pass.view.workloads:
         with job_pass.draft(stored) as draft:
             if finishes and not stored.true("Finished"):
@@ -172,7 +172,7 @@ def _readiness(
         recovered = reason in _RECOVERED
         return True, "Recovered" if recovered else "Started", "All pods are ready or succeeded"
     if before is not None and (before.status == "True" or reason == WAIT_FOR_RECOVERY):
-        return False, WAIT_FOR_RECOVERY, "Pods were lost, and are not back yet"
+        return False, WAIT_FOR_RECOVERY, "At least one pod has failed, waiting for recovery"
     return False, WAIT_FOR_START, _NOT_READY
 
 
@@ -209,7 +209,7 @@ def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
         return
     uid = child(job_pass.job, "metadata").get("uid", "")
     job_pass.add(Delete(key=job_pass.key, uid=uid, kind=JOB))
-    job_pass.record_event("Deleted", "Deleted, since its workload was deactivated")
+    job_pass.record_event("Deleted", "Deleted because its workload was deactivated")
 
 
 def at_rest(job_pass: JobPass) -> bool:

@@ -267,7 +267,11 @@ def _find_prebuilt(job_pass: JobPass) -> None:
         _adopt(job_pass, stored)
     if not matching(job_pass.workload, job_pass.job, job_pass.view.flavors, gates):
         if not job_pass.workload.true("Finished"):
-            job_pass.finish(job_pass.workload, "OutOfSync", "The job asks for something else")
+            job_pass.finish(
+                job_pass.workload,
+                "OutOfSync",
+                "The prebuilt workload is out of sync with its user job",
+            )
         job_pass.workload = None
 
 

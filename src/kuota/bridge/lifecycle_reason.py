@@ -61,12 +61,15 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
     if said is not None and said.reason in _BY_ENGINE:
         return None
     if said is None and view.parent:
-        return WaitReason.PENDING_EVALUATION, "Its variants, one for each flavor, wait in its place"
+        return (
+            WaitReason.PENDING_EVALUATION,
+            "Its variants, one for each flavor, are queued instead",
+        )
     if said is None and not view.config.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
         return None
     if said is not None and said.reason == WaitReason.PENDING_EVALUATION:
         return None
-    return WaitReason.PENDING_EVALUATION, "The workload waits for its turn"
+    return WaitReason.PENDING_EVALUATION, "The workload has not been evaluated yet"
 
 
 def queue_obstacle(view: WorkloadView) -> Why | None:
@@ -105,5 +108,5 @@ def _own_obstacle(draft: Draft, view: WorkloadView) -> Why | None:
         return WaitReason.MISCONFIGURED, "; ".join(view.faults)
     gated = obj.metadata.annotation(ADMISSION_GATED_BY)
     if gated and view.config.gates.on(Gate.AdmissionGatedBy):
-        return WaitReason.ADMISSION_GATED, f"Admission waits for {gated}"
+        return WaitReason.ADMISSION_GATED, f"Admission is gated by {gated}"
     return None

@@ -84,11 +84,11 @@ def checks_answered(draft: Draft, view: WorkloadView) -> bool:
     retried = [each for each in listed if each.state == "Retry"]
     if rejected:
         said = _named(rejected)
-        message = f"admission checks rejected it: {said}"
+        message = f"rejected admission checks: {said}"
         draft.set_condition("DeactivationTarget", True, "AdmissionCheck", message)
         draft.record_event("AdmissionCheckRejected", f"Rejected by {said}", warning=True)
     elif retried:
-        message = f"Admission checks ask to try again: {_named(retried)}"
+        message = f"Admission checks requested a retry: {_named(retried)}"
         evict(draft, EvictionReason.ADMISSION_CHECK, message)
     return bool(rejected or retried)
 
@@ -125,7 +125,7 @@ def pods_late(draft: Draft, view: WorkloadView) -> bool:
     state = obj.status.requeue_state
     tries = (state.count if state is not None else None) or 0
     if config.backoff_limit is not None and tries + 1 > config.backoff_limit:
-        message = "its pods were not ready in time, more often than allowed"
+        message = "exceeding the maximum number of re-queuing retries"
         draft.set_condition("DeactivationTarget", True, "RequeuingLimitExceeded", message)
         return True
     later = backed_off(state, config.backoff, draft.now, view.jitter)
@@ -141,11 +141,11 @@ def ran_too_long(draft: Draft, view: WorkloadView) -> bool:
     if left_s > 0:
         draft.requeue_after(left_s)
         return False
-    message = "it ran longer than its maximum execution time"
+    message = "exceeding the maximum execution time"
     draft.set_condition("DeactivationTarget", True, TIME_UP, message)
     if draft.obj.status.accumulated_past_execution_time_seconds is not None:
         draft.write({"accumulatedPastExecutionTimeSeconds": None})
-    draft.record_event(TIME_UP, f"Deactivated: {message}", warning=True)
+    draft.record_event(TIME_UP, f"Deactivated due to {message}", warning=True)
     return True
 
 

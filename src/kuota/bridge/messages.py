@@ -84,10 +84,10 @@ def wait_text(wait: Wait) -> str:
 
 
 _WAITS: dict[Why, Callable[[Wait], str]] = {
-    Why.LOST_RACE: lambda w: "another workload of this cycle took the room first",
+    Why.LOST_RACE: lambda w: "another workload of this cycle took the quota first",
     Why.OVERLAP: lambda w: "the workloads to preempt are already being preempted for another one",
     Why.DEFERRED: lambda w: (
-        "the workloads to preempt are already leaving for another one; their room will be enough"
+        "the workloads to preempt are already being evicted for another one, which will suffice"
     ),
     Why.GATED: lambda w: "preemption is needed, but a preemption gate is closed",
     Why.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
@@ -103,7 +103,9 @@ _WAITS: dict[Why, Callable[[Wait], str]] = {
     Why.BETTER_SIBLING: lambda w: "a variant with a preferred flavor is already admitted",
     Why.INTERNAL_ERROR: lambda w: f"internal error: {'; '.join(w.details)}",
     Why.CLASS_REJECTED: lambda w: "another workload with the same requests did not fit",
-    Why.FLAVOR_TOO_LOW: lambda w: "a variant is admitted, and nobody is moved to this flavor",
+    Why.FLAVOR_TOO_LOW: lambda w: (
+        "a variant is admitted, and the queue does not migrate to this flavor"
+    ),
 }
 
 

@@ -165,7 +165,7 @@ class Outbound:
     def _migrate(self, decision: Migrate, now: float) -> list[Effect]:
         reason = EvictionReason.FLAVOR_MIGRATION
         message = f"making room for its sibling (UID: {decision.workload.uid}) on a better flavor"
-        waiting = f"{assignment_text(decision.assignment)}. A sibling is being moved away"
+        waiting = f"{assignment_text(decision.assignment)}. A sibling variant is being evicted"
         told = [] if decision.leaving else self._evicted(decision.sibling.key, reason, message, now)
         return told + self._pending(decision, WaitReason.WAITING_FOR_PREEMPTED, waiting, now)
 

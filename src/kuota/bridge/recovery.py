@@ -56,7 +56,7 @@ def recovery(pod: Pod, node: Node | None, now: float) -> Recovery:
         return Recovery(requeue_after_s=left_s)
     if node is None or not unreachable(node):
         return Recovery()
-    note = f"Deleted by force: node {node.metadata.name} cannot be reached"
+    note = f"Force-deleted: node {node.metadata.name} is unreachable"
     return Recovery(delete=True, status=_failed(pod, note, now), note=note)
 
 

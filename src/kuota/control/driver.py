@@ -130,7 +130,9 @@ class Driver:
             began, now = self._clock.monotonic(), self.now()
             outcome = self.engine.cycle(now)
             for failure in outcome.failures:
-                report("cycle", failure.error, f"scheduling {failure.key} failed, so it waits")
+                report(
+                    "cycle", failure.error, f"scheduling {failure.key} failed; the workload waits"
+                )
             took_s = self._clock.monotonic() - began
             for observe in self.cycle_observers:
                 observe(outcome, took_s)
@@ -170,7 +172,7 @@ class Driver:
                 self._failed.pop(key, None)
             return
         except _Outdated as error:
-            _log.info("%s of %s came to nothing: %s", type(decision).__name__, key, error)
+            _log.info("%s of %s was not carried out: %s", type(decision).__name__, key, error)
         except KubeError as error:
             _log.warning("%s of %s failed: %s", type(decision).__name__, key, error)
             if isinstance(decision, Admit) and _refused(error) and not self._reserved(key):
@@ -189,7 +191,7 @@ class Driver:
         """Back off, so that other workloads can use the quota that this one cannot be given."""
         retry_at = self.now() + self._backoff_s(key)
         self.apply(AdmissionFailed(key=key, retry_at=retry_at))
-        note = f"The API server refuses to store the admission: {error}"
+        note = f"The API server rejected the admission: {error}"
         self._sender.record(Event.about(key, "AdmissionRefused", note, warning=True))
 
     def _report(self, decision: Decision, error: Exception) -> None:
@@ -220,7 +222,7 @@ class Driver:
                 self._failed.pop(key, None)
                 return
             except KubeError as error:
-                _log.debug("what became of %s is not known yet: %s", key, error)
+                _log.debug("the state of %s is still unknown: %s", key, error)
             except Exception as error:
                 report("write", error, f"reading {key} after a failed write failed")
 
@@ -258,7 +260,7 @@ class Driver:
             except Conflict:
                 for key in _touched(decision):
                     await self._reread(key)
-        raise _Outdated("others keep writing")
+        raise _Outdated("too many conflicting writes")
 
     async def _send(self, decision: Decision, effects: list[Effect]) -> None:
         """Send effects in order. An eviction that fails does not prevent the other evictions of a
@@ -280,7 +282,7 @@ class Driver:
         cached = self._world.workload(decision.workload.key)
         stored = cached.value if cached is not None else None
         if stored is None or stored.obj.metadata.uid != decision.workload.uid:
-            raise _Outdated("the workload is gone")
+            raise _Outdated("the workload was deleted")
         waits = not stored.reserved and stored.obj.spec.active is not False
         if not waits or stored.obj.metadata.generation != decision.workload.generation:
             raise _Outdated("the workload has changed")
@@ -311,7 +313,7 @@ class Driver:
         try:
             self._world.wrote(kinds.WORKLOADS, await self._client.get(kinds.WORKLOADS, key))
         except NotFound:
-            raise _Outdated("the workload is gone") from None
+            raise _Outdated("the workload was deleted") from None
 
     def _stored(self, key: Key) -> Workload | None:
         cached = self._world.workload(key)

@@ -88,7 +88,7 @@ class FactSource:
         if isinstance(known, model.ClusterQueue):
             fault = "; ".join(known.faults)
         if fault:
-            self._recorder.record(new.json, UNREADABLE, f"Left out: {fault}", warning=True)
+            self._recorder.record(new.json, UNREADABLE, f"Ignored: {fault}", warning=True)
         fact = (
             inbound.unreadable(kind, new.json, fault)
             if known is None

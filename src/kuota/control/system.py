@@ -69,7 +69,7 @@ def parsed(text: str) -> Parts:
     words = [each.strip() for each in text.split(",") if each.strip()]
     unknown = [each for each in words if each not in ALL]
     if unknown:
-        raise UnknownPart(f"{', '.join(unknown)}: there are {', '.join(Part)}")
+        raise UnknownPart(f"unknown part {', '.join(unknown)}; use {', '.join(Part)}")
     return frozenset(Part(each) for each in words) or ALL
 
 

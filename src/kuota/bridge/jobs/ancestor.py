@@ -74,10 +74,10 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
         if above is None:
             return found
         if depth == DEEPEST:
-            raise NestingTooDeep("the job is nested too deep")
+            raise NestingTooDeep("the job is nested too deeply")
         kind, at = above
         if _uid(at) in seen:
-            raise NestingError("the owners of the job own each other")
+            raise NestingError("the owner references of the job form a cycle")
         seen.add(_uid(at))
         if kind in owners.managed and (manage_all or queue_name(at)):
             found = at

@@ -71,7 +71,7 @@ def _pod_set(obj: Workload, name: str, at: int) -> PodSet:
     sets = obj.spec.pod_sets or []
     named = next((each for each in sets if each.name == name), None)
     if named is None and at >= len(sets):
-        raise MergeConflict(f"the admission is for a pod set {name!r}, which there is not")
+        raise MergeConflict(f"the admission names the pod set {name!r}, which does not exist")
     return named or sets[at]
 
 

@@ -33,7 +33,7 @@ class Unqueued(StrEnum):
 
     INTEGRATION = "the batch/job integration is disabled"
     NAMESPACE = "managedJobsNamespaceSelector does not select its namespace"
-    NESTED = "it runs under a managed Job, which queues for both"
+    NESTED = "a managed Job owns it and is queued for both"
     NO_QUEUE = "it has no queue name, and manageJobsWithoutQueueName is not set"
 
 
