@@ -119,8 +119,7 @@ def gate_opened(family: Family) -> None:
 
 
 def _next(waiting: list[Draft]) -> Draft | None:
-    """Return the first variant that needs preemption; None while a preferred one is not
-    evaluated."""
+    """Return the first variant that needs preemption; None while a better one is new."""
     for each in waiting:
         if _open_since(each) is not None:
             continue

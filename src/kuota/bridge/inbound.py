@@ -24,8 +24,7 @@ USAGE_BASED = "UsageBasedAdmissionFairSharing"
 
 
 def unreadable(kind: type[EngineObject], obj: Json, fault: str) -> Fact:
-    """Return the fact for an invalid object: a ClusterQueue becomes inactive, others are
-    dropped."""
+    """Return the fact for an invalid object. A ClusterQueue becomes inactive."""
     meta = obj["metadata"]
     if kind is model.ClusterQueue:
         deleting = bool(meta.get("deletionTimestamp"))

@@ -57,8 +57,7 @@ class LifecycleConfig(Struct):
 
 
 def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig:
-    """Return the LifecycleConfig of a configuration with defaults; without one, Kueue's
-    defaults."""
+    """Return the LifecycleConfig of a configuration, by default Kueue's."""
     if cfg is None:
         return LifecycleConfig(gates=gates)
     retention = cfg.object_retention_policies

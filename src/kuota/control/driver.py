@@ -240,8 +240,7 @@ class Driver:
         return cached is not None and cached.value is not None and cached.value.reserved
 
     async def _write_locked(self, decision: Decision, decided_at: float) -> bool:
-        """Write about one Workload at a time, each write based on the result of the previous
-        one."""
+        """Write under the Workload's lock, based on the result of the previous write."""
         async with self._sender.locks.hold(*_touched(decision)):
             return await self._write(decision, decided_at)
 
@@ -375,8 +374,7 @@ def _by_victim(effects: list[Effect]) -> list[list[Effect]]:
 
 
 def _worth_sending(decision: Decision, effects: list[Effect]) -> list[Effect]:
-    """Return nothing if a preemptor only continues to wait: without a new status, no event
-    either."""
+    """Return nothing if a preemptor only keeps waiting: no new status, no event."""
     waits = (isinstance(decision, Preempt) and all(each.leaving for each in decision.victims)) or (
         isinstance(decision, Migrate) and decision.leaving
     )

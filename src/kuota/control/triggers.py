@@ -98,8 +98,7 @@ class Triggers:
             self._add(self._workloads, (each.key for each in self._world.waiting_in(name)))
 
     def _limits(self, old: Change, new: Change) -> None:
-        """Enqueue pending Workloads: their effective requests, and so their faults, may have
-        changed."""
+        """Enqueue pending Workloads, whose effective requests and faults may change."""
         waiting = self._world.waiting_in(_either(old, new).key.namespace)
         self._add(self._workloads, (each.key for each in waiting))
 

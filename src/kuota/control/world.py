@@ -104,8 +104,7 @@ class World:
         return all(_known(each).is_set() for each in self._informers.values())
 
     def wrote(self, resource: Resource, answer: Json) -> None:
-        """Store the response of a write, so that all readers see it before the watch delivers
-        it."""
+        """Store the response of a write, so that readers see it before the watch does."""
         self._informers[resource].wrote(answer)
 
     def workload(self, key: Key) -> CachedObject[StoredWorkload] | None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the API server who somebody is and what they may do, for servers of our own.
+"""Authenticates and authorizes callers of our own servers, through the API server.
 
-Answers are kept for a short while, as other extensions of Kubernetes do: who scrapes every few
-seconds is not looked up every time. A token itself is never kept, only what tells it from others.
+Results are cached for a short time, as other Kubernetes extensions do, so that frequent scrapes do
+not cause a request each. Tokens are not stored, only their digests.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ACCESS_REVIEWS = Resource(
 )
 
 KNOWN_S = 60.0
-"""How long it is believed who has a token."""
+"""How long the user of a token is cached."""
 ALLOWED_S = 300.0
 DENIED_S = 30.0
 MOST = 1024
-"""How many answers of a kind are kept."""
+"""The maximum number of cached results of each kind."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class UserInfo(msgspec.Struct, frozen=True):
-    """Who asks, as the API server knows them."""
+    """An authenticated user, as the API server knows it."""
 
     name: str
     uid: str = ""
@@ -47,7 +47,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What is asked for: a path, or a resource."""
+    """The requested access: a path or a resource."""
 
     verb: str
     path: str = ""
@@ -60,7 +60,7 @@ class Access(msgspec.Struct, frozen=True):
 
     @property
     def attributes(self) -> Json:
-        """As a SubjectAccessReview wants it."""
+        """Return the attributes for a SubjectAccessReview."""
         if self.path:
             return {"nonResourceAttributes": {"path": self.path, "verb": self.verb}}
         named = msgspec.structs.asdict(self)
@@ -68,7 +68,7 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class AccessReviews:
-    """Questions to one API server. Failures to get an answer are those of `kuota.kube.errors`."""
+    """Access reviews by one API server. Raises the errors of `kuota.kube.errors`."""
 
     def __init__(self, client: Client, clock: Clock | None = None) -> None:
         self._client = client
@@ -77,7 +77,7 @@ class AccessReviews:
         self._answers: _TtlCache[tuple[UserInfo, Access], bool] = _TtlCache(clock)
 
     async def user(self, token: str) -> UserInfo | None:
-        """Who has this token; None if nobody the server knows."""
+        """Return the user of this token; None if the token is invalid."""
         at = sha256(token.encode()).digest()
         if at in self._users:
             return self._users[at]
@@ -87,7 +87,7 @@ class AccessReviews:
         return found
 
     async def allows(self, user: UserInfo, access: Access) -> bool:
-        """Whether they may."""
+        """Whether the user has this access."""
         at = user, access
         if at in self._answers:
             return self._answers[at]
@@ -119,7 +119,7 @@ def _person(user: Json) -> UserInfo:
 
 
 class _TtlCache(Generic[K, V]):
-    """Answers that are believed for a while. The oldest make room."""
+    """Results that expire. The oldest ones are evicted first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

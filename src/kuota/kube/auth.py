@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves to an API server who we are, verifies who it is, and keeps the proof fresh.
+"""Client credentials: authenticates to an API server, verifies it, and renews credentials.
 
-Token files are read again every minute, for tokens are rotated under a running controller.
-Certificates on disk, our own and the authority's, are loaded again when they change. A plugin is
-asked again when its grant runs out, or when the server no longer takes it.
+Token files are read again every minute, because tokens are rotated while a controller runs.
+Certificates on disk are reloaded when they change. An exec plugin runs again when its credential
+expires or the server rejects it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLUGIN_TIMEOUT_S = 60.0
 
 
 class PluginCredential(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plugin gave. No expiry means until the server refuses it."""
+    """The credential of an exec plugin. Without expiry it is valid until the server rejects it."""
 
     token: Secret = Secret()
     certificate: Secret = Secret()
@@ -54,7 +54,7 @@ class _ExecCredential(Struct):
 
 
 async def exec_credential(plugin: ExecPlugin, connection: Connection) -> PluginCredential:
-    """Ask the plugin; raises ConfigError. What it prints to stderr goes to our user."""
+    """Run the plugin; raises ConfigError. Its stderr is passed through."""
     if plugin.api_version not in _VERSIONS:
         raise ConfigError(
             f"exec plugin {plugin.command}: apiVersion {plugin.api_version!r} is not one of "
@@ -113,7 +113,7 @@ async def _output(plugin: ExecPlugin, connection: Connection) -> bytes:
 
 
 def question(plugin: ExecPlugin, connection: Connection, interactive: bool) -> Json:
-    """The ExecCredential that a plugin finds in $KUBERNETES_EXEC_INFO."""
+    """Return the ExecCredential for $KUBERNETES_EXEC_INFO."""
     spec: Json = {"interactive": interactive}
     if plugin.wants_cluster:
         trusts = connection.authority and not connection.insecure
@@ -149,14 +149,14 @@ class Credentials:
         self._trusted: tuple[object, ...] = ()
         self._trusted_at = clock.monotonic()
         self.generation = 0
-        """Grows when the client certificate changes; older connections still show the old one."""
+        """Increases when the client certificate changes. Older connections use the old one."""
         self.context: ssl.SSLContext | None = None
         if connection.server.startswith("https://"):
             self.context = trusting(connection)
             self._trusted = _stamp(connection.authority.file)
 
     async def headers(self) -> Headers:
-        """What to send with a request made now; also readies the client certificate."""
+        """Return the headers for a request, and load the current client certificate."""
         await self._refresh_grant()
         self._trust_authority()
         self._show_certificate()
@@ -165,9 +165,9 @@ class Credentials:
         return own + list(self._user.impersonate)
 
     def doubt(self, refused: Headers) -> bool:
-        """The server refused these headers (401): get new proof before the next request.
+        """Renew the credentials after a 401.
 
-        False when there is no newer proof to be had, so that asking again is pointless.
+        Returns False if there are no newer credentials, so that a retry is pointless.
         """
         if dict(refused).get("Authorization", "") != self._authorization():
             return True
@@ -191,9 +191,9 @@ class Credentials:
         return ""
 
     def _bearer_token(self) -> Secret:
-        """The file's token, as it was less than a minute ago; else the one given inline.
+        """Return the token of the file, at most one minute old, or the inline token.
 
-        While the file cannot be read the last token is kept: it is most likely being replaced.
+        If the file cannot be read, the last token is kept: it is probably being replaced.
         """
         if not self._user.token_file:
             return self._user.token
@@ -222,7 +222,7 @@ class Credentials:
         return grant.expires is None or self._clock.now() + _EARLY < grant.expires
 
     def _trust_authority(self) -> None:
-        """Trust a new authority besides those before it: servers change over one by one."""
+        """Trust a new authority in addition to earlier ones, because servers rotate one by one."""
         now = self._clock.monotonic()
         if self.context is None or now - self._trusted_at < FRESH_S:
             return
@@ -233,12 +233,15 @@ class Credentials:
                 trust(self.context, self._connection.authority)
                 self._trusted = stamp
         except ConfigError:
-            # It is being replaced, most likely: the next look will tell.
+            # It is probably being replaced, so try again at the next check.
             return
 
     def _show_certificate(self) -> None:
-        """Load the certificate if it changed. While a new one is unusable the old one stays:
-        certificate and key are seldom replaced in the same instant."""
+        """Load the certificate if it changed.
+
+        If it is unusable, keep the old one: certificate and key are rarely replaced at the same
+        instant.
+        """
         if self.context is None:
             return
         try:
@@ -258,7 +261,7 @@ class Credentials:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """Changes when the file does; the same for ever for inline text."""
+    """Return a value that changes with the file; constant for inline text."""
     try:
         found = os.stat(path) if path else None
     except OSError as error:
@@ -267,7 +270,7 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 def trusting(connection: Connection) -> ssl.SSLContext:
-    """A context that trusts the connection's authority; the system's ones when it names none."""
+    """Return a context that trusts the connection's authority, or the system's authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if connection.insecure:
         context.check_hostname = False
@@ -280,7 +283,7 @@ def trusting(connection: Connection) -> ssl.SSLContext:
 
 
 def trust(context: ssl.SSLContext, authority: Pem) -> None:
-    """Trust that authority too, on connections made from now on; raises ConfigError."""
+    """Trust this authority as well for new connections; raises ConfigError."""
     try:
         context.load_verify_locations(cadata=authority.read())
     except (ssl.SSLError, ValueError) as error:
@@ -288,7 +291,7 @@ def trust(context: ssl.SSLContext, authority: Pem) -> None:
 
 
 def show_certificate(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    """Present this client certificate on connections made from now on; raises ConfigError."""
+    """Use this client certificate for new connections; raises ConfigError."""
     try:
         with _file(f"{certificate.rstrip()}\n{key}") as path:
             context.load_cert_chain(path)
@@ -298,9 +301,9 @@ def show_certificate(context: ssl.SSLContext, certificate: str, key: str) -> Non
 
 @contextmanager
 def _file(text: str) -> Iterator[str]:
-    """A file with that text for as long as it is needed: Python loads keys from files only."""
+    """Provide the text as a temporary file, because Python loads keys only from files."""
     if hasattr(os, "memfd_create"):
-        # In memory: a key has no business on a disk, and a container's may be read-only.
+        # In memory: keys do not belong on disk, and a container's file system may be read-only.
         descriptor = os.memfd_create("kuota-tls", os.MFD_CLOEXEC)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode())

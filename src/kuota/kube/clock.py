@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where time comes from. Whoever waits or measures takes a `Clock`, so that tests can jump."""
+"""Clocks. Code that waits or measures takes a `Clock`, so that tests can control time."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ class Clock(Protocol):
     """Wall time for people, monotonic time for measuring, and waiting."""
 
     def now(self) -> datetime:
-        """The wall time, in UTC. It may jump either way: write it down, never measure with it."""
+        """Return the wall time in UTC. It may jump: record it, but never measure with it."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Return seconds since a fixed moment; never decreases."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after that long; at once, but not before other tasks had a turn, for <= 0."""
+        """Return after this time. For 0 or less, only yield to other tasks."""
 
 
-# Where there is one, the clock that goes on while the machine sleeps: a lease runs out then, too.
+# Prefer the clock that continues during system sleep, because leases expire meanwhile.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The system clock."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -43,9 +43,9 @@ class SystemClock:
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns; cancels it and raises TimeoutError when it takes longer.
+    """Return the result of `work`. After the timeout, cancel it and raise TimeoutError.
 
-    The cancelled work has ended when this returns, unless it refuses to.
+    The cancelled work has ended when this returns, unless it suppresses cancellation.
     """
     task = asyncio.ensure_future(work)
     alarm = asyncio.ensure_future(clock.sleep(seconds))
@@ -62,10 +62,10 @@ async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> 
 
 
 def time_text(moment: datetime) -> str:
-    """The moment as Kubernetes' Time writes it: in whole seconds, and Z."""
+    """Format as Kubernetes' Time: whole seconds and Z."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_time(moment: datetime) -> str:
-    """The moment as Kubernetes' MicroTime writes it: six digits of a second, and Z."""
+    """Format as Kubernetes' MicroTime: microseconds and Z."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds out which API server to talk to, and as whom: kubeconfig files, or the pod we run in.
+"""Which API server to use, and as which user: kubeconfig files, or the pod's service account.
 
-Reads and checks only; certificates are loaded and plugins run by `auth`.
+This module only reads and checks; `auth` loads certificates and runs plugins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Secret:
-    """A text that must not end up in a log: it shows only that it is there."""
+    """A text that must not be logged. Its representation shows only that it is set."""
 
     __slots__ = ("_text",)
 
@@ -49,7 +49,7 @@ class Secret:
 
 
 class Pem(msgspec.Struct, frozen=True):
-    """A certificate or key: given inline, or as a file that may be replaced while we run."""
+    """A certificate or key: inline, or a file that may be replaced at any time."""
 
     text: Secret = Secret()
     file: str = ""
@@ -58,12 +58,12 @@ class Pem(msgspec.Struct, frozen=True):
         return bool(self.text) or bool(self.file)
 
     def read(self) -> str:
-        """The text, read afresh if it is a file; raises ConfigError."""
+        """Return the text, reading the file again; raises ConfigError."""
         return self.text.reveal() if self.text else file_text(self.file)
 
 
 class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints credentials."""
+    """An exec plugin that prints credentials."""
 
     api_version: str
     command: str
@@ -75,7 +75,7 @@ class ExecPlugin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
-    """As whom to ask. Empty fields are not used; `impersonate` holds header names and values."""
+    """The user. Empty fields are not used; `impersonate` holds header names and values."""
 
     token: Secret = Secret()
     token_file: str = ""
@@ -103,10 +103,10 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 def connection(
     path: str = "", context: str = "", environ: Mapping[str, str] | None = None
 ) -> Connection:
-    """How to reach the cluster that the user means; raises ConfigError.
+    """Return the connection that the user selects; raises ConfigError.
 
-    As kubectl: the file named, else those in $KUBECONFIG, else ~/.kube/config, else the service
-    account of the pod we run in.
+    The order is that of kubectl: the named file, then $KUBECONFIG, then ~/.kube/config, then the
+    service account of the pod.
     """
     environ = os.environ if environ is None else environ
     paths = _paths(path, environ)
@@ -121,7 +121,7 @@ def connection(
 
 
 def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Connection:
-    """The server as seen from a pod, with the pod's own service account."""
+    """Return the in-cluster connection with the pod's service account."""
     host = environ.get("KUBERNETES_SERVICE_HOST", "")
     port = environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
@@ -136,7 +136,7 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> C
 
 
 def from_kubeconfig(paths: list[Path], context: str = "") -> Connection:
-    """The named context of these files, or their current one. The first to name a thing wins."""
+    """Return the named or current context of these files. The first definition of a name wins."""
     files = [_Kubeconfig(each) for each in paths]
     wanted = context or next((each.current for each in files if each.current), "")
     if not wanted:
@@ -163,7 +163,7 @@ def from_kubeconfig(paths: list[Path], context: str = "") -> Connection:
 
 
 def file_text(path: str) -> str:
-    """What the file holds; raises ConfigError."""
+    """Return the content of the file; raises ConfigError."""
     try:
         return Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -171,7 +171,7 @@ def file_text(path: str) -> str:
 
 
 class _Kubeconfig:
-    """One file. Paths in it are relative to its own folder."""
+    """One kubeconfig file. Paths in it are relative to its directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -189,11 +189,11 @@ class _Kubeconfig:
         return None
 
     def located(self, value: Any) -> str:
-        """The file meant, "" for none."""
+        """Return the path of the file, "" for none."""
         return str(self.path.parent / os.path.expanduser(str(value))) if value else ""
 
     def pem(self, entry: Json, name: str) -> Pem:
-        """Inline text wins over a file, as in client-go."""
+        """Inline text takes precedence over a file, as in client-go."""
         coded = entry.get(f"{name}-data")
         if not coded:
             return Pem(file=self.located(entry.get(name)))
@@ -228,7 +228,7 @@ def _plugin(file: _Kubeconfig, entry: Json | None) -> ExecPlugin | None:
     command = str(entry.get("command") or "")
     if not command:
         raise ConfigError(f"{file.path}: an exec plugin needs a command")
-    # A bare name is looked up in PATH; anything with a slash is a file next to the kubeconfig.
+    # A bare name is looked up in PATH; a name with a slash is relative to the kubeconfig.
     return ExecPlugin(
         api_version=str(entry.get("apiVersion") or ""),
         command=file.located(command) if "/" in command else command,

@@ -26,15 +26,15 @@ _MESSAGE_BYTES = 2048
 
 
 class KubeError(Exception):
-    """Root of everything this package raises on purpose."""
+    """The base class of all errors of this package."""
 
 
 class ConfigError(KubeError):
-    """The settings for reaching a server cannot be used; the message says what to change."""
+    """The settings for reaching a server are invalid; the message says what to change."""
 
 
 class Unreachable(KubeError):
-    """No usable answer came. `sent` is False only when the server cannot have seen the request."""
+    """No usable response. `sent` is False only if the server cannot have seen the request."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Unreachable(KubeError):
 
 
 class WritesSuspended(KubeError):
-    """This process may not write at present, for example because it lost its lease."""
+    """This process may not write now, for example because it lost its lease."""
 
 
 _BY_REASON: dict[str, type[ApiError]] = {}
@@ -50,10 +50,10 @@ _BY_STATUS: dict[int, type[ApiError]] = {}
 
 
 class ApiError(KubeError):
-    """The server's refusal. `retry_after_s` is None unless the server named a time.
+    """An error response. `retry_after_s` is None unless the server specified it.
 
-    A subclass says which reasons it stands for, if not its own name, and which HTTP code stands for
-    it where the reason is unknown.
+    A subclass declares the reasons that it represents, by default its own name, and the HTTP status
+    for unknown reasons.
     """
 
     def __init_subclass__(cls, *, status: int | None = None, reasons: tuple[str, ...] = ()) -> None:
@@ -84,23 +84,23 @@ class ApiError(KubeError):
 
 
 class BadRequest(ApiError, status=400):
-    """400: the server could not make sense of the request."""
+    """400: the request is malformed."""
 
 
 class Unauthorized(ApiError, status=401):
-    """401: the server does not know who asks."""
+    """401: the caller is not authenticated."""
 
 
 class Forbidden(ApiError, status=403):
-    """403: the server knows, and says no."""
+    """403: the caller is not authorized."""
 
 
 class NotFound(ApiError, status=404):
-    """404: no such object, or no such kind."""
+    """404: the object or the kind does not exist."""
 
 
 class MethodNotAllowed(ApiError, status=405):
-    """405: the kind does not have this verb."""
+    """405: the kind does not support this verb."""
 
 
 class Conflict(ApiError, status=409):
@@ -108,27 +108,27 @@ class Conflict(ApiError, status=409):
 
 
 class AlreadyExists(ApiError):
-    """409 on create: the name is taken."""
+    """409 on create: the object exists."""
 
 
 class Gone(ApiError, status=410, reasons=("Gone", "Expired")):
-    """410: the revision asked for was compacted; list again."""
+    """410: the requested revision was compacted; list again."""
 
 
 class TooLarge(ApiError, status=413, reasons=("RequestEntityTooLarge",)):
-    """413: the request is larger than the server takes."""
+    """413: the request is too large."""
 
 
 class UnsupportedMediaType(ApiError, status=415):
-    """415: the kind does not take this type of patch."""
+    """415: the kind does not support this patch type."""
 
 
 class Invalid(ApiError, status=422):
-    """422: the object breaks a rule; `causes` says which."""
+    """422: the object is invalid; `causes` lists the faults."""
 
 
 class TooManyRequests(ApiError, status=429):
-    """429: the server wants us to slow down."""
+    """429: the server limits the rate."""
 
 
 class ServerError(ApiError):
@@ -136,7 +136,7 @@ class ServerError(ApiError):
 
 
 def response_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error in an HTTP answer; `headers` have lower-case names. Any body will do."""
+    """Return the error for an HTTP response; `headers` have lower-case names."""
     try:
         said = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -149,7 +149,7 @@ def response_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiE
 
 
 def status_error(said: Json, *, retry_after_s: float | None = None) -> ApiError:
-    """The error in a Status object, as a watch sends it in an ERROR event."""
+    """Return the error for a Status object, as in an ERROR event of a watch."""
     code = said.get("code")
     status = code if isinstance(code, int) else 500
     reason = str(said.get("reason") or "")
@@ -164,14 +164,14 @@ def status_error(said: Json, *, retry_after_s: float | None = None) -> ApiError:
 
 
 def _named_wait(reason: str, details: Json) -> float | None:
-    """The wait in the details, for the reasons where that field is a promise to take a retry."""
+    """Return the delay in the details, for reasons where it permits a retry."""
     if reason not in ("ServerTimeout", "TooManyRequests", "Timeout"):
         return None
     return _seconds(details.get("retryAfterSeconds"))
 
 
 def _seconds(value: Any) -> float | None:
-    """A wait in whole seconds. An HTTP date counts as absent: clocks differ."""
+    """Parse a delay in whole seconds. An HTTP date is ignored, because clocks differ."""
     try:
         return max(0.0, float(int(value)))
     except (TypeError, ValueError):

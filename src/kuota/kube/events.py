@@ -31,19 +31,19 @@ from .retry import Rate
 
 MOST_WAITING = 2048
 FEW_WAITING = 32
-"""While so many events wait to be sent, those that can wait are dropped."""
+"""While this many events are queued, events that can wait are dropped."""
 MOST_SERIES = 4096
 INTERVAL_S = 60.0
-"""Between two writes of the count of one series."""
+"""The interval between two writes of the count of one series."""
 QUIET_S = 360.0
-"""After this long without a repeat, the next one is news again."""
+"""After this time without a repeat, the next event starts a new series."""
 AT_ONCE = 8
 FLOOD_QPS, BURST = 25.0, 500
-"""How fast a flood leaves, and how many may leave at once before it counts as one."""
+"""The rate and burst at which Events are sent."""
 MOST_AT_THE_END = 256
-"""How many that still wait are sent when the process ends, which is not to take long."""
+"""The maximum number of queued Events sent when the process ends."""
 OBJECT_BURST, OBJECT_REFILL_S = 25, 60.0
-"""How many Events about one object may be made at once, and after how long one more may be."""
+"""The burst of Events about one object, and the interval between further ones."""
 _MOST_OBJECTS = 4096
 _NOTE_BYTES = 1024
 _NAME_LENGTH = 253
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """Whoever publishes events. Events are told best: losing one is no fault."""
+    """Records events. Recording is best effort."""
 
     def record(
         self,
@@ -66,16 +66,15 @@ class Recorder(Protocol):
         when: datetime | None = None,
         can_wait: bool = False,
     ) -> None:
-        """Publish, some time, that this happened to the object.
+        """Record that this happened to the object.
 
-        `controller` is who says so, if not the one in whose name all is recorded; `when` it
-        happened, if that was not just now. What `can_wait` may be left out where much is going
-        on, although it is a warning.
+        `controller` is the reporting controller, by default that of the recorder; `when` is the
+        time, by default now. With `can_wait` it may be dropped under load, even if it is a warning.
         """
 
 
 class _EventIdentity(msgspec.Struct, frozen=True, cache_hash=True):
-    """What makes two events the same event."""
+    """What identifies events of one series."""
 
     controller: str
     regarding: tuple[tuple[str, str], ...]
@@ -84,7 +83,7 @@ class _EventIdentity(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class _Series:
-    """How often one story was told, in which words first, and how much of it the server knows."""
+    """The count of one series, its first note, and what is already written."""
 
     def __init__(self, note: str, first: datetime, at: float) -> None:
         self.note = note
@@ -97,9 +96,9 @@ class _Series:
 
 
 class _EventQuota:
-    """How much may be said about one object: a burst of Events, then one a minute.
+    """The event budget of one object: a burst of Events, then one a minute.
 
-    Objects not heard of for longest are forgotten first.
+    The least recently used objects are forgotten first.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -107,7 +106,7 @@ class _EventQuota:
         self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def spend(self, about: Hashable) -> bool:
-        """Whether one more Event about the object may be made; counts it if so."""
+        """Whether one more Event about the object is allowed; if so, it is counted."""
         now = self._clock.monotonic()
         left, at = self._left.get(about, (float(OBJECT_BURST), now))
         left = min(float(OBJECT_BURST), left + (now - at) / OBJECT_REFILL_S)
@@ -120,9 +119,9 @@ class _EventQuota:
 
 
 class EventRecorder:
-    """Records in the name of one controller; `run` sends until cancelled.
+    """Records events of one controller; `run` sends until cancelled.
 
-    `dropped` counts what was not sent.
+    `dropped` counts events that were not sent.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class EventRecorder:
         when: datetime | None = None,
         can_wait: bool = False,
     ) -> None:
-        """Publish the event soon. One that `can_wait` is dropped while many others wait."""
+        """Queue the event. With `can_wait` it is dropped while many others are queued."""
         story = _EventIdentity(
             controller=(controller or self._controller)[:_WORD_LENGTH],
             regarding=_reference(regarding),
@@ -171,7 +170,7 @@ class EventRecorder:
             self.dropped += 1
 
     async def run(self) -> None:
-        """Send what is recorded, until cancelled."""
+        """Send recorded events until cancelled."""
         while True:
             self._wake.clear()
             await self._send_fresh()
@@ -179,7 +178,7 @@ class EventRecorder:
             await self._rest()
 
     async def flush(self) -> None:
-        """Send what is known now, counts too; for the end of a process."""
+        """Send everything recorded, including counts, before the process ends."""
         while len(self._fresh) > MOST_AT_THE_END:
             self._fresh.popleft()
             self.dropped += 1
@@ -208,7 +207,7 @@ class EventRecorder:
             self._wake.set()
 
     async def _rest(self) -> None:
-        """Until something fresh is recorded, or the next count is due."""
+        """Wait until a new event is recorded or the next count is due."""
         if not self._repeated:
             await self._wake.wait()
             return
@@ -258,7 +257,7 @@ class EventRecorder:
         try:
             await self._writer.count(series.key, series.count, series.last)
         except NotFound:
-            # Servers forget Events after an hour or so.
+            # API servers delete Events after about an hour.
             await self._create(story)
         except Exception as error:
             self._drop(story, error)
@@ -294,7 +293,7 @@ class EventRecorder:
         }
 
     def _name(self, about: str, moment: datetime) -> str:
-        """Unique enough: the object's name, the microsecond, and a serial number."""
+        """Return a unique name: the object's name, the microsecond, and a serial number."""
         self._serial += 1
         suffix = f"{int(moment.timestamp() * 1_000_000):x}{self._serial & 0xFFFF:04x}"
         return f"{about[: _NAME_LENGTH - len(suffix) - 1].rstrip('-.')}.{suffix}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leader election on a Lease: at most one holder writes at a time.
 
-Clocks of different machines are never compared. A candidate notes, on its own clock, when it
-last saw the Lease change; if it has not changed for as long as the Lease itself says it lasts,
-its holder is gone. A holder counts from the moment before it asked for the renewal that
-succeeded, and stops `renew_deadline_s` later, which is sooner than anyone else may take over.
-`holder_named` finds out who holds a Lease without standing for election.
+Clocks of different machines are never compared. A candidate records, on its own clock, when it last
+saw the Lease change. If it does not change for the Lease's duration, the holder is considered dead.
+A holder counts from before the renewal request that succeeded, and stops `renew_deadline_s` later,
+which is before anyone else may take over. `holder_named` determines the holder without taking part
+in the election.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class Timing(msgspec.Struct, frozen=True):
-    """Kueue's and client-go's defaults. Each must be larger than the next."""
+    """The defaults of Kueue and client-go. Each must be larger than the next."""
 
     lease_s: float = 15
     renew_deadline_s: float = 10
@@ -42,16 +42,16 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 def unique_identity() -> str:
-    """A name for this process that no other candidate has: host and a random part."""
+    """Return a unique identity for this process: host name and a random part."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class Election:
-    """One candidate for one Lease. No two candidates may share an identity.
+    """One candidate for one Lease. Identities must be unique.
 
-    `held` tells whether this process may write at this instant; it turns false by the clock alone,
-    even if the event loop was stuck when the deadline passed. Give it to a client as `may_write`,
-    and this election a client of its own without that bar and without a rate.
+    `held` is whether this process may write now. It becomes false by the clock alone, even if the
+    event loop was blocked at the deadline. Pass it to a client as `may_write`; the election itself
+    needs a client without that restriction and without a rate limit.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Election:
         self._fault = ""
 
     def held(self) -> bool:
-        """Whether we lead right now."""
+        """Whether this process leads now."""
         return self._held_until is not None and self._clock.monotonic() < self._held_until
 
     @property
     def holder(self) -> str:
-        """Who leads, as far as we know; "" for nobody."""
+        """The last known leader; "" for none."""
         return str(_spec(self._lease).get("holderIdentity") or "")
 
     async def acquire(self) -> None:
@@ -91,7 +91,7 @@ class Election:
         _log.info("leading %s as %s", self._key, self._identity)
 
     async def hold(self) -> None:
-        """Renew until the lease is lost; then call `on_lost`, at once, and return."""
+        """Renew until the lease is lost; then call `on_lost` at once and return."""
         try:
             while self.held():
                 await within(self._clock, self._left_s(), self._renewal())
@@ -100,7 +100,7 @@ class Election:
         self._lose()
 
     async def release(self) -> None:
-        """Stop leading, and say so, so that the next one need not wait for the lease to run out."""
+        """Stop leading and release the lease, so that the next leader need not wait."""
         leading, self._held_until = self._held_until is not None, None
         if not leading or self._lease is None or self.holder != self._identity:
             return
@@ -121,13 +121,13 @@ class Election:
         return (self._held_until or 0.0) - self._clock.monotonic()
 
     async def _renewal(self) -> None:
-        """One round of holding: wait, then renew until it works or somebody else has it."""
+        """Wait, then renew until that succeeds or another candidate holds the lease."""
         await self._clock.sleep(self._timing.retry_s)
         if not await self._attempt() and self.holder not in ("", self._identity):
             self._held_until = self._clock.monotonic()
 
     async def _attempt_in_time(self) -> bool:
-        """An attempt that takes longer than a lease may be held is worth nothing."""
+        """Limit an attempt to the time for which a lease may be held."""
         try:
             return await within(self._clock, self._timing.renew_deadline_s, self._attempt())
         except TimeoutError:
@@ -135,7 +135,7 @@ class Election:
             return False
 
     async def _attempt(self) -> bool:
-        """Take or renew the lease if that is allowed; False when not, or when it did not work."""
+        """Acquire or renew the lease if allowed. Returns False if that is not possible."""
         started = self._clock.monotonic()
         try:
             if not await self._taken():
@@ -148,7 +148,7 @@ class Election:
         return True
 
     async def _explain(self, error: KubeError) -> None:
-        """Find out who was faster, or who removed the lease; else say what went wrong."""
+        """Determine who acquired or deleted the lease, or report the error."""
         if isinstance(error, Conflict | AlreadyExists | NotFound):
             try:
                 await self._look()
@@ -159,7 +159,7 @@ class Election:
         self._complain(str(error))
 
     def _complain(self, fault: str) -> None:
-        """Say a fault once, not at every attempt."""
+        """Log a fault once, not at every attempt."""
         level = logging.DEBUG if fault == self._fault else logging.WARNING
         self._fault = fault
         _log.log(level, "election on %s: %s", self._key, fault)
@@ -179,7 +179,7 @@ class Election:
             self._lease = None
 
     def _note(self, lease: Json) -> None:
-        """Remember the lease, and by our own clock when its content last changed."""
+        """Record the lease, and on our own clock when its content last changed."""
         if _spec(lease) != _spec(self._lease):
             self._seen_at = self._clock.monotonic()
         self._lease = lease
@@ -189,8 +189,7 @@ class Election:
         return self._clock.monotonic() >= self._seen_at + float(duration_s)
 
     async def _write(self, *, holder: str, duration_s: float) -> None:
-        """Put our word into the lease as last seen, or make one; raises Conflict or AlreadyExists
-        when that is out of date."""
+        """Write the lease, or create it; raises Conflict or AlreadyExists if it is outdated."""
         spec = _spec(self._lease)
         now = micro_time(self._clock.now())
         changed = spec | {
@@ -216,15 +215,15 @@ def _spec(lease: Json | None) -> Json:
 
 
 LASTS_S = 15.0
-"""How long a lease lasts that does not say."""
+"""The duration of a lease that does not specify one."""
 _PAUSE_S = 0.5
 
 
 async def holder_named(client: Client, key: Key, manager: str, clock: Clock) -> str:
-    """The identity of the holder, if one is alive that writes as this field manager; else "".
+    """Return the live holder that writes as this field manager; "" if there is none.
 
-    One that holds the lease and died cannot be told from one that lives by looking once, nor by
-    comparing clocks: it is watched until it renews the lease, or until that has run out.
+    A dead holder cannot be recognised by one read or by comparing clocks. So the lease is watched
+    until it is renewed or expires.
     """
     first = await _renewed_spec(client, key, manager)
     until = clock.monotonic() + float(first.get("leaseDurationSeconds") or LASTS_S)
@@ -237,7 +236,7 @@ async def holder_named(client: Client, key: Key, manager: str, clock: Clock) -> 
 
 
 async def _renewed_spec(client: Client, key: Key, manager: str) -> Json:
-    """What a lease says that is held, and was last renewed, by such a one; else nothing."""
+    """Return the content of a lease that such a holder last renewed; None otherwise."""
     try:
         lease = await client.get(LEASES, key)
     except NotFound:

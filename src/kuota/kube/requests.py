@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every verb as a request (method, path, query and body), and the `Transport` that moves requests.
+"""Every verb as a request (method, path, query and body), and the `Transport` protocol.
 
-Nothing is sent here. Paths are plain text, not percent-encoded; whoever puts one on a wire
-encodes it. A name that would change which URL is meant (empty, with a slash, `..`) is refused here:
-a DELETE without a name would delete the whole collection.
+Nothing is sent here. Paths are not percent-encoded; the transport encodes them. A name that would
+change the URL (empty, with a slash, `..`) is rejected, because a DELETE without a name would delete
+the whole collection.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _JSON = {"accept": "application/json"}
 
 
 PatchBody = Json | list[Json]
-"""An object with the fields to change, or the list of operations of a JSON patch."""
+"""The fields to change, or the operations of a JSON patch."""
 
 
 class Patch(StrEnum):
-    """The four ways to say what should change, by media type."""
+    """The patch types, by media type."""
 
     MERGE = "application/merge-patch+json"
     JSON = "application/json-patch+json"
@@ -39,10 +39,10 @@ class Patch(StrEnum):
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, ready for any transport. Header names are lower case.
+    """One request for any transport. Header names are lower case.
 
-    `timeout_s` is the longest silence to put up with, None for no limit. `idempotent` says that
-    carrying it out twice leaves the server as carrying it out once.
+    `timeout_s` is the longest time without data; None means no limit. `idempotent` means that
+    repeating the request does no harm.
     """
 
     method: str
@@ -62,7 +62,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """One answer, whole. Header names are lower case."""
+    """One complete response. Header names are lower case."""
 
     status: int
     headers: dict[str, str]
@@ -70,7 +70,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which objects of a kind are meant. No namespace means all of them."""
+    """A selection of objects of a kind. Without a namespace, all namespaces."""
 
     namespace: str | None = None
     labels: str = ""
@@ -81,10 +81,10 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 class WriteOptions(TypedDict, total=False):
-    """How to write: as whom (field manager), for real or not, and how strictly to check fields.
+    """Options of a write: field manager, dry run, and field validation.
 
-    `validation` is Strict, Warn, Ignore, or "" for the server's default. `force` takes fields that
-    an apply patch sets from other managers; no other request knows it.
+    `validation` is Strict, Warn, Ignore, or "" for the server's default. `force` takes ownership of
+    conflicting fields; it applies only to server-side apply.
     """
 
     manager: str
@@ -94,7 +94,7 @@ class WriteOptions(TypedDict, total=False):
 
 
 class DeleteOptions(TypedDict, total=False):
-    """How to delete. `uid` is a precondition: anything else under that name is left alone."""
+    """Options of a deletion. `uid` is a precondition."""
 
     propagation: str
     uid: str
@@ -103,7 +103,7 @@ class DeleteOptions(TypedDict, total=False):
 
 
 def fetching(path: str) -> HttpRequest:
-    """GET of any path, such as `/version`."""
+    """Return a GET of any path, such as `/version`."""
     return HttpRequest(method="GET", path=path, idempotent=True)
 
 
@@ -114,7 +114,10 @@ def reading(resource: Resource, key: Key) -> HttpRequest:
 def listing(
     resource: Resource, which: Selection, *, limit: int | None = PAGE, resume: str = ""
 ) -> HttpRequest:
-    """One page of a list; all of it when `limit` is None. `resume` is the last page's token."""
+    """Return a request for one page of a list, or all of it if `limit` is None.
+
+    `resume` is the continue token of the previous page.
+    """
     query = which.query() | _stated(**{"limit": str(limit or ""), "continue": resume})
     path = collection_path(resource, which.namespace)
     return HttpRequest(method="GET", path=path, query=query, idempotent=True)
@@ -123,9 +126,10 @@ def listing(
 def watching(
     resource: Resource, which: Selection, *, since: str, bookmarks: bool = False
 ) -> HttpRequest:
-    """A stream of changes after the revision `since`.
+    """Return a watch for changes after the revision `since`.
 
-    The server is asked to end it after WATCH_TIMEOUT_S; much longer silence means a dead line.
+    The server is asked to end it after WATCH_TIMEOUT_S; a much longer silence means a dead
+    connection.
     """
     query = which.query() | _stated(
         watch="true",
@@ -141,7 +145,7 @@ def watching(
 def creation(
     resource: Resource, obj: Json, options: WriteOptions, subresource: str = ""
 ) -> HttpRequest:
-    """POST of the object; with a subresource (binding, eviction) to the object it names."""
+    """Return a POST of the object, or of a subresource (binding, eviction)."""
     metadata = obj.get("metadata") or {}
     namespace = metadata.get("namespace") or ""
     if subresource:
@@ -152,10 +156,9 @@ def creation(
 
 
 def replacement(resource: Resource, obj: Json, options: WriteOptions) -> HttpRequest:
-    """PUT of the object as read and changed.
+    """Return a PUT of the object as read and changed.
 
-    Without a resourceVersion it would overwrite whatever others wrote meanwhile, so that is
-    refused.
+    An object without a resourceVersion is rejected, because it would overwrite concurrent changes.
     """
     metadata = obj["metadata"]
     if not metadata.get("resourceVersion"):
@@ -174,17 +177,17 @@ def patching(
     options: WriteOptions,
     subresource: str = "",
 ) -> HttpRequest:
-    """A patch. Apply needs a manager; an apply's body is sent as JSON, which is YAML too."""
+    """Return a patch. Apply requires a field manager; its body is JSON, which is valid YAML."""
     if kind is Patch.APPLY and not options.get("manager"):
         raise ValueError("an apply patch needs the name of its field manager")
     path = item_path(resource, key, subresource)
-    # A JSON patch may append to a list, and would do so twice.
+    # A JSON patch is not idempotent: it may append to a list.
     idempotent = kind is not Patch.JSON
     return _write("PATCH", path, body, options, media_type=kind.value, idempotent=idempotent)
 
 
 def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> HttpRequest:
-    """DELETE with its options in the body, where kubectl puts them too."""
+    """Return a DELETE with its options in the body, as kubectl does."""
     body: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if propagation := options.get("propagation"):
         body["propagationPolicy"] = propagation
@@ -198,7 +201,7 @@ def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> 
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a container's log, and whether to wait for more of it."""
+    """Which part of a container's log to read, and whether to follow it."""
 
     container: str = ""
     follow: bool = False
@@ -219,7 +222,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def log_reading(pods: Resource, key: Key, options: LogOptions) -> HttpRequest:
-    """The text of a log. A process may be silent for as long as it likes while followed."""
+    """Return a request for a log. A followed process may be silent for any time."""
     return HttpRequest(
         method="GET",
         path=item_path(pods, key, "log"),
@@ -231,14 +234,14 @@ def log_reading(pods: Resource, key: Key, options: LogOptions) -> HttpRequest:
 
 
 def collection_path(resource: Resource, namespace: str | None = None) -> str:
-    """The path of all objects of the kind, in one namespace where one is given."""
+    """Return the path of a collection, in one namespace if given."""
     root = f"/apis/{resource.group}" if resource.group else "/api"
     inside = f"/namespaces/{_segment(namespace)}" if namespace and resource.namespaced else ""
     return f"{root}/{resource.version}{inside}/{resource.plural}"
 
 
 def item_path(resource: Resource, key: Key, subresource: str = "") -> str:
-    """The path of one object, or of its subresource."""
+    """Return the path of an object or its subresource."""
     collection = collection_path(resource, _own_namespace(resource, key.namespace))
     path = f"{collection}/{_segment(key.name)}"
     return f"{path}/{subresource}" if subresource else path
@@ -286,17 +289,17 @@ def _stated(**words: str) -> dict[str, str]:
 
 
 class Transport(Protocol):
-    """Moves bytes to one API server and back."""
+    """Sends requests to one API server."""
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """The answer, whatever its status. Raises Unreachable when there is none."""
+        """Return the response, whatever its status. Raises Unreachable without a response."""
 
     def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        """The body as it arrives, in chunks of any size; ends when the server ends it.
+        """Yield the body in chunks until the server ends it.
 
-        Raises `errors.response_error(...)` for a status of 300 or more, Unreachable when there is
-        no answer or the line breaks. Closing the generator hangs up.
+        Raises `errors.response_error(...)` for a status of 300 or more, and Unreachable without a
+        response or if the connection breaks. Closing the generator closes the connection.
         """
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""

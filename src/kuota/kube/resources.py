@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kinds there are to ask for, and where each one lives on an API server."""
+"""The kinds that Kuota uses, and their locations on an API server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kuota.api.base import Json, Key
 
 
 class Resource(msgspec.Struct, frozen=True, cache_hash=True):
-    """One kind in one version, as its URL needs it. The core group is ""."""
+    """One kind in one version, with what its URL needs. The core group is ""."""
 
     group: str
     version: str
@@ -21,7 +21,7 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def api_version(self) -> str:
-        """What objects of the kind say in `apiVersion`."""
+        """The `apiVersion` of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -34,7 +34,7 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 def key_of(obj: Json) -> Key:
-    """The object's own key."""
+    """Return the key of an object."""
     metadata = obj["metadata"]
     return Key(metadata.get("namespace") or "", metadata["name"])
 
@@ -97,10 +97,10 @@ HAS_SPEC_AND_STATUS = frozenset(
 ALL: tuple[Resource, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Resource)
 )
-"""Every kind named in this module."""
+"""Every kind in this module."""
 
 
 def by_kind(wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
-    """The resources of kinds that are given by group and kind."""
+    """Return the resources by group and kind."""
     chosen = set(wanted)
     return {at: each for each in ALL if (at := (each.group, each.kind)) in chosen}

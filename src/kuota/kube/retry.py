@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends a request until it is answered for good, and decides how fast and what may be sent again.
+"""Sends requests with rate limiting and retries.
 
-429 is a promise that nothing was done, so every verb is repeated. After a 5xx or a broken line
-nobody knows, so only what is idempotent is repeated. A wait that the server names is kept.
+A 429 guarantees that nothing was done, so every verb is retried. After a 5xx or a broken connection
+the result is unknown, so only idempotent requests are retried. A Retry-After by the server is
+honoured.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from .errors import (
 from .requests import HttpRequest, HttpResponse, Transport
 
 RETRY = Backoff(base=100, cap=5_000)
-"""Waits between attempts, in milliseconds."""
+"""Delays between attempts, in milliseconds."""
 ATTEMPTS = 6
 LONGEST_WAIT_S = 60.0
-"""A server that asks for more patience than this has failed the request."""
+"""A server that requests a longer delay than this has failed the request."""
 AT_ONCE = 32
-"""Requests under way at a time, and so connections held; streams are not counted."""
+"""The maximum number of concurrent requests, and so connections; streams do not count."""
 _NOT_IMPLEMENTED = 501
 
 
 class Rate:
-    """A bucket of `burst` permits that refills at `qps` a second.
+    """A token bucket with `burst` tokens that refills at `qps` per second.
 
-    Grants permits in the order asked for. A caller that gives up still used its permit.
+    Tokens are granted in order. A cancelled caller has used its token.
     """
 
     def __init__(self, clock: Clock, qps: float, burst: int) -> None:
@@ -59,7 +60,7 @@ class Rate:
 
 
 class Sender:
-    """Sends through one transport, no faster than `rate`, and writes only while `may_write`."""
+    """Sends through one transport, limited by `rate`, and writes only while `may_write`."""
 
     def __init__(
         self,
@@ -78,14 +79,14 @@ class Sender:
         self._quiet.set()
 
     async def permitted(self, request: HttpRequest) -> None:
-        """Return when the request may leave; raises NotWriting when it must not at all."""
+        """Return when the request may be sent; raises WritesSuspended if it must not be sent."""
         if self._rate is not None:
             await self._rate.take()
         if request.writes and self._may_write is not None and not self._may_write():
             raise WritesSuspended(f"not sent: {request}: this process may not write at present")
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        """The successful answer; raises ApiError, Unreachable or NotWriting."""
+        """Return the successful response; raises ApiError, Unreachable or WritesSuspended."""
         attempt = 0
         while True:
             attempt += 1
@@ -98,7 +99,7 @@ class Sender:
             await self._clock.sleep(wait_s)
 
     async def quiet(self) -> None:
-        """Return when no write is under way."""
+        """Return when no write is in flight."""
         await self._quiet.wait()
 
     async def _sent(self, request: HttpRequest) -> HttpResponse:
@@ -119,7 +120,7 @@ class Sender:
 
 
 def retry_wait_s(request: HttpRequest, error: ApiError | Unreachable, attempt: int) -> float | None:
-    """How long to wait before sending it again; None when it must not be."""
+    """Return the delay before the next attempt; None if there must be none."""
     if attempt >= ATTEMPTS or not _repeatable(request, error):
         return None
     wait_s = RETRY.wait(attempt) / 1000

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names to reconcile: each at most once in the queue and in one worker's hands at a time.
+"""A work queue of names: each at most once in the queue, and in at most one worker at a time.
 
-A name added while it waits is not added twice; one added while it is being worked on comes back
-when that is done. So no two workers ever hold the same name, and no change goes unseen. Names
-may be added for later; the earliest time asked for wins. One failing name waits longer each time
-and holds up nobody else.
+A name added while it is queued is not added twice. A name added while it is being processed is
+queued again afterwards. So no two workers process the same name, and no change is missed. Names may
+be added with a delay; the earliest time wins. A failing name backs off exponentially without
+delaying others.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Reconcile = Callable[[N], Awaitable[float | None]]
 Stuck = Callable[[N, Exception], None]
 
 RETRY = Backoff(base=5, cap=60_000)
-"""Waits after failures in a row of one name, in milliseconds."""
+"""Backoff after consecutive failures of one name, in milliseconds."""
 
 REPEATED = 3
-"""After this many failures in a row, a name that fails unexpectedly is reported as stuck."""
+"""After this many consecutive unexpected failures, a name is reported as stuck."""
 
 _SPARE_ALARMS = 64
 
@@ -39,15 +39,15 @@ _log = logging.getLogger(__name__)
 
 
 class Closed(Exception):
-    """The queue takes and gives no more names."""
+    """The queue is closed."""
 
 
 class RetryLater(Exception):
-    """A pass came to nothing for now, and has to be made again."""
+    """A reconciliation could not finish yet and has to be retried."""
 
 
 class WorkQueue(Generic[N]):
-    """First come, first served, except for names that asked for a delay."""
+    """A FIFO queue of names, with optional delays."""
 
     def __init__(self, clock: Clock | None = None, retry: Backoff = RETRY) -> None:
         self._clock = clock or SystemClock()
@@ -66,16 +66,16 @@ class WorkQueue(Generic[N]):
         self._fault: BaseException | None = None
 
     def __len__(self) -> int:
-        """How many names wait for a worker now; later ones are not counted."""
+        """Return the number of names that are ready; delayed ones do not count."""
         return len(self._ready)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nobody works. Names for later may still be there."""
+        """Whether no name is ready or being processed. Delayed names may exist."""
         return not self._ready and not self._working
 
     def add(self, name: N) -> None:
-        """Have the name reconciled soon. After `close` this does nothing."""
+        """Queue the name. After `close` this does nothing."""
         if self._closed:
             return
         self._due.pop(name, None)
@@ -87,7 +87,7 @@ class WorkQueue(Generic[N]):
             self._wake_one()
 
     def add_after(self, name: N, delay_s: float) -> None:
-        """Have the name reconciled then, unless something makes it sooner."""
+        """Queue the name after this delay, unless it is queued earlier."""
         if delay_s <= 0:
             return self.add(name)
         due = self._clock.monotonic() + delay_s
@@ -97,20 +97,20 @@ class WorkQueue(Generic[N]):
         return None
 
     def retry(self, name: N) -> None:
-        """Have the name reconciled again after a failure, later with each one in a row."""
+        """Queue the name after a failure, with exponential backoff."""
         self._failures[name] = self._failures.get(name, 0) + 1
         self.add_after(name, self._retry.wait(self._failures[name]) / 1000)
 
     def failures(self, name: N) -> int:
-        """How often in a row the name has failed."""
+        """Return the number of consecutive failures of the name."""
         return self._failures.get(name, 0)
 
     def forget(self, name: N) -> None:
-        """The name has succeeded, or is given up: its failures no longer count."""
+        """Reset the failures of the name."""
         self._failures.pop(name, None)
 
     async def get(self) -> N:
-        """The next name, which is the caller's until `done`. Raises Closed."""
+        """Return the next name, which the caller owns until `done`. Raises Closed."""
         while True:
             if self._closed:
                 raise Closed
@@ -131,14 +131,14 @@ class WorkQueue(Generic[N]):
         return name
 
     def done(self, name: N) -> None:
-        """The caller is finished with the name, however it went."""
+        """Mark the name as processed, successfully or not."""
         self._working.discard(name)
         if name in self._again:
             self._again.discard(name)
             self.add(name)
 
     def close(self) -> None:
-        """Take and give no more names. Whoever waits for one gets Closed."""
+        """Close the queue. Waiting workers get Closed."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -156,7 +156,7 @@ class WorkQueue(Generic[N]):
             self._wake_one()
 
     def _pass_on(self, waiter: asyncio.Future[None]) -> None:
-        """A worker gave up waiting: if a name was already promised to it, wake another."""
+        """Handle a cancelled worker: if a name was already assigned to it, wake another worker."""
         if waiter.done() and not waiter.cancelled():
             self._wake_one()
         elif waiter in self._waiters:
@@ -164,7 +164,7 @@ class WorkQueue(Generic[N]):
 
     def _push(self, due: float, name: N) -> None:
         if len(self._alarms) > 2 * len(self._due) + _SPARE_ALARMS:
-            # Alarms of names that came sooner another way would pile up until their time.
+            # Remove obsolete timers of names that were queued earlier, which would accumulate.
             self._alarms = [each for each in self._alarms if self._due.get(each[2]) == each[:2]]
             heapq.heapify(self._alarms)
         self._count += 1
@@ -180,13 +180,13 @@ class WorkQueue(Generic[N]):
         self._timer.add_done_callback(self._timer_ended)
 
     def _timer_ended(self, timer: asyncio.Task[None]) -> None:
-        """Without a timer, names added for later would never come: let the workers raise that."""
+        """Raise the timer's failure in the workers: without it delayed names would be lost."""
         if not timer.cancelled() and timer.exception() is not None:
             self._fault = timer.exception()
             self._wake_all()
 
     async def _keep_time(self) -> None:
-        """Add each name when its time has come."""
+        """Queue each delayed name when it is due."""
         while self._alarms:
             due, serial, name = self._alarms[0]
             wait_s = due - self._clock.monotonic()
@@ -201,11 +201,11 @@ class WorkQueue(Generic[N]):
 async def serve(
     queue: WorkQueue[N], reconcile: Reconcile[N], workers: int = 1, stuck: Stuck[N] | None = None
 ) -> None:
-    """Reconcile names until the queue is closed, that many at a time.
+    """Reconcile names until the queue is closed, with this many workers.
 
-    `reconcile` returns None when all is as it should be, or the seconds after which to look
-    again. An exception is logged and the name tried again later. `stuck` is called for each
-    unexpected exception once a name has failed several times in a row.
+    `reconcile` returns None, or the seconds after which to reconcile again. An exception is logged
+    and the name is retried with backoff. `stuck` is called for each unexpected exception after
+    several consecutive failures.
     """
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
@@ -230,15 +230,15 @@ async def _work(queue: WorkQueue[N], reconcile: Reconcile[N], stuck: Stuck[N] | 
                 queue.add_after(name, requeue_after_s)
         finally:
             queue.done(name)
-        # A reconciliation that never had to wait must not keep the others from theirs.
+        # A reconciliation that never awaits must not starve the others.
         await asyncio.sleep(0)
 
 
 def _unexpected(name: object, error: Exception) -> bool:
-    """Log why a pass failed, and tell whether that is a bug.
+    """Log why a reconciliation failed, and return whether that is a bug.
 
-    Another writer's haste is nothing to report, nor that we may not write any more; a server's
-    refusal is, or what a pass lacks, and a bug above all.
+    Conflicts and suspended writes are not reported. Rejections by the server, missing inputs, and
+    unexpected exceptions are.
     """
     if isinstance(error, Conflict | WritesSuspended):
         _log.debug("reconciling %s: %s", name, error)

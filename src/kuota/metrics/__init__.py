@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is published for Prometheus: Kueue's metrics, under Kueue's names."""
+"""Prometheus metrics with Kueue's names."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every metric there is. Names and labels are those of Kueue.
+"""All metrics. Names and labels are Kueue's.
 
-Every metric but the first also has the label `replica_role`, and the custom labels of the kinds it
-names. `replaced_workload_slices_total` is missing on purpose: Kueue counts it but never shows it.
+Every metric but the first also has the label `replica_role`, and the custom labels of its kinds.
+`replaced_workload_slices_total` is omitted on purpose: Kueue counts it but never exposes it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .metric import (
 )
 
 PREFIX = "kueue_local_queue_"
-"""Begins the names of metrics of LocalQueues."""
+"""The prefix of metrics of LocalQueues."""
 
 _CQ_W = (CLUSTER_QUEUE, WORKLOAD)
 _LQ_W = (LOCAL_QUEUE, WORKLOAD)
@@ -81,7 +81,7 @@ _SCHEDULING = (
 def _both(
     metric: Callable[..., Metric], name: str, labels: str, about: str, *needs: Requirement
 ) -> tuple[Metric, Metric]:
-    """The same metric for ClusterQueues and for LocalQueues."""
+    """Define a metric for ClusterQueues and for LocalQueues."""
     return (
         metric(f"kueue_{name}", f"cluster_queue {labels}", about, *needs),
         metric(f"{PREFIX}{name}", f"{_LOCAL} {labels}", about, _ON, *needs),
@@ -93,7 +93,7 @@ def _wait(name: str, about: str, *needs: Requirement) -> tuple[Metric, Metric]:
 
 
 def _gauges(prefix: str, need: Requirement, *rows: tuple[str, str, str]) -> list[Metric]:
-    """Gauges by the rest of their names, their labels and what they tell."""
+    """Gauges by the rest of their names, with labels and help text."""
     return [gauge(f"{prefix}{name}", labels, about, need) for name, labels, about in rows]
 
 
@@ -264,4 +264,4 @@ METRICS: dict[str, Metric] = {
         (_BUILD,), _SCHEDULING, *_EITHER_QUEUE, _CLUSTER_QUEUES, _LOCAL_QUEUES, _QUOTAS
     )
 }
-"""All metrics by name, in the order in which they are shown."""
+"""All metrics by name, in the order of exposition."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is counted when a Workload is seen to change, whoever changed it.
+"""Counts changes of Workloads, regardless of who made them.
 
-Reservations, admissions, evictions and ends are conditions that become true between two states that
-an informer reports.
+Reservations, admissions, evictions and completions are conditions that become true between two
+states that an informer reports.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _OF_VARIANTS = frozenset({"QuotaReserved", "Admitted"})
 _OF_PARENTS = frozenset({"PodsReady", "Finished"})
 
 Cause = tuple[str, str]
-"""Why a workload was evicted, and what stands behind that reason."""
+"""The reason of an eviction, and its underlying cause."""
 
 
 class Changes:
-    """Counts. `measured` tells which LocalQueues have metrics of their own."""
+    """Counts changes. `measured` decides which LocalQueues have their own metrics."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Changes:
         self._concurrent = engine.policy.on(Gate.ConcurrentAdmission)
 
     def preempting(self, victim: Key, cluster_queue: str) -> None:
-        """Remember for which ClusterQueue a workload is told to go."""
+        """Record the ClusterQueue for which a workload is preempted."""
         self._preemptors[victim] = cluster_queue
 
     def gone(self, key: Key) -> None:
@@ -135,7 +135,7 @@ class Changes:
             self._series.observe(name, max(0.0, end.took_s), end.cluster_queue, end.reason)
 
     def _count(self, name: str, new: Workload, queue: str, labels: Labels = ()) -> None:
-        """Count for both queues; only the LocalQueue's metric is split by workload labels."""
+        """Count for both queues; only the LocalQueue's metric has the labels of workloads."""
         local = _local(new)
         self._series.add(f"kueue_{name}", queue, _class(new))
         if self._measured(local):
@@ -152,7 +152,7 @@ class Changes:
             self._series.observe(f"{PREFIX}{name}", value, *own)
 
     def _queue(self, old: Workload, new: Workload) -> str:
-        """Where a workload has quota, had it until now, or would have it."""
+        """Return the ClusterQueue in which a workload has, had, or would have quota."""
         admission = new.status.admission or old.status.admission
         if admission is not None:
             return admission.cluster_queue
@@ -161,7 +161,7 @@ class Changes:
 
 
 def _by_relatives(obj: Workload) -> frozenset[str]:
-    """What is counted for a variant in place of its parent, or the other way round."""
+    """Return the reason under which a variant is counted instead of its parent, or vice versa."""
     if is_parent(obj.metadata):
         return _OF_VARIANTS
     return _OF_PARENTS if parent_of(obj.metadata) is not None else frozenset()
@@ -178,9 +178,10 @@ def _since(obj: Workload, type_: str, now: float) -> float:
 
 
 def _evictions(old: Workload, new: Workload, begun: bool) -> Iterator[tuple[Cause, int]]:
-    """The evictions that came with a change, each with how often it has happened by now.
+    """Return the evictions of a change, each with its total count.
 
-    They are counted in the status. One that was written without counting shows in the condition.
+    The status contains the counts. An eviction that was not counted there is found by its
+    condition.
     """
     before, after = _counts(old), _counts(new)
     grown = [cause for cause, times in after.items() if times > before.get(cause, 0)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the configuration says of metrics: which are published, and their custom labels.
+"""The configuration of metrics: which are published, and their custom labels.
 
-A gauge follows the labels of its queue: they are read when metrics are. What is counted keeps those
-of the moment, also of workloads, which are gone long before the series is.
+Labels of a gauge are those of its queue at the time of the scrape. Counters keep the labels of the
+moment, also those of workloads, which are deleted long before the series.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .metric import CLUSTER_QUEUE, LOCAL_QUEUE, Metric, Requirement, owner_of
 
 
 class Objects(Protocol):
-    """The objects as they are stored."""
+    """Access to stored objects."""
 
     def metadata(self, kind: str, key: Key) -> Json:
-        """The metadata of a queue, cohort or workload; empty when there is none such."""
+        """Return the metadata of a queue, cohort or workload; empty if it does not exist."""
 
     def workloads(self) -> Iterable[Workload]:
-        """Every Workload of a LocalQueue that could be read and has not finished."""
+        """Yield every decodable, unfinished Workload of a LocalQueue."""
 
 
 class NoObjects:
-    """Nothing is stored: queues have no labels, and nobody says why they wait."""
+    """No stored objects: no labels, and no reasons of pending Workloads."""
 
     def metadata(self, kind: str, key: Key) -> Json:
         return {}
@@ -42,11 +42,11 @@ class NoObjects:
 
 
 UNTRACKED = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
-"""Stands for every value that is not among those to be told apart."""
+"""The label value for all values that are not tracked."""
 
 
 class CustomLabels:
-    """The custom labels by the kind that they are copied from."""
+    """The custom labels by the kind from which they are copied."""
 
     def __init__(self, labels: Iterable[CustomLabel], objects: Objects) -> None:
         self._objects = objects
@@ -55,11 +55,11 @@ class CustomLabels:
             self._by_kind.setdefault(each.source_kind or CLUSTER_QUEUE, []).append(each)
 
     def names(self, *kinds: str) -> tuple[str, ...]:
-        """How the labels of these kinds are called."""
+        """Return the names of the labels of these kinds."""
         return tuple(f"custom_{each.name}" for kind in kinds for each in self._of(kind))
 
     def values(self, kind: str, key: Key) -> tuple[str, ...]:
-        """The labels of one object, "" where it has none of the name."""
+        """Return the label values of one object, "" if it lacks a label."""
         wanted = self._of(kind)
         if not wanted:
             return ()
@@ -67,7 +67,7 @@ class CustomLabels:
         return tuple(_value(each, metadata) for each in wanted)
 
     def of_owner(self, metric: Metric, labels: tuple[str, ...]) -> tuple[str, ...]:
-        """The labels of the queue or cohort that a series is about, as they are now."""
+        """Return the current labels of the queue or cohort of a series."""
         owner = owner_of(metric, labels) if self._by_kind else None
         return self.values(*owner) if owner is not None and owner[0] in metric.custom else ()
 
@@ -76,7 +76,7 @@ class CustomLabels:
 
 
 NO_LABELS = CustomLabels((), NoObjects())
-"""For metrics that nobody gave labels of their own."""
+"""The labels of metrics without custom labels."""
 
 
 def _value(label: CustomLabel, metadata: Json) -> str:
@@ -102,7 +102,7 @@ _GATES = {
 
 
 class MetricsConfig(Struct):
-    """What is asked for. `selector` None means every LocalQueue."""
+    """Which metrics to publish. A `selector` of None selects every LocalQueue."""
 
     met: frozenset[Requirement] = frozenset()
     selector: LabelSelector | None = None
@@ -113,7 +113,7 @@ class MetricsConfig(Struct):
 
 
 def metrics_config(cfg: Configuration | None, gates: Gates) -> MetricsConfig:
-    """What a configuration asks for; without one, what Kueue's defaults do."""
+    """Return the settings of a configuration; without one, Kueue's defaults."""
     cfg = cfg or Configuration()
     local = cfg.metrics.local_queue_metrics
     met = {need for need, gate in _GATES.items() if gates.on(gate)}
@@ -136,7 +136,7 @@ def metrics_config(cfg: Configuration | None, gates: Gates) -> MetricsConfig:
 
 
 def measured(metrics_config: MetricsConfig, objects: Objects) -> Callable[[Key], bool]:
-    """Which LocalQueues have metrics of their own."""
+    """Return which LocalQueues have their own metrics."""
     if Requirement.LOCAL_QUEUES not in metrics_config.met:
         return lambda key: False
     selector = metrics_config.selector

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series and readings as Prometheus wants them: one family a metric, every sample with its labels.
+"""Series and readings as Prometheus families, every sample with its labels.
 
-A family without samples is left out, as in Kueue.
+As in Kueue, a family without samples is omitted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .series import Distribution, Labels, Series
 
 
 class CollectedFamilies(Collector):
-    """Families that were collected already."""
+    """Families that were already collected."""
 
     def __init__(self, families: list[Family]) -> None:
         self._families = families
@@ -38,7 +38,7 @@ class CollectedFamilies(Collector):
 
 
 class Families(Collector):
-    """Collects what was counted, and reads the gauges from the engine. `role` tells whose."""
+    """Collects counters, and reads gauges from the engine. `role` is the replica's role."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Families(Collector):
         return family
 
     def _counted(self, metric: Metric, values: Labels) -> dict[str, str]:
-        """The labels of a series that was counted; those of its queue come last."""
+        """Return the labels of a counted series; those of its queue come last."""
         if metric.kind is Kind.GAUGE:
             values = (*values, *self._custom.of_owner(metric, values))
         kinds = (*metric.custom[1:], *metric.custom[:1])
@@ -90,7 +90,7 @@ class Families(Collector):
         return found | {"replica_role": self._role()} if metric.role else found
 
     def _exists(self, metric: Metric, values: Labels) -> bool:
-        """Whether what a series is about is still there."""
+        """Whether the object of a series still exists."""
         owner = owner_of(metric, values)
         if owner is None:
             return True
@@ -104,9 +104,10 @@ class Families(Collector):
 
 
 class RuntimeFamilies(Collector):
-    """Collects how the process fares.
+    """Collects the metrics of the process.
 
-    `lease` is the name of what replicas lead by, and `depths` gives the lengths of work queues.
+    `lease` is the name of the leader election lease; `depths` returns the lengths of the work
+    queues.
     """
 
     def __init__(
@@ -136,8 +137,8 @@ class RuntimeFamilies(Collector):
 
 
 def family_of(metric: Metric, series: Series, named: Callable[[Labels], dict[str, str]]) -> Family:
-    """The family of a metric with what was counted; `named` gives the labels of a series."""
-    # Counters go without their suffix there.
+    """Return the family of a metric with its samples; `named` returns the labels of a series."""
+    # The client library adds the suffix of counters.
     name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name
     family = Family(name, metric.about, metric.kind.value)
     for values, number in series.values(metric.name).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gauges of LocalQueues where they have metrics of their own, and of workloads by why they wait."""
+"""Gauges of LocalQueues with their own metrics, and of pending workloads by reason."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATES = ("True", "False", "Unknown")
 
 
 def read_local_queues(readings: GaugeReadings, waiting: Mapping[Key, PendingCounts]) -> None:
-    """Read all LocalQueues that are measured."""
+    """Read all LocalQueues with metrics."""
     state = readings.engine.state
     measured = [key for key in state.local_queues if readings.measured(key)]
     if not measured:
@@ -43,7 +43,7 @@ def read_local_queues(readings: GaugeReadings, waiting: Mapping[Key, PendingCoun
 
 
 def _labelled(readings: GaugeReadings) -> dict[Key, Counter[Labels]]:
-    """Who is admitted, by LocalQueue and the Workloads' custom labels, if there are such labels."""
+    """Return admitted workloads by LocalQueue and custom labels, if there are such labels."""
     found: dict[Key, Counter[Labels]] = {}
     state = readings.engine.state
     for name, queue in state.queues.items() if readings.custom.names(WORKLOAD) else ():
@@ -59,7 +59,7 @@ def _labelled(readings: GaugeReadings) -> dict[Key, Counter[Labels]]:
 def _read_use(
     readings: GaugeReadings, spec: LocalQueue, labelled: Mapping[Labels, int], custom: Labels
 ) -> None:
-    """Read what is held in the ClusterQueue that the LocalQueue points at."""
+    """Read the usage in the LocalQueue's ClusterQueue."""
     at = (spec.key.name, spec.key.namespace)
     queue = readings.engine.state.queues.get(spec.cluster_queue)
     holding = reserved(queue, spec.key) if queue is not None else QueueUse()

@@ -104,7 +104,7 @@ def _read_quota(readings: GaugeReadings, queue: Queue, custom: Labels) -> None:
 
 
 def _read_finished(readings: GaugeReadings) -> None:
-    """Count those that are finished and still there, by the queue where they were or would be.
+    """Count finished workloads that still exist, by queue.
 
     Variants count with their parent.
     """
@@ -119,14 +119,14 @@ def _read_finished(readings: GaugeReadings) -> None:
 
 
 def cohorts_above(node: Node) -> tuple[str, str]:
-    """The cohort that a node is in, and the topmost one; "" where there is none."""
+    """Return the parent cohort and the root cohort of a node; "" if there is none."""
     if node.parent is None:
         return "", "" if node.is_queue else node.name
     return node.parent.name, "" if node.cyclic else node.root.name
 
 
 def share_of(node: Node) -> float:
-    """The fair share as metrics show it: exact, and not a number where it is infinite."""
+    """Return the fair share for metrics: exact, or NaN if it is infinite."""
     if node.cyclic:
         return 0.0
     found = share(node)
@@ -147,7 +147,7 @@ def read_cohorts(readings: GaugeReadings) -> None:
 
 
 def _read_subtree(readings: GaugeReadings, node: Node, custom: Labels) -> None:
-    """Read quota and use of all below. Nothing has no series, as in Kueue."""
+    """Read quota and usage of the subtree. As in Kueue, an empty subtree has no series."""
     reserved: Amounts = {}
     admitted: Counter[Labels] = Counter()
     for name in sorted(node.leaf_names):

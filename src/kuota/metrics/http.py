@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves `/metrics` over HTTPS to who may read it, and in the clear on loopback if so asked.
+"""Serves `/metrics`: over HTTPS to authorized callers, or over HTTP on loopback.
 
-Gauges are read on the engine's event loop. Writing them down, which is most of the work where
-there are many queues, is left to a thread.
+Gauges are read on the engine's event loop. A thread encodes them, which is most of the work if
+there are many queues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class MetricsServer:
-    """Answers scrapes until it is closed. `client` asks the API server who may."""
+    """Serves scrapes until it is closed. `client` authorizes callers."""
 
     def __init__(self, metrics: Metrics, client: Client, clock: Clock | None = None) -> None:
         self._metrics = metrics
@@ -45,9 +45,9 @@ class MetricsServer:
         self._listeners = Listeners(self._answer)
 
     async def serve(self, at: socket.socket, tls: ssl.SSLContext | None) -> int:
-        """Answer at a listening socket until closed; returns its port.
+        """Serve on a listening socket until closed; returns the port.
 
-        Without TLS callers are not authenticated, so that anything but a loopback address raises
+        Without TLS callers are not authenticated, so any address but loopback raises
         InsecureAddress.
         """
         host = at.getsockname()[0]
@@ -58,7 +58,7 @@ class MetricsServer:
         return await self._listeners.open(at, tls)
 
     async def close(self) -> None:
-        """End all connections; requests under way get a moment to finish."""
+        """Close all connections after a grace period for requests in progress."""
         await self._listeners.close()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -70,7 +70,7 @@ class MetricsServer:
         return refusal or await self._scraped(request)
 
     async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
-        """What keeps the caller out; None lets them in."""
+        """Return why the caller is rejected; None if it is authorized."""
         said = request.headers.get("Authorization", "")
         if not said.lower().startswith(_BEARER):
             return web.Response(status=401, text="Authentication failed\n")

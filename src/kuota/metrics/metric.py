@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric is: its name, type, labels and buckets, and what it takes to be published."""
+"""The definition of a metric: name, type, labels, buckets, and when it is published."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWNERS = {
     "preempting_cluster_queue": CLUSTER_QUEUE,
     "cohort": COHORT,
 }
-"""Labels that name what a series is about, and its kind. The first that a metric has counts."""
+"""Labels that identify the object of a series, with its kind. The first one present counts."""
 
 
 class Kind(StrEnum):
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Requirement(StrEnum):
-    """What the configuration or a feature gate has to allow."""
+    """A setting or feature gate that a metric requires."""
 
     RESOURCES = "metrics.enableClusterQueueResources"
     LOCAL_QUEUES = "metrics.localQueueMetrics"
@@ -43,8 +43,10 @@ class Requirement(StrEnum):
 
 
 class Metric(Struct):
-    """One metric. `custom` are the kinds whose custom labels it carries, the owner of the series
-    first; `buckets` are the upper bounds of a histogram.
+    """One metric.
+
+    `custom` are the kinds whose custom labels it has, the owner of the series first; `buckets` are
+    the upper bounds of a histogram.
     """
 
     name: str
@@ -58,7 +60,7 @@ class Metric(Struct):
 
 
 def _waits(count: int) -> tuple[float, ...]:
-    """From a second to hours: 1, then 2.5 doubled again and again."""
+    """From one second to hours: 1, then 2.5 doubled repeatedly."""
     return (1.0, *(2.5 * 2**power for power in range(count - 1)))
 
 
@@ -77,9 +79,9 @@ def _metric(
     *needs: Requirement,
     custom: tuple[str, ...] | None = None,
 ) -> Metric:
-    """A metric with these labels, separated by blanks.
+    """Define a metric with these space-separated labels.
 
-    It carries the custom labels of the kind that it is about, unless `custom` names other kinds.
+    It has the custom labels of its own kind, unless `custom` names other kinds.
     """
     names = tuple(labels.split())
     if custom is None:
@@ -100,7 +102,7 @@ def _owner_label(labels: tuple[str, ...]) -> str:
 
 
 def owner_of(metric: Metric, values: tuple[str, ...]) -> tuple[str, Key] | None:
-    """The queue or cohort that a counted series is about, as its labels say."""
+    """Return the queue or cohort of a counted series, according to its labels."""
     owner = _owner_label(metric.labels)
     if not owner:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All metrics of one controller: counts what it is told, and reads the rest when it is scraped.
+"""All metrics of one controller: counters, and gauges that are read at every scrape.
 
-Nothing is computed in advance. Gauges are read from the engine at the moment of a scrape; series of
-queues that are gone are dropped then, too.
+Nothing is computed in advance. Gauges are read from the engine at a scrape, and series of deleted
+queues are then dropped.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ STANDALONE = "standalone"
 
 
 class Metrics:
-    """What a controller counts. `role` is that of its replica, and may change at any time.
+    """The metrics of a controller. `role` is the replica's role, and may change at any time.
 
-    All methods are for the engine's event loop. `registry` takes collectors of others.
+    Call all methods on the engine's event loop. `registry` accepts further collectors.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Metrics:
         lease: str = "",
         depths: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """Show how the process fares, too: what `runtime` counts, and its CPU and memory."""
+        """Add the metrics of the process: the counters of `runtime`, CPU and memory."""
         self.registry.register(RuntimeFamilies(runtime, lambda: self.role == LEADER, lease, depths))
         ProcessCollector(registry=self.registry)
 
     def collected(self) -> CollectedFamilies:
-        """All metrics as of now, for someone else to write down."""
+        """Return all metrics as of now, to be encoded by the caller."""
         return CollectedFamilies(list(self.registry.collect()))
 
     def cycle(self, outcome: Outcome, took_s: float) -> None:
-        """Count one cycle. One in which nobody had a turn is none."""
+        """Count one cycle. A cycle without heads does not count."""
         if not outcome.decisions:
             return
         admitted = any(isinstance(each, Admit) for each in outcome.decisions)
@@ -101,7 +101,7 @@ class Metrics:
             series.add("kueue_preemption_target_recomputations_total", queue, result, by=count)
 
     def changed(self, old: Workload | None, new: Workload | None, now: float) -> None:
-        """Count what became of a Workload. Only who decides counts; a follower looks on."""
+        """Count a change of a Workload. Only the leader counts."""
         if new is None:
             if old is not None:
                 self._changes.gone(old.key)
@@ -109,11 +109,11 @@ class Metrics:
             self._changes.seen(old, new, now)
 
     def removed(self, kind: str, key: Key) -> None:
-        """Forget a queue or cohort: what gets its name begins anew, asked or not in between."""
+        """Forget a queue or cohort, so that a new one with the same name starts from zero."""
         self._series.keep(lambda metric, labels: owner_of(metric, labels) != (kind, key))
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
-        """Count the time from a job's creation to that of its Workload."""
+        """Observe the time from a job's creation to that of its Workload."""
         local = Key(workload.metadata.namespace, workload.spec.queue_name)
         labels = self._custom.values(LOCAL_QUEUE, local)
         name = "kueue_workload_creation_latency_seconds"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gauges of one scrape, read from the engine, and the workloads that wait, by queue."""
+"""The gauges of one scrape, read from the engine, and the pending workloads by queue."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .series import Labels
 
 
 class GaugeReadings:
-    """Takes readings. What nobody asked for is dropped.
+    """Collects gauge values. Metrics that are not published are dropped.
 
-    `measured` tells which LocalQueues have metrics of their own.
+    `measured` decides which LocalQueues have their own metrics.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class GaugeReadings:
         return name in self.readings
 
     def put(self, name: str, value: float, labels: Iterable[str], custom: Labels = ()) -> None:
-        """Say what a gauge stands at."""
+        """Set the value of a gauge."""
         readings = self.readings.get(name)
         if readings is not None:
             readings[(*labels, *custom)] = value
@@ -48,13 +48,13 @@ class GaugeReadings:
     def put_each(
         self, name: str, values: dict[str, float], prefix: Labels, custom: Labels = ()
     ) -> None:
-        """The same for several values of one more label."""
+        """Set a gauge for several values of one more label."""
         for last, value in values.items():
             self.put(name, value, (*prefix, last), custom)
 
 
 def in_units(amount: int | None, resource: str) -> float:
-    """An amount as people write it; no limit is infinity."""
+    """Return an amount in its natural unit; no limit is infinity."""
     if amount is None or amount >= UNLIMITED:
         return float("inf")
     return nano_of(amount, resource) / NANO
@@ -65,9 +65,9 @@ INADMISSIBLE = "inadmissible"
 
 
 class PendingCounts:
-    """Those who wait in one queue, by status: how many, of which kinds, with which labels.
+    """The pending workloads of one queue by status: number, scheduling classes, labels.
 
-    All that wait in an inactive ClusterQueue are inadmissible.
+    All pending workloads of an inactive ClusterQueue are inadmissible.
     """
 
     __slots__ = ("classes", "counts", "labels", "requests")
@@ -91,7 +91,7 @@ class PendingCounts:
 
 
 def waiting(readings: GaugeReadings) -> tuple[dict[str, PendingCounts], dict[Key, PendingCounts]]:
-    """Pending workloads by ClusterQueue, and by LocalQueue."""
+    """Return the pending workloads by ClusterQueue and by LocalQueue."""
     state = readings.engine.state
     by_name = {name: PendingCounts() for name in state.queues}
     by_key = {key: PendingCounts() for key in state.local_queues}
@@ -108,7 +108,7 @@ def waiting(readings: GaugeReadings) -> tuple[dict[str, PendingCounts], dict[Key
 
 
 def _pending(engine: Engine) -> Iterator[tuple[str, Workload, str]]:
-    """Each pending workload with its ClusterQueue and status.
+    """Yield each pending workload with its ClusterQueue and status.
 
     A workload whose reservation the API server has not stored yet is still pending.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the process itself fares, under the names that controllers of Kubernetes are watched by."""
+"""Metrics of the process, under the usual names of controller-runtime and client-go."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ METRICS: dict[str, Metric] = {
 
 
 class Runtime:
-    """Counts from the start of a process. `Metrics.show_process` shows what was counted."""
+    """Counts from the start of a process. `Metrics.show_process` exposes the counters."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.series = Series(METRICS)
         self._clock = clock or SystemClock()
 
     def instrument(self, controller: str, reconcile: Reconcile[N]) -> Reconcile[N]:
-        """The same reconciliation, counted and timed."""
+        """Return the reconciler, counted and timed."""
 
         async def counted(name: N) -> float | None:
             began = self._clock.monotonic()
@@ -73,12 +73,12 @@ class Runtime:
         return counted
 
     def transport(self, inner: Transport, server: str) -> Transport:
-        """The same transport, with its requests counted."""
+        """Return the transport with its requests counted."""
         return _Counted(inner, self.series, urlsplit(server).netloc)
 
 
 class _Counted:
-    """A transport that counts answers by their code, and "<error>" where none came."""
+    """A transport that counts responses by status code, or "<error>" without a response."""
 
     def __init__(self, inner: Transport, series: Series, host: str) -> None:
         self._inner = inner

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that only go up: counters and histograms, series by series.
+"""Counters and histograms, by series.
 
-They are plain dictionaries, because every admission touches a dozen of them, and belong to the
-engine's event loop.
-A series has the custom labels that its queue has when it is counted.
+They are plain dictionaries, because every admission updates a dozen of them. They belong to the
+engine's event loop. A series has the custom labels that its queue has when it is counted.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from .config import NO_LABELS, CustomLabels
 from .metric import Kind, Metric
 
 Labels = tuple[str, ...]
-"""The values of a metric's labels, then those of custom labels that are counted with."""
+"""The values of a metric's labels, followed by those of counted custom labels."""
 
 
 class Distribution:
-    """How often values fell into each bucket, and their sum."""
+    """A histogram: the count of each bucket, and the sum."""
 
     __slots__ = ("counts", "total")
 
@@ -33,7 +32,7 @@ class Distribution:
 
 
 class Series:
-    """All that was counted, of the metrics that were asked for; others are not counted at all."""
+    """All counters of published metrics; others are not counted."""
 
     def __init__(self, metrics: Mapping[str, Metric], custom: CustomLabels = NO_LABELS) -> None:
         self._metrics = metrics
@@ -46,20 +45,20 @@ class Series:
         }
 
     def add(self, name: str, *labels: str, by: float = 1.0) -> None:
-        """Count something."""
+        """Increment a counter."""
         values = self._values.get(name)
         if values is not None:
             counted = (*labels, *self._custom.of_owner(self._metrics[name], labels))
             values[counted] = values.get(counted, 0.0) + by
 
     def put(self, name: str, value: float, *labels: str) -> None:
-        """Let a gauge be so until it is put again. Its custom labels are left to who reads it."""
+        """Set a gauge. Its custom labels are added when it is read."""
         values = self._values.get(name)
         if values is not None:
             values[labels] = value
 
     def observe(self, name: str, value: float, *labels: str) -> None:
-        """Count a value of a histogram."""
+        """Observe a value of a histogram."""
         found = self._distributions.get(name)
         if found is None:
             return
@@ -77,7 +76,7 @@ class Series:
         return self._distributions.get(name, {})
 
     def keep(self, wanted: Callable[[Metric, Labels], bool]) -> None:
-        """Forget every series that is not wanted any more."""
+        """Drop every series that is no longer wanted."""
         for kept in (self._values, self._distributions):
             for name, series in kept.items():
                 metric = self._metrics[name]

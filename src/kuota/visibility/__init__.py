@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits before whom: the positions of pending workloads, as an aggregated API."""
+"""The visibility API: positions of pending workloads, as an aggregated API."""

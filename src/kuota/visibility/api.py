@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visibility API without a transport: a path in, an answer out. Who may ask is not asked here.
+"""The visibility API without a transport: a path in, a response out. Callers are authorized.
 
-It is served beside a cluster's API server as an aggregated API, and within the embedded one.
+It is served as an aggregated API beside a cluster's API server, and within the embedded one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PREFIX = f"/apis/{GROUP}"
 
 
 class ApiResponse(Struct):
-    """What to say, and how it is called where that is not plain JSON."""
+    """A response, and its content type if that is not plain JSON."""
 
     status: int
     body: Json
@@ -36,7 +36,7 @@ class ApiResponse(Struct):
 
 
 class PendingPath(Struct):
-    """The line that a path names. Without a namespace it is that of a ClusterQueue."""
+    """The queue that a path names; a ClusterQueue without a namespace."""
 
     version: str
     resource: str
@@ -45,7 +45,7 @@ class PendingPath(Struct):
 
 
 class VisibilityApi:
-    """Answers from what the engine knows at that moment."""
+    """Responds with the engine's current state."""
 
     def __init__(self, engine: Engine, objects: Objects) -> None:
         self._engine = engine
@@ -54,7 +54,7 @@ class VisibilityApi:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], accept: str = ""
     ) -> ApiResponse:
-        """The answer to any request under `PREFIX`, to /apis or to /openapi."""
+        """Return the response to any request under `PREFIX`, to /apis or to /openapi."""
         wanted = parse_path(path)
         if method not in ("GET", "HEAD"):
             return failure(405, "MethodNotAllowed", f"{method[:20]} is not served here")
@@ -84,7 +84,7 @@ class VisibilityApi:
 
 
 def parse_path(path: str) -> PendingPath | None:
-    """The line that a path names; None for all other paths."""
+    """Return the queue that a path names; None for all other paths."""
     parts = [unquote(each) for each in path.strip("/").split("/")]
     if len(parts) < 4 or parts[:2] != ["apis", GROUP] or parts[2] not in VERSIONS:
         return None
@@ -98,7 +98,7 @@ def parse_path(path: str) -> PendingPath | None:
 
 
 def failure(code: int, reason: str, message: str, about: PendingPath | None = None) -> ApiResponse:
-    """A refusal, as the Status object that clients know."""
+    """Return an error as a Status object."""
     details: Json = {}
     if about is not None:
         kind = about.resource.removesuffix("s")
@@ -129,7 +129,7 @@ def _document(path: str, accept: str) -> ApiResponse | None:
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:
-    """A whole number of 64 bits. Raises ValueError."""
+    """Parse a 64-bit integer. Raises ValueError."""
     text = query.get(name, "")
     if not text:
         return default

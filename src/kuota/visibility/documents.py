@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API says of itself: discovery, old form and aggregated, and its OpenAPI documents."""
+"""Discovery (legacy and aggregated) and OpenAPI documents of the visibility API."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _GVK = "x-kubernetes-group-version-kind"
 
 
 def groups() -> Json:
-    """The answer to /apis."""
+    """The response to /apis."""
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_described()]}
 
 
 def group() -> Json:
-    """The answer to /apis/GROUP."""
+    """The response to /apis/GROUP."""
     return {"kind": "APIGroup", "apiVersion": "v1"} | _described()
 
 
@@ -36,7 +36,7 @@ def _described() -> Json:
 
 
 def resources(version: str) -> Json:
-    """The answer to /apis/GROUP/VERSION. Only the subresource can be read."""
+    """The response to /apis/GROUP/VERSION. Only the subresource can be read."""
     listed: list[Json] = []
     for plural, kind, namespaced in RESOURCES:
         at = {"namespaced": namespaced, "singularName": ""}
@@ -52,7 +52,7 @@ def resources(version: str) -> Json:
 
 
 def aggregated() -> Json:
-    """All of that in one document, for clients that take it."""
+    """Aggregated discovery: all of that in one document."""
     versions = [
         {"version": each, "resources": _aggregated(each), "freshness": "Current"}
         for each in VERSIONS
@@ -84,7 +84,7 @@ def _aggregated(version: str) -> list[Json]:
 
 
 def openapi_index() -> Json:
-    """The answer to /openapi/v3: where each document is."""
+    """The response to /openapi/v3: the location of each document."""
     paths = {}
     for version in VERSIONS:
         path = f"apis/{GROUP}/{version}"
@@ -107,7 +107,7 @@ def openapi_v3(version: str) -> Json:
 
 
 def openapi_v2() -> Json:
-    """The answer to /openapi/v2: both versions in one."""
+    """The response to /openapi/v2: both versions in one."""
     paths: Json = {}
     definitions: Json = {}
     for version in VERSIONS:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom the API server speaks for when it passes a request on, and how we know that it is it.
+"""Requests that the API server forwards: which user it names, and how it authenticates.
 
-It shows a certificate of its own, signed by an authority that is published in the ConfigMap
-`kube-system/extension-apiserver-authentication`, and names the user in headers. Headers of anyone
-else mean nothing.
+The API server presents a client certificate whose authority is published in the ConfigMap
+`kube-system/extension-apiserver-authentication`, and names the user in headers. Headers of other
+callers are ignored.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ KNOWN = "system:authenticated"
 UNKNOWN = "system:unauthenticated"
 
 Headers = Mapping[str, list[str]]
-"""All values of each header, by its name in lower case."""
+"""All values of each header, by lower-case name."""
 
 
 class FrontProxy(Struct):
-    """What the API server said of itself. No `names` means any that its authority signed for."""
+    """The front proxy settings. Without `names`, any certificate of the authority is accepted."""
 
     authority: str
     names: tuple[str, ...] = ()
@@ -37,11 +37,11 @@ class FrontProxy(Struct):
     extras: tuple[str, ...] = ("x-remote-extra-",)
 
     def trusts(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a certificate that its authority has signed is that of the API server."""
+        """Whether a certificate signed by the authority is that of the API server."""
         return bool(certificate) and (not self.names or _common_name(certificate) in self.names)
 
     def user(self, headers: Headers) -> UserInfo | None:
-        """The user that the headers name; None when they name nobody."""
+        """Return the user that the headers name; None without one."""
         name = _first(headers, self.users)
         if not name:
             return None
@@ -60,7 +60,7 @@ class FrontProxy(Struct):
 
 
 def front_proxy(config_map: Json) -> FrontProxy | None:
-    """What the ConfigMap says; None when the API server passes nothing on."""
+    """Return the settings in the ConfigMap; None if the API server forwards no requests."""
     said = config_map.get("data") or {}
     authority = said.get("requestheader-client-ca-file") or ""
     if not authority.strip():
@@ -77,7 +77,7 @@ def front_proxy(config_map: Json) -> FrontProxy | None:
 
 
 def _with_known(groups: tuple[str, ...]) -> tuple[str, ...]:
-    """The groups of someone whom the API server knows; it does not always say that it does."""
+    """Add the group of authenticated users, which the API server does not always include."""
     return groups if {KNOWN, UNKNOWN} & set(groups) else (*groups, KNOWN)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves the visibility API beside a cluster's API server, which passes requests on to it.
+"""Serves the visibility API beside a cluster's API server, which forwards requests to it.
 
-Who asks is told by the API server in headers, or by a token that is shown to it; what they may do
-is decided by the API server. Without either the caller is nobody, and may do what nobody may.
+The API server names the user in headers, or a token is reviewed by it; the API server also
+authorizes the request. Without either the caller is anonymous.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
 MASTERS = "system:masters"
 ANONYMOUS = UserInfo("system:anonymous", groups=(UNKNOWN,))
 REREAD_S = 60.0
-"""Between two looks at whom the API server shows itself as."""
+"""The interval between two reads of the front proxy settings."""
 UNKNOWN_S = 5.0
-"""The same while that is not known."""
+"""The same while the settings are unknown."""
 
 _BEARER = "bearer "
 _log = logging.getLogger(__name__)
 
 
 class VisibilityServer:
-    """Answers until it is closed. `run` keeps up with the certificates of the API server."""
+    """Serves until it is closed. `run` follows the certificates of the API server."""
 
     def __init__(self, api: VisibilityApi, client: Client, clock: Clock | None = None) -> None:
         self._api = api
@@ -54,9 +54,9 @@ class VisibilityServer:
         self._listeners = Listeners(self._answer)
 
     async def serve(self, at: socket.socket, tls: ssl.SSLContext) -> int:
-        """Answer at a listening socket until closed; returns its port.
+        """Serve on a listening socket until closed; returns the port.
 
-        The context is changed: it asks callers for a certificate, without insisting on one.
+        The context is changed to request a client certificate, which is optional.
         """
         tls.verify_mode = ssl.CERT_OPTIONAL
         self._contexts.append(tls)
@@ -76,11 +76,11 @@ class VisibilityServer:
                     _trust(each, self._proxy)
 
     async def close(self) -> None:
-        """End all connections; requests under way get a moment to finish."""
+        """Close all connections after a grace period for requests in progress."""
         await self._listeners.close()
 
     async def _read_proxy(self) -> None:
-        """Find out whom to believe; on failure go on as before."""
+        """Read the front proxy settings; on failure keep the present ones."""
         try:
             self._proxy = front_proxy(await self._client.get(CONFIG_MAPS, CONFIG_MAP))
         except KubeError as error:
@@ -103,7 +103,7 @@ class VisibilityServer:
         )
 
     async def _refusal(self, request: web.BaseRequest) -> ApiResponse | None:
-        """What keeps the caller out; None lets them in."""
+        """Return why the caller is rejected; None if it is authorized."""
         user = await self._person(request)
         if user is None:
             return failure(401, "Unauthorized", "Unauthorized")
@@ -114,7 +114,7 @@ class VisibilityServer:
         return failure(403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what}')
 
     async def _person(self, request: web.BaseRequest) -> UserInfo | None:
-        """Who asks; None for someone who claims to be somebody and is not."""
+        """Return the user; None for invalid credentials."""
         proxy, transport = self._proxy, request.transport
         shown = transport.get_extra_info("peercert") if transport is not None else None
         if proxy is not None and proxy.trusts(shown):
@@ -128,7 +128,7 @@ class VisibilityServer:
 
 
 def _trust(context: ssl.SSLContext, proxy: FrontProxy) -> None:
-    """Believe certificates of that authority too. One that is withdrawn is believed until then."""
+    """Trust this authority as well. A withdrawn authority is trusted until the next restart."""
     try:
         context.load_verify_locations(cadata=proxy.authority)
     except (ssl.SSLError, ValueError) as error:
@@ -171,7 +171,7 @@ PORT = 8082
 
 
 class ServingConfig(Struct):
-    """`own` certificates are made by ourselves; others are read from files."""
+    """The listener settings. `own` certificates are self-managed; others are read from files."""
 
     host: str = EVERYWHERE
     port: int = PORT
@@ -179,7 +179,7 @@ class ServingConfig(Struct):
 
 
 def serving(cfg: Configuration) -> ServingConfig:
-    """What a configuration asks for, whether its defaults are filled in or not."""
+    """Return the settings of a configuration, with or without defaults."""
     server = cfg.visibility_server or VisibilityServerConfig()
     certificates = cfg.internal_cert_management or InternalCertManagement()
     return ServingConfig(

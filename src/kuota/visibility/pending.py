@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who waits before whom in a ClusterQueue and in a LocalQueue, as a PendingWorkloadsSummary."""
+"""Positions of pending workloads in ClusterQueues and LocalQueues (PendingWorkloadsSummary)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_LIMIT = 100_000
 
 
 class PageRequest(Struct):
-    """Which part of a line is asked for. Less than nothing is nothing; too much is cut."""
+    """The requested page. A negative value counts as 0; a large limit is capped."""
 
     offset: int = 0
     limit: int = DEFAULT_LIMIT
@@ -29,7 +29,7 @@ class PageRequest(Struct):
 
 
 class Position(Struct):
-    """A workload that waits, and how many wait before it."""
+    """A pending workload and its positions."""
 
     workload: Workload
     in_cluster_queue: int
@@ -37,17 +37,17 @@ class Position(Struct):
 
     @property
     def priority(self) -> int:
-        """Its own priority. The order goes by the effective one, with its boost."""
+        """Its own priority. The order uses the effective priority, including the boost."""
         return self.workload.priority - self.workload.boost
 
 
 def in_cluster_queue(engine: Engine, name: str, window: PageRequest) -> list[Position] | None:
-    """The line of a ClusterQueue, parked workloads included; None if there is no such queue."""
+    """Return the positions of a ClusterQueue in any state; None if it does not exist."""
     return window.of(_line(engine, name)) if name in engine.queues else None
 
 
 def in_local_queue(engine: Engine, key: Key, window: PageRequest) -> list[Position] | None:
-    """Of that line only those of one LocalQueue; None if there is no such queue."""
+    """Return the positions of one LocalQueue; None if it does not exist."""
     spec = engine.state.local_queues.get(key)
     if spec is None:
         return None
@@ -67,21 +67,21 @@ def _line(engine: Engine, name: str) -> Iterator[Position]:
 
 GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
-"""The preferred one first. Both have the same shapes."""
+"""The preferred version first. Both have the same schema."""
 KIND = "PendingWorkloadsSummary"
 
 _OF_OWNER = ("apiVersion", "kind", "name", "uid")
 
 
 class Objects(Protocol):
-    """The objects as they are stored."""
+    """Access to stored objects."""
 
     def metadata(self, kind: str, key: Key) -> Json:
-        """The metadata of a Workload; empty when it is gone by now."""
+        """Return the metadata of a Workload; empty if it no longer exists."""
 
 
 def summary(line: Iterable[Position], objects: Objects, version: str) -> Json:
-    """The answer that lists these."""
+    """Return the summary of these positions."""
     return {
         "kind": KIND,
         "apiVersion": f"{GROUP}/{version}",
@@ -103,7 +103,7 @@ def item(position: Position, objects: Objects) -> Json:
 
 
 def _metadata(position: Position, stored: Json) -> Json:
-    """Of a Workload's metadata only what tells whose it is."""
+    """Return the part of a Workload's metadata that identifies its owner."""
     workload = position.workload
     created = datetime.fromtimestamp(workload.created, UTC)
     found: Json = {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate of a server: our own, or one that others provide in a directory.
+"""The serving certificate: a self-managed one, or one provided in a directory.
 
-Our own is kept in a Secret, renewed, and made known to the API server. All replicas share the
-Secret: whoever finds what is in it missing, bad or about to expire makes a new one, and whoever
-loses the race to store it takes the winner's.
+A self-managed certificate is kept in a Secret, renewed, and published to the API server. All
+replicas share the Secret: a replica that finds the certificate missing, invalid or about to expire
+creates a new one, and a replica that loses the race uses the winner's.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ RENEWED_BEFORE = timedelta(days=90)
 LOOKED_AT_EVERY_S = 12 * 3600.0
 FILES_LOOKED_AT_EVERY_S = 1.0
 SETTLING_S = 2.0
-"""How long an API server may take to notice whom to trust."""
+"""How long an API server may take to notice a new CA bundle."""
 _PAUSE = Backoff(base=250, cap=30_000)
 _log = logging.getLogger(__name__)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the certificate lies, and for whom it is: `hosts` are names besides the service's.
+    """The location of the certificate and its names: `hosts` are names besides the service's.
 
-    `api_services` are given where the service is that of an aggregated API instead of webhooks.
-    `entry` begins the names under which the Secret holds it, so that several fit in one.
+    `api_services` is set if the service serves an aggregated API instead of webhooks. `entry` is
+    the prefix of the keys in the Secret, so that several certificates fit into one.
     """
 
     namespace: str = NAMESPACE
@@ -62,15 +62,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the server; API servers use the first."""
+        """Return the names of the server; API servers use the first."""
         name = f"{self.service}.{self.namespace}"
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)
 
 
 class ManagedCertificate:
-    """A certificate that is made, kept in a Secret, renewed, and made known to the API server.
+    """A certificate that is created, stored in a Secret, renewed, and published.
 
-    `client` must be one that may write at any time: every replica serves, not the leader alone.
+    `client` must be able to write at any time, because every replica serves, not only the leader.
     `ready` is set once there is a certificate.
     """
 
@@ -92,7 +92,7 @@ class ManagedCertificate:
             each: self._informer(each.resource, each.name, essence)
             for each in ca_bundle_targets(self._settings.api_services)
         }
-        # Only that the Secret changed is of interest, so nothing of it is kept.
+        # Only changes of the Secret matter, so its content is not cached.
         self._secret = self._informer(
             SECRETS, self._settings.secret, lambda secret: {}, self._settings.namespace
         )
@@ -104,7 +104,7 @@ class ManagedCertificate:
         decode: Callable[[Json], Json],
         namespace: str | None = None,
     ) -> Informer[Json]:
-        """Follows one object."""
+        """Watch one object."""
         return Informer(
             self._client,
             resource,
@@ -116,11 +116,11 @@ class ManagedCertificate:
 
     @property
     def authority(self) -> bytes:
-        """The certificates that clients of this server should trust, in PEM; empty before ready."""
+        """Return the CA certificates that clients should trust, in PEM; empty before ready."""
         return self._shown.authority if self._shown is not None else b""
 
     async def run(self) -> None:
-        """Look after the certificate until cancelled."""
+        """Manage the certificate until cancelled."""
         async with asyncio.TaskGroup() as group:
             for each in (self._secret, *self._places.values()):
                 each.observe(lambda old, new: self._changed.set())
@@ -139,7 +139,7 @@ class ManagedCertificate:
                     await within(self._clock, wait_s, self._changed.wait())
 
     async def refresh(self) -> None:
-        """Bring Secret, trust and context in line with each other; raises KubeError."""
+        """Reconcile Secret, CA bundles and TLS context; raises KubeError."""
         kept = await self._kept()
         serving = self._shown is not None and self.ready.is_set()
         if not serving:
@@ -149,7 +149,7 @@ class ManagedCertificate:
             if not _trusted(follower, place, bundle):
                 await inject(self._client, place, bundle)
         if serving and kept != self._shown:
-            # Connections with the new certificate are refused by who does not trust it yet.
+            # Clients that do not trust the new CA yet would reject the new certificate.
             await self._clock.sleep(SETTLING_S)
             self._show(kept)
 
@@ -159,7 +159,7 @@ class ManagedCertificate:
         self.ready.set()
 
     async def _kept(self) -> Chain:
-        """The certificate in the Secret, which is put there first if there is no good one."""
+        """Return the certificate in the Secret, creating it if there is no valid one."""
         settings = self._settings
         while True:
             try:
@@ -173,7 +173,7 @@ class ManagedCertificate:
             try:
                 await self._store(secret, made)
             except (Conflict, AlreadyExists):
-                # Another replica was faster: what it made is just as good.
+                # Another replica was faster, and its certificate is just as good.
                 continue
             _log.info("made a certificate for %s", settings.names[0])
             return made
@@ -188,7 +188,7 @@ class ManagedCertificate:
         return any(end is not None and end > due for end in ends)
 
     def _renewed(self, kept: Chain | None) -> Chain:
-        """A new certificate; whoever trusts its authority trusts those of before as well."""
+        """Return a new certificate. Its CA bundle includes the earlier authorities."""
         from kuota.pki.certificate import chain
 
         now = self._clock.now()
@@ -212,7 +212,7 @@ class ManagedCertificate:
             new = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": coded}
             await self._client.create(SECRETS, new)
             return
-        # The key of an authority that somebody else made has no use any more.
+        # The key of another replica's authority is no longer needed.
         useless = f"{settings.entry}ca.key"
         others = {k: v for k, v in (secret.get("data") or {}).items() if k != useless}
         await self._client.replace(SECRETS, secret | {"data": others | coded})
@@ -226,7 +226,7 @@ def _explain(error: Exception) -> None:
 
 
 def _trusted(follower: Informer[Json], place: CaBundleTarget, bundle: str) -> bool:
-    """Whether the object is known to trust the bundle, or not to be there."""
+    """Whether the object trusts the bundle or does not exist."""
     if not follower.synced.is_set():
         return False
     found = follower.get(Key("", place.name))
@@ -234,7 +234,7 @@ def _trusted(follower: Informer[Json], place: CaBundleTarget, bundle: str) -> bo
 
 
 def _stored(secret: Json | None, entry: str) -> Chain | None:
-    """What a Secret holds; None when it is incomplete."""
+    """Return the certificate in a Secret; None if it is incomplete."""
     data = (secret or {}).get("data") or {}
     try:
         authority, certificate, key = (
@@ -247,9 +247,9 @@ def _stored(secret: Json | None, entry: str) -> Chain | None:
 
 
 class CertificateDirectory:
-    """Keeps a context up to date with `tls.crt` and `tls.key` of a directory.
+    """Keeps a TLS context up to date with `tls.crt` and `tls.key` in a directory.
 
-    `ready` is set once there is one. Files that change are read again, both or neither.
+    `ready` is set once there is a certificate. Changed files are read again, both or neither.
     """
 
     def __init__(
@@ -263,13 +263,13 @@ class CertificateDirectory:
         self._told = ""
 
     async def run(self) -> NoReturn:
-        """Follow the files until cancelled."""
+        """Watch the files until cancelled."""
         while True:
             self.look()
             await self._clock.sleep(FILES_LOOKED_AT_EVERY_S)
 
     def look(self) -> None:
-        """Show what lies there now, if that is another certificate and can be used."""
+        """Load the current certificate if it changed and is valid."""
         try:
             stats = [each.stat() for each in self._files]
             seen = tuple((each.st_mtime_ns, each.st_ino, each.st_size) for each in stats)
@@ -278,7 +278,7 @@ class CertificateDirectory:
             certificate, key = (each.read_bytes() for each in self._files)
             show(self._context, Pair(certificate, key))
         except (OSError, BadCertificate) as error:
-            # A pair that is being replaced does not match for a moment: it is looked at again.
+            # A pair does not match while it is being replaced, so it is read again later.
             self._tell(f"no usable certificate in {self._files[0].parent}: {error}")
             return
         self._seen, self._told = seen, ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ConversionReview: objects that are stored in one version and asked for in the other.
+"""ConversionReview: conversion between the stored and the requested API version.
 
-A list arrives in one piece, so objects are read, converted and written one after the other, and
-there is never more than one of them in memory as anything but bytes.
+A list arrives in one request, so objects are decoded, converted and encoded one by one, and at most
+one of them is decoded at a time.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _versions = msgspec.json.Decoder(_Version)
 
 
 class Conversion:
-    """One review. `steps` does the work, a step an object; then `answer` has the whole."""
+    """One review. Each step of `steps` converts one object; then `answer` has the response."""
 
     def __init__(self, body: bytes) -> None:
-        """Reads the question; raises Unreadable."""
+        """Decode the review; raises Unreadable."""
         try:
             review = _reviews.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -58,7 +58,7 @@ class Conversion:
         self._fault = ""
 
     def steps(self) -> Iterator[None]:
-        """Convert the objects one by one, up to the first that cannot be converted."""
+        """Convert the objects one by one, up to the first failure."""
         wanted = self._request.desired_api_version
         try:
             for each in self._request.objects:
@@ -70,7 +70,7 @@ class Conversion:
             self._fault = str(error)
 
     def answer(self) -> bytes:
-        """The review that the API server waits for: all objects, or what is wrong with one."""
+        """Return the response: all objects, or the failure."""
         response: Json = {"uid": self._request.uid}
         if self._fault:
             result = {"status": "Failure", "message": self._fault[:2048]}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the API server whom to trust: writes the authority into the objects that name our webhooks.
+"""Publishes the CA bundle: writes it into the objects that reference our webhooks.
 
-Only the field itself is changed, and only when it differs. Objects are replaced and not patched,
-because that is what the roles that Kueue ships allow.
+Only that field is changed, and only if it differs. Objects are replaced instead of patched, because
+Kueue's roles allow only that.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ API_SERVICES = _of_cluster("apiregistration.k8s.io", "apiservices", "APIService"
 
 
 class CaBundleTarget(msgspec.Struct, frozen=True):
-    """An object that says whom to trust."""
+    """An object with a CA bundle."""
 
     resource: Resource
     name: str
 
 
 def ca_bundle_targets(api_services: tuple[str, ...] = ()) -> Iterator[CaBundleTarget]:
-    """The APIServices named; where none is, the webhook configurations and the converted CRDs."""
+    """Yield the named APIServices or, without any, the webhook configurations and CRDs."""
     if api_services:
         yield from (CaBundleTarget(API_SERVICES, each) for each in api_services)
         return
@@ -53,10 +53,10 @@ def ca_bundle_targets(api_services: tuple[str, ...] = ()) -> Iterator[CaBundleTa
 
 
 def trusting(obj: Json, bundle: str) -> Json:
-    """The object with the authority (base64) wherever it names a webhook; itself if it has it.
+    """Return the object with the CA bundle (base64) at every webhook; unchanged if it has it.
 
-    A CRD without a conversion webhook is left as it is, and so is an APIService that says to trust
-    anybody: it may not name an authority as well.
+    A CRD without a conversion webhook is left as it is, and so is an APIService with
+    insecureSkipTLSVerify, which must not have a CA bundle.
     """
     if obj.get("kind") == API_SERVICES.kind:
         return obj if _trusts_anybody(obj) else _within(obj, ("spec",), bundle)
@@ -70,12 +70,12 @@ def trusting(obj: Json, bundle: str) -> Json:
 
 
 def trusts(obj: Json, bundle: str) -> bool:
-    """Whether the object has the authority already, or has no place for it."""
+    """Whether the object has the CA bundle, or no field for it."""
     return trusting(obj, bundle) is obj
 
 
 def essence(obj: Json) -> Json:
-    """As much of the object as `trusts` looks at."""
+    """Return the part of the object that `trusts` reads."""
     if obj.get("kind") == CRDS.kind:
         conversion = (obj.get("spec") or {}).get("conversion")
         return {"kind": CRDS.kind, "spec": {"conversion": conversion}}
@@ -99,7 +99,7 @@ def _within(obj: Any, path: tuple[str, ...], bundle: str) -> Any:
 
 
 async def inject(client: Client, place: CaBundleTarget, bundle: str) -> bool:
-    """Have the object trust the authority; whether that took a write. None there is no fault."""
+    """Write the CA bundle. Returns whether that was needed. A missing object is not an error."""
     while True:
         try:
             found = await client.get(place.resource, Key("", place.name))
@@ -111,5 +111,5 @@ async def inject(client: Client, place: CaBundleTarget, bundle: str) -> bool:
         except NotFound:
             return False
         except Conflict:
-            # Somebody else wrote, perhaps the other replica, and just this.
+            # Another writer changed it, perhaps another replica with the same bundle.
             continue

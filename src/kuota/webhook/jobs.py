@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews of batch/v1 Jobs, by `kuota.bridge.jobs.job_webhook`, and of Pods, by `api.rules.pod`.
+"""Reviews of batch/v1 Jobs (`kuota.bridge.jobs.job_webhook`) and of Pods (`api.rules.pod`).
 
-New Pods are given nothing. A Pod that were gated here would wait for ever, because no controller
-opens the gate yet.
+New Pods get no defaults. A gated Pod would wait for ever, because no controller removes the gate
+yet.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .review import (
 
 
 class JobReviews:
-    """Answers for Jobs and Pods, by what `lookup` finds.
+    """Reviews Jobs and Pods, using `lookup` for other objects.
 
-    Each answer raises Unreadable, and KubeError when other objects cannot be read.
+    Each method raises Unreadable, and KubeError if other objects cannot be read.
     """
 
     def __init__(self, lookup: Lookup, config: LifecycleConfig, environment: Environment) -> None:
@@ -42,7 +42,7 @@ class JobReviews:
         self._environment = environment
 
     async def job_mutation(self, request: Request) -> AdmissionResponse:
-        """What a new Job is given."""
+        """Return the defaults of a new Job."""
         if request.operation != CREATE or request.sub_resource:
             return UNTOUCHED
         job = expected(request.new(), "batch/v1", "Job")
@@ -53,7 +53,7 @@ class JobReviews:
         return changed(job, stored)
 
     async def job_validation(self, request: Request) -> AdmissionResponse:
-        """What is refused of a new or changed Job."""
+        """Return the faults of a new or changed Job."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
         job, old = _new_and_old(request, "batch/v1", "Job")
@@ -62,7 +62,7 @@ class JobReviews:
         return judged(request, faults, advice(job, self._environment))
 
     async def pod_validation(self, request: Request) -> AdmissionResponse:
-        """What is refused of a new or changed Pod."""
+        """Return the faults of a new or changed Pod."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
         pod, old = _new_and_old(request, "v1", "Pod")
@@ -72,7 +72,7 @@ class JobReviews:
         return judged(request, faults, [*warnings, *advice(pod, self._environment)])
 
     async def unqueued_validation(self, request: Request) -> AdmissionResponse:
-        """Only warnings, for kinds that no controller queues."""
+        """Return only warnings, for kinds that no controller queues."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
         return judged(request, (), advice(request.new(), self._environment))

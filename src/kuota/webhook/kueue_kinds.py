@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's own kinds under review: what is filled in when they are made, and what is refused.
+"""Reviews of Kueue's own kinds: defaulting and validation.
 
-Schema and rules of the CRD are the API server's business and were applied before it asks. Objects
-of v1beta1 are judged as their v1beta2 form, and told of in the words of their own.
+The API server has already applied the schema and the rules of the CRD. Objects in v1beta1 are
+validated as v1beta2, and faults are reported with v1beta1 paths.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SHAPES: dict[str, dict[str, Any]] = {
 
 
 def mutation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
-    """What is filled in; raises Unreadable."""
+    """Return the defaults; raises Unreadable."""
     if request.operation != CREATE or request.sub_resource:
         return UNTOUCHED
     obj = _read(target, request.new())
@@ -48,7 +48,7 @@ def mutation(target: Target, request: Request, gates: Gates) -> AdmissionRespons
 
 
 def validation(target: Target, request: Request, gates: Gates) -> AdmissionResponse:
-    """What is refused, of a new object or of a change, its status included; raises Unreadable."""
+    """Return the faults of a new or changed object, including its status; raises Unreadable."""
     if request.operation not in (CREATE, UPDATE):
         return UNTOUCHED
     obj = _read(target, request.new())
@@ -69,7 +69,7 @@ def _current(obj: Json) -> Json:
 
 
 def _read(target: Target, obj: Json) -> Json:
-    """The object if it is one of the kind that is asked about here, with fields of their types."""
+    """Decode the object if it is of the expected kind."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
     shapes = _SHAPES.get(version) if isinstance(version, str) else None
     if kind != target.kind or shapes is None:

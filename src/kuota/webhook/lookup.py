@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a review has to know of other objects: from caches once they are full, else by asking.
+"""Lookup of other objects for reviews: from caches once they have synced, else by requests.
 
-Reviews begin before any cache is full, so that a controller that just started blocks nobody.
+Reviews start before any cache has synced, so that a starting controller blocks nobody.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ FOLLOWED = (
     kinds.ADMISSION_CHECKS,
     kinds.WORKLOAD_PRIORITY_CLASSES,
 )
-"""The kinds whose absence a full cache may tell. Others are asked for before they are given up."""
+"""The kinds whose absence a synced cache proves.
+
+Others are requested before they count as absent.
+"""
 
 
 class Lookup(Protocol):
     async def find(self, resource: Resource, key: Key) -> Json | None:
-        """The object, None if there is none; raises KubeError when that cannot be said."""
+        """Return the object; None if it does not exist. Raises KubeError if that is unknown."""
 
 
 class _NotLookedUp(Exception):
@@ -49,9 +52,9 @@ class _NotLookedUp(Exception):
 
 
 async def answered(lookup: Lookup, question: Callable[[Finder], T]) -> T:
-    """The answer to a pure question about stored objects; raises KubeError, and what it raises.
+    """Evaluate a pure function of stored objects. Raises KubeError, and what the function raises.
 
-    The question is asked again each time an object that it needs has been found.
+    The function is evaluated again whenever an object that it needs has been found.
     """
     known: dict[tuple[GroupKind, Key], Json | None] = {}
 
@@ -74,7 +77,7 @@ async def _found(lookup: Lookup, kind: GroupKind, key: Key) -> Json | None:
     except KubeError as error:
         if kind != WORKLOAD_PRIORITY_CLASS:
             raise
-        # A default must not prevent a job from being created, so the class counts as absent.
+        # A default must not prevent the creation of a job, so the class counts as absent.
         _log.warning("WorkloadPriorityClass %s cannot be read: %s", key.name, error)
         return None
 
@@ -83,7 +86,7 @@ _RESOURCES = kinds.by_kind(LOOKED_UP)
 
 
 class CacheLookup:
-    """Looks into somebody's caches. `full` says whether the one of a kind can be relied on."""
+    """Reads existing caches. `full` returns whether the cache of a kind has synced."""
 
     def __init__(
         self,
@@ -107,7 +110,7 @@ class CacheLookup:
 
 
 class InformerLookup:
-    """Small caches of its own, for a process that runs webhooks and no controllers."""
+    """Small caches for a process that runs webhooks without controllers."""
 
     def __init__(self, client: Client, clock: Clock | None = None) -> None:
         self._informers: dict[Resource, Informer[Json]] = {
@@ -119,7 +122,7 @@ class InformerLookup:
         return await self._lookup.find(resource, key)
 
     async def run(self) -> None:
-        """Keep the caches up to date until cancelled."""
+        """Run the caches until cancelled."""
         async with asyncio.TaskGroup() as group:
             for each in self._informers.values():
                 group.create_task(each.run())
@@ -138,6 +141,6 @@ class InformerLookup:
 
 
 def _essence(obj: Json) -> Json:
-    """What is looked at: labels, and what a queue or a check says of others."""
+    """Return the parts that reviews read: labels, and references of queues and checks."""
     labels = obj["metadata"].get("labels")
     return {"metadata": {"labels": labels}, "spec": obj.get("spec")}

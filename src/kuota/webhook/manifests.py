@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhook configurations that make an API server ask us, as Kueue ships them."""
+"""The webhook configurations for the API server, as Kueue ships them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def configurations(
     url: str = "",
     reinvocation: str = "",
 ) -> list[Json]:
-    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
+    """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration.
 
-    Without `integrations` (names as in Kueue's configuration) all are listed, as Kueue does.
-    `namespace_selector`: where jobs are asked about; else all but kube-system and our own.
-    `url` is asked in place of the service.
+    Without `integrations` (names as in Kueue's configuration) all are listed, as in Kueue.
+    `namespace_selector` selects the namespaces of jobs; the default is all but kube-system and our
+    own. `url` replaces the service.
     """
     selector = namespace_selector or _elsewhere(service_namespace)
     picked = list(targets(integrations))

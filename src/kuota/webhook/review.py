@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdmissionReview: the question that an API server asks, and the answer in its own words.
+"""AdmissionReview: requests of an API server and their responses.
 
-A refusal says Forbidden, as Kueue's does, and carries every fault as a cause. What cannot be
-understood at all is `Unreadable`; an object inside a review that can be understood is answered.
+A rejection is Forbidden, as in Kueue, with every fault as a cause. A malformed review is
+`Unreadable`; an invalid object in a valid review gets a response.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kuota.api.faults import FieldError
 
 
 def difference(before: Any, after: Any) -> list[Json]:
-    """Operations that turn `before` into `after`; none when they are equal."""
+    """Return the JSON patch from `before` to `after`; empty if they are equal."""
     return list(_changes(before, after, ""))
 
 
@@ -45,7 +45,7 @@ def _fields(before: Json, after: Json, path: str) -> Iterator[Json]:
 
 
 def _items(before: list[Any], after: list[Any], path: str) -> Iterator[Json]:
-    """Item by item, then what was added at the end, or taken away there."""
+    """Compare item by item, then append or remove at the end."""
     common = min(len(before), len(after))
     for index in range(common):
         yield from _changes(before[index], after[index], f"{path}/{index}")
@@ -67,7 +67,7 @@ _LONGEST_MESSAGE = 8192
 
 
 class Unreadable(ValueError):
-    """What was sent is not a review that can be answered. The message says why."""
+    """The body is not a valid review. The message says why."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One write that somebody attempts. The objects are read only when they are needed."""
+    """One attempted write. Objects are decoded only when needed."""
 
     uid: str
     kind: Kind = Kind()
@@ -90,11 +90,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     dry_run: bool = False
 
     def new(self) -> Json:
-        """The object as it would be stored; raises Unreadable."""
+        """Decode the new object; raises Unreadable."""
         return _object(self.object, "object")
 
     def old(self) -> Json:
-        """The object as it is stored; raises Unreadable."""
+        """Decode the stored object; raises Unreadable."""
         return _object(self.old_object, "oldObject")
 
 
@@ -105,7 +105,7 @@ class _Review(msgspec.Struct, rename="camel"):
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one request. `status` is None when it is allowed."""
+    """The response to one request. `status` is None if it is allowed."""
 
     status: Json | None = None
     patch: list[Json] = []
@@ -118,7 +118,7 @@ _decoder = msgspec.json.Decoder(_Review)
 
 
 def request_of(body: bytes) -> Request:
-    """The request in the bytes of a review; raises Unreadable."""
+    """Decode the request of a review; raises Unreadable."""
     try:
         review = _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -132,7 +132,7 @@ def request_of(body: bytes) -> Request:
 
 
 def answer(request: Request, verdict: AdmissionResponse) -> bytes:
-    """The review that the API server waits for."""
+    """Return the review with its response."""
     response: Json = {"uid": request.uid, "allowed": verdict.status is None}
     if verdict.status is not None:
         response["status"] = verdict.status
@@ -146,14 +146,14 @@ def answer(request: Request, verdict: AdmissionResponse) -> bytes:
 
 
 def changed(before: Json, after: Json) -> AdmissionResponse:
-    """Allowed, with the changes that lead from one object to the other."""
+    """Return a response that allows the write with these changes."""
     return AdmissionResponse(patch=difference(before, after)) if after is not before else UNTOUCHED
 
 
 def judged(
     request: Request, faults: Sequence[FieldError], warnings: Sequence[FieldError] = ()
 ) -> AdmissionResponse:
-    """Refused for these faults, or allowed when there are none."""
+    """Return a response that rejects the write for these faults, or allows it without any."""
     said = tuple(map(str, warnings[:MOST_CAUSES]))
     if not faults:
         return AdmissionResponse(warnings=said) if said else UNTOUCHED
@@ -171,14 +171,14 @@ def refused(code: int, reason: str, message: str) -> AdmissionResponse:
 
 
 def failure(code: int, reason: str, message: str) -> Json:
-    """A Status that says no."""
+    """Return the Status of a rejection."""
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[: _LONGEST_MESSAGE - 1]}…"
     return failure_status(code, reason, message)
 
 
 def expected(obj: Json, api_version: str, kind: str) -> Json:
-    """The object, if it is one of those that are asked about; raises Unreadable."""
+    """Return the object if it is of the expected kind; raises Unreadable."""
     if obj.get("kind") != kind or obj.get("apiVersion") != api_version:
         said = f"{obj.get('kind')} in {obj.get('apiVersion')}"[:200]
         raise Unreadable(f"this is asked about {kind} in {api_version}, not {said}")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who answers for which path. A review that can be read is answered, whatever is in it.
+"""Dispatches admission reviews by path. Every valid review gets a response.
 
-When the object in it, or a fault of ours, makes a judgement impossible, the answer is a refusal
-that says so.
+If the object or an internal error prevents a decision, the response is a rejection that says so.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Judge = Callable[[Request], Awaitable[AdmissionResponse]]
 
 
 class Reviews:
-    """Answers admission reviews by the paths that Kueue's configurations name."""
+    """Responds to admission reviews at the paths of Kueue's configurations."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Reviews:
         return path in self._judges
 
     async def answer(self, path: str, body: bytes) -> bytes:
-        """The answer to the review sent to that path; raises Unreadable, and KeyError."""
+        """Return the response to a review at this path; raises Unreadable, and KeyError."""
         judge = self._judges[path]
         request = request_of(body)
         return answer(request, await _verdict(judge, request))
@@ -65,7 +64,7 @@ async def _verdict(judge: Judge, request: Request) -> AdmissionResponse:
     except KubeError as error:
         return refused(500, "InternalError", f"what this depends on cannot be looked up: {error}")
     except Exception as error:
-        # One object that trips a rule must get an answer, and must not end the connection.
+        # An object that triggers a bug must get a response instead of closing the connection.
         about = f"{request.kind.kind} {request.namespace}/{request.name}"
         report("webhook", error, f"the review of {about} failed")
         name = type(error).__name__
@@ -90,7 +89,7 @@ async def _at_once(
 
 
 def _job_judges(jobs: JobReviews, config: Configuration | None) -> dict[str, Judge]:
-    """Objects of kinds whose integration is disabled or not built are accepted, with warnings."""
+    """Accept objects of kinds whose integration is disabled or not implemented, with warnings."""
     integrations = config.integrations if config is not None else None
     named = integrations.frameworks if integrations is not None else None
     unqueued = (_untouched, jobs.unqueued_validation)

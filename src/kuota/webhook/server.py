@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listens for an API server's questions and has them answered. Whatever is sent, it answers.
+"""The HTTPS server of the webhooks. It responds to every request.
 
-A question that cannot be read gets a Status with 400; any other gets a review.
+A malformed review gets a Status with 400; any other gets a review.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .reviews import Reviews
 from .targets import CONVERSION_PATH
 
 MOST_BYTES = 16 << 20
-"""The largest review: old and new object are 1.5 MB each at most, and a little more as JSON."""
+"""The maximum size of a review: two objects of 1.5 MB each, plus overhead."""
 MOST_CONVERTED_BYTES = 128 << 20
-"""The largest conversion: a whole list may come in one piece."""
+"""The maximum size of a conversion: a whole list in one request."""
 _AT_ONCE_S = 0.005
 
 
 class Webhooks:
-    """Admission and conversion at the paths that Kueue's webhook configurations name."""
+    """Admission and conversion at the paths of Kueue's webhook configurations."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Webhooks:
         )
 
     async def serve(self, at: socket.socket, tls: ssl.SSLContext) -> int:
-        """Answer at a listening socket until closed; returns its port."""
+        """Serve on a listening socket until closed; returns the port."""
         return await self._listeners.open(at, tls)
 
     async def close(self) -> None:
-        """Take no more questions; those under way get a moment to be answered."""
+        """Accept no more requests, and close after a grace period for those in progress."""
         await self._listeners.close()
 
     async def _respond(self, incoming: web.BaseRequest) -> web.StreamResponse:
@@ -79,7 +79,7 @@ async def _conversion(body: bytes) -> bytes:
     due = loop.time() + _AT_ONCE_S
     for _ in conversion.steps():
         if loop.time() > due:
-            # A long list must not keep everybody else waiting.
+            # A long list must not block other requests.
             await asyncio.sleep(0)
             due = loop.time() + _AT_ONCE_S
     return conversion.answer()

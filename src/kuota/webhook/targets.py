@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kinds an API server asks about, when, and at which paths: Kueue's own, all of them."""
+"""The kinds, operations and paths of Kueue's webhooks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _suffix(self) -> str:
-        # The core group is empty, so that a Pod is asked about at /mutate--v1-pod.
+        # The core group is empty, so the path for Pods is /mutate--v1-pod.
         return f"{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
 
 
@@ -62,9 +62,9 @@ JOBS = tuple(
 
 
 def targets(frameworks: Iterable[str] | None = None) -> Iterator[Target]:
-    """Kueue's kinds, and the kinds of these job integrations; of all of them without an argument.
+    """Return Kueue's kinds and the kinds of these job integrations, by default of all.
 
-    Raises ValueError for a name that is not an integration.
+    Raises ValueError for an unknown integration.
     """
     wanted = set(FRAMEWORKS if frameworks is None else frameworks)
     unknown = sorted(wanted.difference(FRAMEWORKS))
