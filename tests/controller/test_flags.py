@@ -115,7 +115,7 @@ def test_everything_that_is_wrong_is_said_at_once(desk: Desk) -> None:
         "metrics.bindAddress",
         "fairSharing.preemptionStrategies",
         "NoSuchGate",
-        "--parts: brain",
+        "--parts: unknown part brain",
         "--zap-log-level",
         "--kubeconfig /no/such/file",
     ):

@@ -188,7 +188,9 @@ def test_without_rights_to_jobs_the_rest_goes_on(tmp_path: Path) -> None:
         await _queues(site)
         await site.admin.create(WORKLOADS, _workload("alone"))
         await site.until(WORKLOADS, Key("team", "alone"), _admitted)
-        await running.said("not allowed to watch jobs.batch: grant get, list and watch on it")
+        await running.said(
+            "not allowed to watch jobs.batch: grant get, list and watch on this resource"
+        )
         await stopped(running)
 
     told(story, tmp_path)

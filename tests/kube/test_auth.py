@@ -169,7 +169,7 @@ def test_a_plugin_may_be_told_about_the_cluster() -> None:
         ("answered in", {"api_version": "client.authentication.k8s.io/v1beta1"}),
         ("failed with exit 3", {"args": ("-c", "raise SystemExit(3)")}),
         ("printed no credential", {"args": ("-c", "print('hello')")}),
-        ("gave neither", {}),
+        ("returned neither", {}),
     ],
 )
 def test_a_plugin_that_does_not_do_its_work_is_named(

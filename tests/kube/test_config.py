@@ -142,7 +142,7 @@ def test_what_is_missing_is_said(tmp_path: Path, complaint: str, change: Json) -
 
 def test_a_file_that_is_no_yaml_is_said_to_be_none(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("{")
-    with pytest.raises(ConfigError, match="is no kubeconfig"):
+    with pytest.raises(ConfigError, match="is not a kubeconfig"):
         connection(str(tmp_path / "config"))
 
 

@@ -29,7 +29,7 @@ def test_an_object_has_one_path(path: str, resource: Resource, key: Key, subreso
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb"])
 def test_a_name_that_would_change_the_url_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a valid object name"):
         requests.deletion(PODS, Key("team", name))
 
 

@@ -98,7 +98,7 @@ def test_namespaces_and_integrations_can_be_narrowed() -> None:
 
 
 def test_an_integration_that_does_not_exist_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="no job integration called batch/jobs"):
+    with pytest.raises(ValueError, match="unknown job integration batch/jobs"):
         configurations(integrations=["batch/jobs"])
 
 

@@ -72,7 +72,9 @@ async def exec_credential(plugin: ExecPlugin, connection: Connection) -> PluginC
             f"was asked in {plugin.api_version}"
         )
     if not status.token and not (status.client_certificate_data and status.client_key_data):
-        raise ConfigError(f"exec plugin {plugin.command} gave neither a token nor a certificate")
+        raise ConfigError(
+            f"exec plugin {plugin.command} returned neither a token nor a certificate"
+        )
     return PluginCredential(
         token=Secret(status.token),
         certificate=Secret(status.client_certificate_data),
@@ -102,7 +104,7 @@ async def _output(plugin: ExecPlugin, connection: Connection) -> bytes:
         async with asyncio.timeout(None if interactive else PLUGIN_TIMEOUT_S):
             output, _ = await process.communicate()
     except TimeoutError:
-        raise ConfigError(f"exec plugin {plugin.command} gave no answer in time") from None
+        raise ConfigError(f"exec plugin {plugin.command} did not respond in time") from None
     finally:
         if process.returncode is None:
             process.kill()

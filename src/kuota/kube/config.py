@@ -178,7 +178,7 @@ class _Kubeconfig:
         try:
             found = load_all(file_text(str(path)))
         except Invalid as error:
-            raise ConfigError(f"{path} is no kubeconfig: {error}") from None
+            raise ConfigError(f"{path} is not a kubeconfig: {error}") from None
         self._content: Json = found[0] if found else {}
         self.current = str(self._content.get("current-context") or "")
 

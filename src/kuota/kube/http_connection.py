@@ -143,7 +143,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserError as error:
-            self._fail(ConnectionError(f"the answer is no HTTP: {error}"))
+            self._fail(ConnectionError(f"the response is not valid HTTP: {error}"))
         return None
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -95,7 +95,7 @@ class _Address:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in _PORTS or not parts.hostname:
-            raise ConfigError(f"{parts.scheme}://{parts.hostname or ''} is no address over HTTP")
+            raise ConfigError(f"{parts.scheme}://{parts.hostname or ''} is not an HTTP address")
         self.tls = parts.scheme == "https"
         self.host = parts.hostname
         self.bracketed = f"[{self.host}]" if ":" in self.host else self.host

@@ -239,9 +239,9 @@ class Informer(Cache[T]):
 
     def _words(self, error: KubeError) -> str:
         if self.lacking:
-            return f"the server has no {self.resource}: looking again every {LOOK_AGAIN_S:.0f} s"
+            return f"the server has no {self.resource}: checking again every {LOOK_AGAIN_S:.0f} s"
         if isinstance(error, Forbidden):
-            wanted = "grant get, list and watch on it"
+            wanted = "grant get, list and watch on this resource"
             return f"not allowed to watch {self.resource}: {wanted}; trying again: {error}"
         return f"watching {self.resource} failed: {error}"
 

@@ -96,7 +96,7 @@ class Election:
             while self.held():
                 await within(self._clock, self._left_s(), self._renewal())
         except TimeoutError:
-            _log.error("could not renew %s in time", self._key)
+            _log.error("lost the lease %s: it could not be renewed in time", self._key)
         self._lose()
 
     async def release(self) -> None:

@@ -249,13 +249,13 @@ def item_path(resource: Resource, key: Key, subresource: str = "") -> str:
 
 def _own_namespace(resource: Resource, namespace: str) -> str:
     if resource.namespaced and not namespace:
-        raise ValueError(f"{resource.name} live in a namespace, and none was given")
+        raise ValueError(f"{resource.name} are namespaced, but no namespace was given")
     return namespace
 
 
 def _segment(name: str) -> str:
     if name in ("", ".", "..") or "/" in name or "%" in name:
-        raise ValueError(f"{name!r} is no name of an object")
+        raise ValueError(f"{name!r} is not a valid object name")
     return name
 
 

@@ -83,7 +83,7 @@ class Sender:
         if self._rate is not None:
             await self._rate.take()
         if request.writes and self._may_write is not None and not self._may_write():
-            raise WritesSuspended(f"not sent: {request}: this process may not write at present")
+            raise WritesSuspended(f"not sent: {request}: this process may not write now")
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Return the successful response; raises ApiError, Unreachable or WritesSuspended."""

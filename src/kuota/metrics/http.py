@@ -53,7 +53,7 @@ class MetricsServer:
         host = at.getsockname()[0]
         if tls is None and not is_loopback(host):
             raise InsecureAddress(
-                f"metrics on {host} need TLS: give a certificate, or listen on 127.0.0.1"
+                f"metrics on {host} require TLS: provide a certificate, or listen on 127.0.0.1"
             )
         return await self._listeners.open(at, tls)
 
@@ -81,7 +81,7 @@ class MetricsServer:
             if await self._reviews.allows(user, _SCRAPE):
                 return None
         except KubeError as error:
-            _log.warning("cannot find out who may read metrics: %s", error)
+            _log.warning("cannot authorize a reader of metrics: %s", error)
             return web.Response(status=500, text="Authorization failed\n")
         return web.Response(status=403, text=f"Authorization denied for user {user.name}\n")
 

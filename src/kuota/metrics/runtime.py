@@ -37,10 +37,10 @@ METRICS: dict[str, Metric] = {
     each.name: each
     for each in (
         counter(_REQUESTS, "code host method", "Requests to the API server"),
-        counter(_PASSES, "controller result", "Reconciliations, by how they ended"),
+        counter(_PASSES, "controller result", "Reconciliations by result"),
         counter(_ERRORS, "controller", "Reconciliations that failed"),
-        histogram(_TIMES, _TOOK, "controller", "How long a reconciliation takes"),
-        gauge(DEPTH, "name", "Names that wait to be reconciled"),
+        histogram(_TIMES, _TOOK, "controller", "Duration of reconciliations in seconds"),
+        gauge(DEPTH, "name", "Number of names in the work queue"),
         gauge(MASTER, "name", "1 while this replica leads"),
         counter(BUGS, "where", "Unexpected errors, by the part of the program that failed"),
     )

@@ -61,7 +61,7 @@ class VisibilityApi:
         if wanted is not None:
             return self._line(wanted, query)
         found = _document(path, accept)
-        return found or failure(404, "NotFound", "the server could not find what was asked for")
+        return found or failure(404, "NotFound", "the server could not find the requested resource")
 
     def _line(self, wanted: PendingPath, query: Mapping[str, str]) -> ApiResponse:
         try:
@@ -135,5 +135,5 @@ def _number(query: Mapping[str, str], name: str, default: int) -> int:
         return default
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-        raise ValueError(f"{name}={text[:60]!r} is no whole number")
+        raise ValueError(f"{name}={text[:60]!r} is not an integer")
     return int(text)

@@ -84,7 +84,7 @@ class VisibilityServer:
         try:
             self._proxy = front_proxy(await self._client.get(CONFIG_MAPS, CONFIG_MAP))
         except KubeError as error:
-            _log.warning("cannot read how the API server shows itself: %s", error)
+            _log.warning("cannot read the front proxy settings of the API server: %s", error)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.rel_url.raw_path
@@ -93,8 +93,10 @@ class VisibilityServer:
         try:
             refusal = await self._refusal(request)
         except KubeError as error:
-            _log.warning("cannot find out who may see queues: %s", error)
-            refusal = failure(500, "InternalError", "the API server does not say who may ask")
+            _log.warning("cannot authorize a reader of queues: %s", error)
+            refusal = failure(
+                500, "InternalError", "the API server could not authorize the request"
+            )
         return _sent(
             refusal
             or self._api.answer(

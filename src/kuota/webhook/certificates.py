@@ -175,7 +175,7 @@ class ManagedCertificate:
             except (Conflict, AlreadyExists):
                 # Another replica was faster, and its certificate is just as good.
                 continue
-            _log.info("made a certificate for %s", settings.names[0])
+            _log.info("created a certificate for %s", settings.names[0])
             return made
 
     def _good(self, kept: Chain) -> bool:
@@ -220,9 +220,9 @@ class ManagedCertificate:
 
 def _explain(error: Exception) -> None:
     if isinstance(error, KubeError):
-        _log.warning("the webhooks' certificate cannot be looked after: %s", error)
+        _log.warning("cannot manage the certificate of the webhooks: %s", error)
     else:
-        report("certificate", error, "looking after the webhooks' certificate failed")
+        report("certificate", error, "managing the certificate of the webhooks failed")
 
 
 def _trusted(follower: Informer[Json], place: CaBundleTarget, bundle: str) -> bool:

@@ -65,7 +65,7 @@ class Conversion:
                 self._converted.append(_converted(each, wanted))
                 yield
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._fault = f"an object cannot be read: {error}"
+            self._fault = f"an object cannot be decoded: {error}"
         except Unreadable as error:
             self._fault = str(error)
 

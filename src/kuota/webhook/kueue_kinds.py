@@ -74,7 +74,7 @@ def _read(target: Target, obj: Json) -> Json:
     shapes = _SHAPES.get(version) if isinstance(version, str) else None
     if kind != target.kind or shapes is None:
         said = f"{kind} in {version}"[:200]
-        raise Unreadable(f"this is asked about {target.kind} in {target.group}, not {said}")
+        raise Unreadable(f"expected {target.kind} in {target.group}, not {said}")
     try:
         msgspec.convert(obj, shapes[target.kind])
     except (msgspec.ValidationError, RecursionError) as error:

@@ -125,7 +125,7 @@ def request_of(body: bytes) -> Request:
         raise Unreadable(f"the body is not an AdmissionReview: {error}") from None
     if review.kind != "AdmissionReview" or review.api_version != V1:
         said = f"{review.kind} in {review.api_version}"[:200]
-        raise Unreadable(f"expected an AdmissionReview in {V1}, not {said}: send it in that one")
+        raise Unreadable(f"expected an AdmissionReview in {V1}, not {said}; send that version")
     if review.request is None or not review.request.uid:
         raise Unreadable("the AdmissionReview has no request with a uid")
     return review.request
@@ -181,7 +181,7 @@ def expected(obj: Json, api_version: str, kind: str) -> Json:
     """Return the object if it is of the expected kind; raises Unreadable."""
     if obj.get("kind") != kind or obj.get("apiVersion") != api_version:
         said = f"{obj.get('kind')} in {obj.get('apiVersion')}"[:200]
-        raise Unreadable(f"this is asked about {kind} in {api_version}, not {said}")
+        raise Unreadable(f"expected {kind} in {api_version}, not {said}")
     return obj
 
 

@@ -62,13 +62,13 @@ async def _verdict(judge: Judge, request: Request) -> AdmissionResponse:
     except Unreadable as error:
         return refused(400, "BadRequest", str(error))
     except KubeError as error:
-        return refused(500, "InternalError", f"what this depends on cannot be looked up: {error}")
+        return refused(500, "InternalError", f"a referenced object cannot be read: {error}")
     except Exception as error:
         # An object that triggers a bug must get a response instead of closing the connection.
         about = f"{request.kind.kind} {request.namespace}/{request.name}"
         report("webhook", error, f"the review of {about} failed")
         name = type(error).__name__
-        return refused(500, "InternalError", f"a fault in Kuota, told in its log: {name}")
+        return refused(500, "InternalError", f"internal error in Kuota; see its log: {name}")
 
 
 def _kueue_judges(gates: Gates) -> dict[str, Judge]:

@@ -58,9 +58,9 @@ class Webhooks:
     async def _respond(self, incoming: web.BaseRequest) -> web.StreamResponse:
         path = incoming.path
         if path != CONVERSION_PATH and path not in self._reviews:
-            return _status(404, "NotFound", f"nothing is asked at {path[:200]}")
+            return _status(404, "NotFound", f"no webhook is served at {path[:200]}")
         if incoming.method != "POST":
-            return _status(405, "MethodNotAllowed", "reviews are sent by POST")
+            return _status(405, "MethodNotAllowed", "reviews must be sent by POST")
         try:
             body = await incoming.read()
         except web.HTTPRequestEntityTooLarge as error:

@@ -70,6 +70,6 @@ def targets(frameworks: Iterable[str] | None = None) -> Iterator[Target]:
     unknown = sorted(wanted.difference(FRAMEWORKS))
     if unknown:
         known = ", ".join(FRAMEWORKS)
-        raise ValueError(f"no job integration called {', '.join(unknown)}: there are {known}")
+        raise ValueError(f"unknown job integration {', '.join(unknown)}; use one of {known}")
     yield from KUEUE
     yield from (each for each in JOBS if each.framework in wanted)
