@@ -51,7 +51,7 @@ def test_a_leader_whose_server_hangs_ends_before_anybody_else_leads(
             await first.said("leading")
             with _frozen_process(kube.pid("kube-apiserver")):
                 assert 1 == await first.ended()
-            await first.said("could not renew")
+            await first.said("could not be renewed")
             second = await site.controller(WRITERS, config=config)
             await second.said("leading")
             await stopped(second)

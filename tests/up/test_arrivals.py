@@ -297,7 +297,7 @@ def test_a_plan_finds_owners_that_the_default_queue_makes_managed() -> None:
     for objects in ([job("above"), job(owner="above")], [job(owner="above"), job("above")]):
         scenario = load_scenario([space("team"), DEFAULT_QUEUE, *objects])
         assert ["above"] == [each.name for each in scenario.submissions]
-        assert any("it runs under a managed Job" in note for note in scenario.notes)
+        assert any("a managed Job owns it" in note for note in scenario.notes)
 
 
 def fate(stored: Json, *, workload: bool) -> Fate:
