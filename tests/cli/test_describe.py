@@ -22,7 +22,7 @@ def test_a_job_is_described_with_the_reason_why_it_waits(cluster: Cluster) -> No
     reserved = condition("QuotaReserved", holds=False, reason="Pending", message="2 more needed")
     cluster.status(WORKLOADS, "job-train", {"conditions": [reserved]})
     said = cluster.kuota("describe", "job", "train")
-    assert "State:       waiting\n" in said
+    assert "State:       PENDING\n" in said
     assert "Why:         2 more needed\n" in said
     assert "Workload:    job-train\n" in said
     assert "Events:      none\n" in said
@@ -57,20 +57,20 @@ def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
     asked = [{"name": "main", "resources": {"nvidia.com/gpu": "9"}}]
     cluster.status(WORKLOADS, "w", {"conditions": [waits], "resourceRequests": asked})
     said = cluster.kuota("describe", "job/train")
-    assert "Queue:       research, of ClusterQueue gpus\n" in said
-    assert "Asks for:    9 nvidia.com/gpu\n" in said
+    assert "Queue:       research (ClusterQueue gpus)\n" in said
+    assert "Requests:    9 nvidia.com/gpu\n" in said
     why = "9 is more than the 8 it could ever get. ClusterQueue gpus: it is stopped"
     assert f"Why:         {why}\n" in said
-    assert "Way out:     ask for less, or have the quota raised" in said
+    assert "To fix:      request less, or ask an admin to raise the quota" in said
 
 
 def test_who_names_a_queue_that_is_not_there_is_told_those_that_are(cluster: Cluster) -> None:
     cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train")), "reserch"))
-    assert "Way out:     create LocalQueue reserch" in cluster.kuota("describe", "job/train")
+    assert "To fix:      create LocalQueue reserch" in cluster.kuota("describe", "job/train")
     for name in ("research", "speech"):
         cluster.create(LOCAL_QUEUES, local_queue(name))
-    out = "name another queue: in namespace default there are research and speech"
-    assert f"Way out:     {out}\n" in cluster.kuota("describe", "job/train")
+    out = "create LocalQueue reserch, or use another one of namespace default: research and speech"
+    assert f"To fix:      {out}\n" in cluster.kuota("describe", "job/train")
 
 
 def test_a_job_whose_pods_find_no_room_is_told_why(cluster: Cluster) -> None:
@@ -128,13 +128,13 @@ def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
     other = workload("w2", cluster.create(JOBS, urgent))
     other["metadata"]["namespace"] = "lab"
     taker = cluster.create(WORKLOADS, other)
-    plain = f"preempted to make room for Job urgent in namespace lab due to {PRIORITY}"
-    assert f"Why:         {plain}\n" in _preempted_by(cluster, taker["metadata"]["uid"])
+    plain = f"by Job urgent in namespace lab ({PRIORITY})"
+    assert f"State:       PREEMPTED: {plain}\n" in _preempted_by(cluster, taker["metadata"]["uid"])
 
 
 def test_who_was_preempted_for_somebody_unknown_is_spared_the_uid(cluster: Cluster) -> None:
-    plain = f"preempted to make room for another workload due to {PRIORITY}"
-    assert f"Why:         {plain}\n" in _preempted_by(cluster, "gone")
+    plain = f"by another workload ({PRIORITY})"
+    assert f"State:       PREEMPTED: {plain}\n" in _preempted_by(cluster, "gone")
 
 
 def test_an_object_of_another_namespace_is_pointed_out(cluster: Cluster) -> None:

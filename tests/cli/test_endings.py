@@ -248,8 +248,8 @@ def test_a_drained_queue_does_not_end_it_and_the_job_runs_on_when_it_is_resumed(
         cluster.status(WORKLOADS, "job-x", {"conditions": drained, "admission": None})
         cluster.delete(PODS, "x-1")
         cluster.write("x-1", b"")
-        while "waiting: ClusterQueue gpus is stopped\n" != process.stderr.readline():
-            assert process.poll() is None
+        while "PENDING: ClusterQueue gpus is stopped\n" != process.stderr.readline():
+            assert process.poll() is None, "it ended"
         admitted = [condition("QuotaReserved"), condition("Admitted")]
         cluster.status(WORKLOADS, "job-x", {"conditions": admitted, "admission": ADMISSION})
         cluster.start_pod(cluster.get(JOBS, "x"), "x-2")

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import yaml
 
-from cli.cluster import Cluster, condition, job, local_queue, workload
+from cli.cluster import Cluster, condition, job, local_queue, pod_status, workload
+from kuota.api.base import Json
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
@@ -128,13 +129,53 @@ def test_workloads_are_listed_as_kueuectl_does(cluster: Cluster) -> None:
     assert {
         "waits": ["Job", "waits", "research", "gpus", "PENDING"],
         "runs": ["Job", "runs", "research", "gpus", "ADMITTED"],
-        "done": ["Job", "done", "research", "gpus", "FINISHED"],
+        "done": ["Job", "done", "research", "gpus", "SUCCEEDED"],
     } == found
     names = ("-o", "name")
     pending = cluster.kuota("list", "wl", "--status", "pending", *names)
     assert "workload.kueue.x-k8s.io/waits\n" == pending
     assert "runs" in cluster.kuota("list", "wl", "--for", "job/runs", *names)
     assert "" == cluster.kuota("list", "wl", "-q", "other", *names)
+
+
+def _failed_job(cluster: Cluster, name: str, ended: Json) -> None:
+    """A Job whose only pod failed, as controllers and runner leave it."""
+    made = cluster.create(JOBS, job(name))
+    cluster.create(WORKLOADS, workload(name, made))
+    cluster.start_pod(made, f"{name}-1")
+    cluster.status(PODS, f"{name}-1", pod_status("Failed", ended))
+    message = "Job has reached the specified backoff limit"
+    over = condition("Finished", reason="Failed", message=message)
+    cluster.status(WORKLOADS, name, {"conditions": [over]})
+
+
+def test_lists_and_watch_show_why_jobs_failed(cluster: Cluster) -> None:
+    _failed_job(cluster, "empty", {"terminated": {"exitCode": 128, "message": "no command"}})
+    _failed_job(cluster, "crash", {"terminated": {"exitCode": 3}})
+    causes = {"empty": "no command", "crash": "exit status 3"}
+    for command in ("list wl", "watch"):
+        lines = cluster.kuota(*command.split()).splitlines()
+        for name, cause in causes.items():
+            row = next(line for line in lines if f"/{name} " in line or line.startswith(name))
+            assert "FAILED" in row
+            assert row.endswith(cause)
+    assert "State:       FAILED: no command\n" in cluster.kuota("describe", "job", "empty")
+    names = ("-o", "name")
+    for status in ("failed", "finished"):
+        found = cluster.kuota("list", "wl", "--status", status, *names)
+        assert 2 == len(found.splitlines())
+    assert "" == cluster.kuota("list", "wl", "--status", "succeeded", *names)
+
+
+def test_a_deactivated_workload_is_listed_with_its_cause(cluster: Cluster) -> None:
+    made = workload("late", cluster.create(JOBS, job("late")))
+    made["spec"] |= {"active": False, "maximumExecutionTimeSeconds": 60}
+    cluster.create(WORKLOADS, made)
+    time_up = "DeactivatedDueToMaximumExecutionTimeExceeded"
+    cluster.status(WORKLOADS, "late", {"conditions": [condition("Evicted", reason=time_up)]})
+    row = cluster.kuota("list", "wl").splitlines()[1]
+    assert "TIMEOUT" in row
+    assert row.endswith("it ran longer than its time limit of 60 s")
 
 
 def test_queues_are_listed_with_what_waits_in_them(cluster: Cluster) -> None:

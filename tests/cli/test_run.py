@@ -76,9 +76,9 @@ def test_it_says_why_it_waits_then_shows_the_log_and_ends_as_the_command_does(
         cluster.create(WORKLOADS, workload("job-x", made))
         waits = condition("QuotaReserved", holds=False, message="2 more GPUs needed")
         cluster.status(WORKLOADS, "job-x", {"conditions": [waits]})
-        while "waiting: 2 more GPUs needed\n" != (said := process.stderr.readline()):
+        while "PENDING: 2 more GPUs needed\n" != (said := process.stderr.readline()):
             # It may have seen the workload before there was anything to say of it.
-            assert "waiting: its turn has not come yet\n" == said
+            assert "PENDING: not evaluated yet\n" == said
         admission = {"clusterQueue": "gpus", "podSetAssignments": [{"name": "main", "count": 1}]}
         admitted = [condition("QuotaReserved"), condition("Admitted")]
         cluster.status(WORKLOADS, "job-x", {"conditions": admitted, "admission": admission})

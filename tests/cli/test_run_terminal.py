@@ -104,7 +104,7 @@ def test_while_it_waits_one_line_says_why_and_goes(cluster: Cluster) -> None:
         cluster.create(WORKLOADS, workload("job-x", made))
         waits = condition("QuotaReserved", holds=False, message="2 more GPUs needed")
         cluster.status(WORKLOADS, "job-x", {"conditions": [waits]})
-        terminal.expect("\r\x1b[Kwaiting: 2 more GPUs needed")
+        terminal.expect("\r\x1b[KPENDING: 2 more GPUs needed")
         terminal.press(CTRL_C)
         terminal.expect("go [b]ack?")
         terminal.press(b"c\n")
@@ -121,8 +121,8 @@ def test_a_reason_too_long_for_the_line_is_told_whole_and_once(cluster: Cluster)
         words = "nvidia.com/gpu in flavor gpu-any: 9 is more than the 1 it could ever get"
         never = condition("QuotaReserved", holds=False, reason="ExceedsMaxQuota", message=words)
         cluster.status(WORKLOADS, "w", {"conditions": [never]})
-        whole = f"waiting: {words}; ask for less, or have the quota raised: as it is, this never"
-        terminal.expect(f"{whole} starts\r\n")
-        terminal.expect("waiting (1s)")
-        terminal.expect("waiting (2s)")
+        out = "request less, or ask an admin to raise the quota; it never starts as it is"
+        terminal.expect(f"PENDING: {words}; {out}\r\n")
+        terminal.expect("PENDING (1s)")
+        terminal.expect("PENDING (2s)")
     assert 1 == terminal.shown.count("more than the 1")

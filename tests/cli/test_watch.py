@@ -27,7 +27,7 @@ def _populated(cluster: Cluster) -> None:
 def test_without_a_terminal_it_shows_how_things_are_and_returns(cluster: Cluster) -> None:
     _populated(cluster)
     said = cluster.kuota("watch")
-    assert "1 workload: 1 waiting" in said
+    assert "1 workload: 1 PENDING" in said
     queue = next(line for line in said.splitlines() if line.startswith("lab"))
     assert ["lab", "gpus", "any", "nvidia.com/gpu", "8", "10", "2", "1", "1"] == queue.split()
     row = next(line for line in said.splitlines() if line.startswith("default/waits"))

@@ -6,8 +6,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from kuota.api.base import Json
-from kuota.view.live import age, execution, gets, queue_rows, span, state, why, workload_rows
-from kuota.view.plan import State
+from kuota.api.workload import PREEMPTOR_UID
+from kuota.view.live import age, execution, gets, queue_rows, span, workload_rows
+from kuota.view.workload_state import LiveState, pods_by_owner, state, why
 
 NOW = datetime(2026, 11, 15, 12, 0, 0, tzinfo=UTC)
 
@@ -24,21 +25,50 @@ def _workload(name: str, *conditions: Json, active: bool = True, priority: int =
     }
 
 
-def test_conditions_tell_where_a_workload_stands() -> None:
+def test_conditions_and_failed_pods_tell_the_state() -> None:
     reserved, admitted = _condition("QuotaReserved"), _condition("Admitted")
-    stands = {
-        State.WAITING: _workload("a"),
-        State.RESERVED: _workload("a", reserved),
-        State.ADMITTED: _workload("a", reserved, admitted),
-        State.FINISHED: _workload("a", reserved, admitted, _condition("Finished")),
-        State.PREEMPTED: _workload("a", _condition("Evicted", reason="Preempted")),
-        State.DEACTIVATED: _workload("a", active=False),
+    failed = _condition("Finished", reason="Failed")
+    time_up = "DeactivatedDueToMaximumExecutionTimeExceeded"
+    states = {
+        LiveState.PENDING: _workload("a"),
+        LiveState.QUOTARESERVED: _workload("a", reserved),
+        LiveState.ADMITTED: _workload("a", reserved, admitted),
+        LiveState.SUCCEEDED: _workload("a", reserved, admitted, _condition("Finished")),
+        LiveState.FAILED: _workload("a", reserved, admitted, failed),
+        LiveState.PREEMPTED: _workload("a", _condition("Evicted", reason="Preempted")),
+        LiveState.TIMEOUT: _workload("a", _condition("Evicted", reason=time_up), active=False),
+        LiveState.DEACTIVATED: _workload("a", active=False),
     }
-    assert list(stands) == [state(each) for each in stands.values()]
+    assert list(states) == [state(each) for each in states.values()]
+
+
+def test_a_failed_pod_gives_the_cause_of_its_jobs_failure() -> None:
+    owned = {"ownerReferences": [{"kind": "Job", "name": "a", "uid": "u1"}]}
+    message = "Job has reached the specified backoff limit"
+    workload = _workload("a", _condition("Finished", reason="Failed", message=message))
+    workload["metadata"] |= owned
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 128, "message": "no command"}}}
+    pod = {"metadata": {"name": "p"} | owned, "status": {"containerStatuses": [ended]}}
+    failed = pods_by_owner([pod])
+    assert (LiveState.FAILED, "no command") == (state(workload, failed), why(workload, (), failed))
+    late = {"metadata": {"name": "p"} | owned, "status": {"reason": "DeadlineExceeded"}}
+    assert LiveState.TIMEOUT is state(workload, pods_by_owner([late]))
+
+
+def test_a_preemptor_is_named() -> None:
+    evicted = _condition("Evicted", reason="Preempted")
+    rule = _condition("Preempted", reason="InClusterQueue")
+    workload = _workload("a", evicted, rule)
+    workload["metadata"]["annotations"] = {PREEMPTOR_UID: "u2"}
+    preemptor = _workload("urgent")
+    preemptor["metadata"]["uid"] = "u2"
+    rule_words = "(prioritization in the ClusterQueue)"
+    assert f"by Workload urgent in namespace lab {rule_words}" == why(workload, [preemptor])
+    assert f"by another workload {rule_words}" == why(workload)
 
 
 def test_a_reason_is_given_for_everything_that_does_not_run() -> None:
-    assert "its turn has not come yet" == why(_workload("a"))
+    assert "not evaluated yet" == why(_workload("a"))
     assert "no room" == why(_workload("a", _condition("QuotaReserved", "False", message="no room")))
     reserved = _workload("a", _condition("QuotaReserved"))
     reserved["status"]["admissionChecks"] = [{"name": "budget", "state": "Pending"}]

@@ -1,51 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota describe`: an object in full, why it waits, and what has happened to it."""
+"""`kuota describe`: prints an object in full, its state and its cause, and its events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 import yaml
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     CORE_EVENTS,
     JOBS,
-    LOCAL_QUEUES,
     NODES,
-    PODS,
     WORKLOADS,
     Resource,
     key_of,
 )
-from kuota.view.conditions import condition, holds
-from kuota.view.live import (
-    age,
-    asks,
-    gets,
-    owner,
-    pod_why,
-    preemptor_uid,
-    queue_rows,
-    state,
-    way_out,
-    why,
-)
-from kuota.view.plan import State
-from kuota.view.words import several
+from kuota.view.conditions import holds
+from kuota.view.live import age, queue_rows
+from kuota.view.workload_state import owner
 
 from . import room
 from .connect import FAILED, Choice, conduct, server_options
-from .job_objects import JOB_NAME, workload_of
+from .job_objects import workload_of
 from .kinds import absent, named
-from .listing import positions
 from .output import one_line, show_table
+from .workload_report import pods_why, print_workload
 
 if TYPE_CHECKING:
     from .session import Session
@@ -55,10 +40,10 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 @click.command("describe")
 @click.argument("what", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...")
-@click.option("-l", "--selector", default="", metavar="LABELS", help="All with these labels.")
+@click.option("-l", "--selector", default="", metavar="LABELS", help="Label selector.")
 @server_options
 def command(what: tuple[str, ...], selector: str, choice: Choice) -> None:
-    """Tell all about objects; of Jobs and Workloads also why they wait.
+    """Show objects in detail; for Jobs and Workloads also their state and why they wait.
 
     \b
     Examples:
@@ -109,9 +94,9 @@ async def printed(session: Session, resource: Resource, obj: Json) -> None:
         click.echo(f"{name + ':':<13}{value}")
     workload = await workload_of(session, resource, obj)
     if workload is not None:
-        await _standing(session, workload, resource != WORKLOADS)
+        await print_workload(session, workload, of_job=resource != WORKLOADS)
     elif resource == JOBS and not holds(obj, "Complete"):
-        reason = await _pods_why(session, key_of(obj))
+        reason = await pods_why(session, key_of(obj))
         if reason:
             click.echo(f"{'Why:':<13}{reason}")
     if resource == CLUSTER_QUEUES:
@@ -150,131 +135,6 @@ def _head(obj: Json, now: datetime) -> Iterator[tuple[str, str]]:
     if metadata.get("deletionTimestamp"):
         waits = ", ".join(metadata.get("finalizers") or ()) or "nothing"
         yield "Deleted", f"{metadata['deletionTimestamp']}; waits for {waits}"
-
-
-async def _standing(session: Session, workload: Json, of_job: bool) -> None:
-    """Where a workload stands, why it does not run, and what would help."""
-    queue = await _cluster_queue(session, workload)
-    spec = workload.get("spec") or {}
-    waits = state(workload) in (State.WAITING, State.PREEMPTED)
-    lines = [
-        ("Workload", workload["metadata"]["name"] if of_job else ""),
-        ("Queue", _queue_words(spec, queue)),
-        ("Priority", _priority(spec)),
-        ("Asks for", "" if gets(workload) else asks(workload)),
-        ("State", _state_words(workload)),
-        ("Position", await _position(session, workload, queue) if waits else ""),
-        ("Gets", gets(workload)),
-        ("Why", await _why(session, workload, queue)),
-        ("Way out", way_out(workload) or await _queues_there(session, workload)),
-    ]
-    for name, value in lines:
-        if value:
-            click.echo(f"{name + ':':<13}{value}")
-
-
-async def _cluster_queue(session: Session, workload: Json) -> Json | None:
-    """The ClusterQueue that decides on the workload, None if there is none or it cannot be seen."""
-    admission = (workload.get("status") or {}).get("admission") or {}
-    name = str(admission.get("clusterQueue") or "")
-    local = str((workload.get("spec") or {}).get("queueName") or "")
-    try:
-        if not name and local:
-            key = Key(key_of(workload).namespace, local)
-            found = await session.client.get(LOCAL_QUEUES, key)
-            name = str(found["spec"].get("clusterQueue") or "")
-        return await session.client.get(CLUSTER_QUEUES, Key("", name)) if name else None
-    except ApiError:
-        return None
-
-
-async def _queues_there(session: Session, workload: Json) -> str:
-    """What would help a workload whose queue is not there; "" where it is, or it waits no more."""
-    local = str((workload.get("spec") or {}).get("queueName") or "")
-    place = key_of(workload).namespace
-    if not local or state(workload) is not State.WAITING:
-        return ""
-    try:
-        listed = await session.client.list(LOCAL_QUEUES, place)
-    except ApiError:
-        return ""
-    names = sorted(str(each["metadata"]["name"]) for each in listed.items)
-    if local in names:
-        return ""
-    if not names:
-        return f"create LocalQueue {local}, or name another queue: namespace {place} has none"
-    there = f"are {several(names)}" if len(names) > 1 else f"is {names[0]}"
-    return f"name another queue: in namespace {place} there {there}"
-
-
-def _queue_words(spec: Json, queue: Json | None) -> str:
-    local = str(spec.get("queueName") or "(none)")
-    return f"{local}, of ClusterQueue {queue['metadata']['name']}" if queue else local
-
-
-def _priority(spec: Json) -> str:
-    named = (spec.get("priorityClassRef") or {}).get("name")
-    amount = str(spec.get("priority") or 0)
-    return f"{amount} ({named})" if named else amount
-
-
-def _state_words(workload: Json) -> str:
-    failed = (condition(workload, "Finished") or {}).get("reason") == "Failed"
-    now = state(workload)
-    return f"{now}, failed" if failed and now is State.FINISHED else str(now)
-
-
-async def _position(session: Session, workload: Json, queue: Json | None) -> str:
-    if queue is None:
-        return ""
-    places = await positions(session, [queue["metadata"]["name"]])
-    key = key_of(workload)
-    place = places.get((key.namespace, key.name), "")
-    return f"{place} of {len(places)} that wait" if place else ""
-
-
-async def _why(session: Session, workload: Json, queue: Json | None) -> str:
-    """The workload's own words, and its queue's where that admits nothing."""
-    kind, name = owner(workload)
-    known: list[Json] = []
-    if state(workload) is State.PREEMPTED and preemptor_uid(workload):
-        known = await _workloads_seen(session, key_of(workload).namespace)
-    words = why(workload, known)
-    if kind == "Job" and state(workload) is State.ADMITTED:
-        words = await _pods_why(session, Key(key_of(workload).namespace, name)) or words
-    inactive = queue_rows([queue])[0].inactive if queue is not None else ""
-    if queue is None or not inactive or state(workload) not in (State.WAITING, State.PREEMPTED):
-        return words
-    return f"{words}. ClusterQueue {queue['metadata']['name']}: {inactive}"
-
-
-async def _workloads_seen(session: Session, namespace: str) -> list[Json]:
-    """All Workloads, or those of the namespace for whom that is all they may see."""
-    for place in (None, namespace):
-        with suppress(ApiError):
-            return (await session.client.list(WORKLOADS, place)).items
-    return []
-
-
-async def _pods_why(session: Session, job: Key) -> str:
-    """What keeps the first pod that waits of a Job that may run, or else how its last one failed.
-
-    "" where none waits and one runs.
-    """
-    try:
-        listed = await session.client.list(
-            PODS, job.namespace, label_selector=f"{JOB_NAME}={job.name}"
-        )
-    except ApiError:
-        return ""
-    by_phase: dict[str, list[Json]] = {}
-    for each in sorted(listed.items, key=lambda each: str(each["metadata"]["creationTimestamp"])):
-        by_phase.setdefault(str(each["status"].get("phase")), []).append(each)
-    told = by_phase.get("Pending", [])
-    if "Running" not in by_phase:
-        told = [*told, *reversed(by_phase.get("Failed", []))]
-    reasons = ((each["metadata"]["name"], pod_why(each)) for each in told)
-    return next((f"pod {pod}: {reason}" for pod, reason in reasons if reason), "")
 
 
 def _quotas(queue: Json) -> None:

@@ -21,8 +21,8 @@ from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, key_of
 from kuota.view.conditions import condition
 from kuota.view.endings import Ending, Result, deactivation, job_ending
-from kuota.view.live import gets, pod_why, state, way_out, why
-from kuota.view.plan import State
+from kuota.view.live import gets
+from kuota.view.workload_state import WAITING, LiveState, pod_why, state, way_out, why
 
 from .connect import Failed
 from .job_objects import JOB_NAME, owners, pods_of
@@ -58,7 +58,7 @@ class JobFollow:
         self._finished: Json | None = None
         self._deactivated: Ending | None = None
         self._logs: dict[str, asyncio.Task[None]] = {}
-        self._state: State | None = None
+        self._state: LiveState | None = None
         self._begun_at = self._reached_at = self._queue_seen_at = time.monotonic()
         where, client = self._key.namespace, session.client
         self._jobs: Informer[Json] = Informer(
@@ -215,19 +215,18 @@ class JobFollow:
             self._tell_unqueued(job)
             return
         now = state(workload)
-        if now is State.ADMITTED:
-            if self._state is not State.ADMITTED:
+        if now is LiveState.ADMITTED:
+            if self._state is not LiveState.ADMITTED:
                 queue = workload["status"].get("admission", {}).get("clusterQueue", "")
                 given = gets(workload)
                 self._progress.say(
                     f"admitted by ClusterQueue {queue}{f': {given}' if given else ''}"
                 )
             self._tell_start("starting")
-        elif now in (State.PREEMPTED, State.RESERVED, State.WAITING):
-            word = "preempted" if now is State.PREEMPTED else "waiting"
+        elif now in (*WAITING, LiveState.QUOTARESERVED):
             reason = why(workload, self._workloads.values())
             out = way_out(workload)
-            self._progress.show(f"{word}: {reason}; {out}" if out else f"{word}: {reason}")
+            self._progress.show(f"{now}: {reason}; {out}" if out else f"{now}: {reason}")
         self._state = now
 
     def _tell_unqueued(self, job: Json) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 JOB_NAME = "batch.kubernetes.io/job-name"
+FAILED_PHASE = "status.phase=Failed"
+"""A field selector of failed pods."""
 
 
 def owners(obj: Json) -> list[str]:
@@ -41,3 +43,14 @@ async def pods_of(session: Session, job: Json) -> list[Json]:
     listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
     mine = [each for each in listed.items if uid in owners(each)]
     return sorted(mine, key=lambda each: str(each["metadata"].get("creationTimestamp")))
+
+
+async def failed_pods(session: Session, namespace: str | None) -> list[Json]:
+    """Failed pods of Jobs, in one namespace or in all; none where they cannot be read."""
+    try:
+        listed = await session.client.list(
+            PODS, namespace, label_selector=JOB_NAME, field_selector=FAILED_PHASE
+        )
+    except ApiError:
+        return []
+    return listed.items

@@ -18,7 +18,7 @@ from kuota.api.base import Json
 from kuota.kube import resources
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import EVENTS, WORKLOADS, Resource, key_of
-from kuota.view.live import owner
+from kuota.view.workload_state import owner
 
 from .groups import ALIASES
 

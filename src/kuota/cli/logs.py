@@ -13,8 +13,7 @@ from kuota.kube.requests import LogOptions
 from kuota.kube.resources import JOBS, PODS, WORKLOADS, Resource, key_of
 from kuota.view.conditions import condition, holds
 from kuota.view.endings import Result
-from kuota.view.live import owner, pod_why, state, why
-from kuota.view.plan import State
+from kuota.view.workload_state import LiveState, owner, pod_why, state, why
 
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
@@ -169,7 +168,7 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
 async def _waiting(session: Session, job: Json) -> str:
     """Why the Job waits in its queue, "" if it is in none or need not."""
     workload = await workload_of(session, JOBS, job)
-    if workload is None or state(workload) is State.ADMITTED:
+    if workload is None or state(workload) is LiveState.ADMITTED:
         return ""
     return why(workload)
 

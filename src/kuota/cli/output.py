@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "yaml")
 _GAP = "   "
+_LAST_COLUMN = 40
+"""How much of the last column is worth leaving out another one."""
 
 
 def show(value: Any, form: str) -> None:
@@ -32,14 +35,43 @@ def show(value: Any, form: str) -> None:
         click.echo(words, nl=False)
 
 
-def show_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows of text under headings, aligned: one object a line."""
+def show_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()
+) -> None:
+    """Print rows of text under headings, aligned: one object a line.
+
+    On a terminal that is too narrow, `optional` columns are left out, the first ones first, and
+    then the last column is cut.
+    """
     titles = [each.upper() for each in header]
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-    heading = _line(titles, widths)
-    click.echo(click.style(heading, bold=True) if sys.stdout.isatty() else heading)
-    for row in rows:
-        click.echo(_line(row, widths))
+    table = [titles, *rows]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if width is not None:
+        table = _narrowed(table, [each.upper() for each in optional], width)
+    widths = _widths(table)
+    for number, row in enumerate(table):
+        line = _line(row, widths)
+        if width is not None and len(line) > width and len(line) - len(row[-1]) < width - 1:
+            line = f"{line[: width - 1]}…"
+        click.echo(click.style(line, bold=True) if not number and width is not None else line)
+
+
+def _narrowed(
+    table: Sequence[Sequence[str]], optional: Sequence[str], width: int
+) -> list[Sequence[str]]:
+    """The table without as many optional columns as it takes; the last column counts little."""
+    kept = list(range(len(table[0])))
+    for title in optional:
+        widths = _widths(table)
+        needed = sum(widths[at] + len(_GAP) for at in kept[:-1])
+        if needed + min(widths[-1], _LAST_COLUMN) <= width:
+            break
+        kept = [at for at in kept if table[0][at] != title]
+    return [[row[at] for at in kept] for row in table]
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*table, strict=True)]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -48,7 +80,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text of the server's on one line."""
+    """The text on one line."""
     return " ".join(text.split())
 
 

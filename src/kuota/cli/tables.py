@@ -15,6 +15,7 @@ from rich.text import Text
 
 from kuota.view.plan import Plan, QueueRow, QuotaRow, State, WhyRow, WorkloadRow
 from kuota.view.words import several
+from kuota.view.workload_state import LiveState
 
 from .output import counted
 
@@ -29,6 +30,16 @@ STYLES = {
     State.NOT_QUEUED: "red",
     State.DEACTIVATED: "dim",
     State.FINISHED: "dim",
+}
+LIVE_STYLES = {
+    LiveState.ADMITTED: "green",
+    LiveState.QUOTARESERVED: "cyan",
+    LiveState.PENDING: "yellow",
+    LiveState.PREEMPTED: "magenta",
+    LiveState.DEACTIVATED: "dim",
+    LiveState.SUCCEEDED: "dim",
+    LiveState.FAILED: "red",
+    LiveState.TIMEOUT: "red",
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota watch`: queues and workloads as they change. Without a terminal, as they are."""
+"""`kuota watch`: shows queues and workloads, continuously on a terminal and once elsewhere."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import signal
 import sys
 import termios
 import tty
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from rich import box
@@ -26,12 +26,13 @@ from kuota.failures import alongside
 from kuota.kube.errors import Forbidden
 from kuota.kube.informer import Informer
 from kuota.kube.requests import Selection, listing
-from kuota.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from kuota.kube.resources import CLUSTER_QUEUES, PODS, WORKLOADS
 from kuota.view.live import LiveQueue, LiveWorkload, queue_rows, workload_rows
-from kuota.view.plan import State
+from kuota.view.workload_state import OVER, LiveState, pods_by_owner
 
 from .connect import Choice, conduct, server_options
-from .tables import STYLES, print_parts
+from .job_objects import FAILED_PHASE, JOB_NAME, failed_pods
+from .tables import LIVE_STYLES, print_parts
 
 if TYPE_CHECKING:
     from .session import Session
@@ -46,14 +47,14 @@ _FRAME_LINES = 8
 
 @click.command("watch")
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In every namespace.")
-@click.option("--finished/--no-finished", default=True, help="Whether to show what is over.")
-@click.option("--once", is_flag=True, help="Show it once, and return.")
+@click.option("--finished/--no-finished", default=True, help="Show jobs that are over.")
+@click.option("--once", is_flag=True, help="Print the tables once and exit.")
 @server_options
 def command(everywhere: bool, finished: bool, once: bool, choice: Choice) -> None:
-    """Watch queues and workloads: who runs, who waits, and why. q or Ctrl-C ends it.
+    """Watch queues and workloads: which run, which wait, and why. Press q or Ctrl-C to quit.
 
-    Workloads of all namespaces are shown unless -n names one; those of your own where you may not
-    see the others.
+    Shows the workloads of all namespaces, or of the namespace given by -n. Users who may not read
+    all namespaces see the workloads of their own namespace.
     """
 
     async def work(session: Session) -> None:
@@ -78,8 +79,16 @@ async def _sees_all(session: Session) -> bool:
     return True
 
 
+class _Objects(NamedTuple):
+    """What is drawn."""
+
+    queues: Iterable[Json]
+    workloads: Iterable[Json]
+    failed_pods: Iterable[Json]
+
+
 class LiveView:
-    """Two informers and what they look like. `where` is a namespace, None for all."""
+    """Draws what informers hold. `where` is a namespace, None for all."""
 
     def __init__(self, session: Session, where: str | None, finished: bool) -> None:
         self._session = session
@@ -87,17 +96,22 @@ class LiveView:
         self._finished = finished
         self._queues: Informer[Json] = Informer(session.client, CLUSTER_QUEUES)
         self._workloads: Informer[Json] = Informer(session.client, WORKLOADS, where)
+        self._failed: Informer[Json] = Informer(
+            session.client, PODS, where, label_selector=JOB_NAME, field_selector=FAILED_PHASE
+        )
 
     async def print_once(self) -> None:
         queues = await self._session.client.list(CLUSTER_QUEUES)
         workloads = await self._session.client.list(WORKLOADS, self._where)
+        failed = await failed_pods(self._session, self._where)
+        objects = _Objects(queues.items, workloads.items, failed)
         width = Console().width if sys.stdout.isatty() else None
-        print_parts([self._drawn(queues.items, workloads.items, None, width)], _BOUNDLESS)
+        print_parts([self._drawn(objects, None, width)], _BOUNDLESS)
 
     async def run(self) -> None:
         """Draw until the user has seen enough."""
         changed, enough = asyncio.Event(), asyncio.Event()
-        informers = (self._queues, self._workloads)
+        informers = (self._queues, self._workloads, self._failed)
         for each in informers:
             each.observe(lambda old, new: changed.set())
         loop = asyncio.get_running_loop()
@@ -120,28 +134,22 @@ class LiveView:
         error = self._queues.error or self._workloads.error
         if error is None and not self._workloads.synced.is_set():
             return Text("asking the server ...", style="dim")
-        queues, workloads = self._queues.values(), self._workloads.values()
-        body = self._drawn(queues, workloads, console.height, console.width)
+        objects = _Objects(self._queues.values(), self._workloads.values(), self._failed.values())
+        body = self._drawn(objects, console.height, console.width)
         last = f"the server does not answer: {error}" if error else "q: quit"
         return Group(body, "", Text(last, style="red" if error else "dim"))
 
-    def _drawn(
-        self,
-        queues: Iterable[Json],
-        workloads: Iterable[Json],
-        height: int | None,
-        width: int | None,
-    ) -> RenderableType:
-        """The picture; without a height or a width there is room for everything."""
+    def _drawn(self, objects: _Objects, height: int | None, width: int | None) -> RenderableType:
+        """The tables. Without a height or a width, nothing is cut."""
         now = datetime.now(UTC)
-        quota = queue_rows(queues)
-        rows = workload_rows(workloads, now)
-        shown = [each for each in rows if self._finished or each.state is not State.FINISHED]
+        quota = queue_rows(objects.queues)
+        rows = workload_rows(objects.workloads, now, pods_by_owner(objects.failed_pods))
+        shown = [each for each in rows if self._finished or each.state not in OVER]
         room = None
         if height is not None:
             used = sum(max(1, len(each.quotas)) for each in quota)
             room = max(3, height - used - _FRAME_LINES)
-        counts = {each: sum(row.state is each for row in rows) for each in State}
+        counts = {each: sum(row.state is each for row in rows) for each in LiveState}
         words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
         noun = "workload" if len(rows) == 1 else "workloads"
         title = Text(f"{len(rows)} {noun}: {words}" if rows else "no workloads", style="bold")
@@ -170,41 +178,53 @@ def _table(*header: str, width: int | None, right: tuple[str, ...] = ()) -> Tabl
     return table
 
 
-def _queue_table(rows: Iterable[LiveQueue], width: int | None) -> Table:
-    numbers = ("NOMINAL", "USED", "BORROWED", "WAITING", "RUNNING")
-    words = ("COHORT", "QUEUE", "FLAVOR", "RESOURCE")
-    table = _table(*words, *numbers, "", width=width, right=numbers)
-    cohort: str | None = None
-    for row in rows:
-        for index, quota in enumerate(row.quotas or [None]):
-            first = not index
-            cells = (
-                [quota.flavor, quota.resource, quota.nominal, quota.used, quota.borrowed]
-                if quota is not None
-                else ["", "", "", "", ""]
-            )
-            table.add_row(
-                row.cohort if first and row.cohort != cohort else "",
-                row.name if first else "",
-                *cells,
-                str(row.pending) if first else "",
-                str(row.admitted) if first else "",
-                Text(row.inactive if first else "", style="red"),
-            )
-        cohort = row.cohort
+_QUEUE_NUMBERS = ("NOMINAL", "USED", "BORROWED", "WAITING", "RUNNING")
+_QUEUE_HEADER = ("COHORT", "QUEUE", "FLAVOR", "RESOURCE", *_QUEUE_NUMBERS, "")
+
+
+def _queue_table(rows: Sequence[LiveQueue], width: int | None) -> Table:
+    """A line for each quota. A narrow screen has no columns that are empty."""
+    cells = [line for row in rows for line in _queue_lines(row)]
+    narrow = width is not None and width < _NARROW
+    shown = [
+        at
+        for at, title in enumerate(_QUEUE_HEADER)
+        if title in ("QUEUE", "WAITING", "RUNNING", "")
+        or not narrow
+        or any(line[at] for line in cells)
+    ]
+    header = [_QUEUE_HEADER[at] for at in shown]
+    table = _table(*header, width=width, right=_QUEUE_NUMBERS)
+    cohort = ""
+    for line in cells:
+        first, line[0] = line[0], "" if line[0] == cohort else line[0]
+        cohort = first or cohort
+        table.add_row(*(Text(line[at], style="red" if at == len(line) - 1 else "") for at in shown))
     return table
 
 
+def _queue_lines(row: LiveQueue) -> Iterator[list[str]]:
+    """The cells of a queue, a line for each quota; what concerns the whole queue comes once."""
+    for index, quota in enumerate(row.quotas or [None]):
+        amounts = [""] * 5
+        if quota is not None:
+            amounts = [quota.flavor, quota.resource, quota.nominal, quota.used, quota.borrowed]
+        first = not index
+        counts = [str(row.pending), str(row.admitted)] if first else ["", ""]
+        names = [row.cohort, row.name] if first else ["", ""]
+        yield [*names, *amounts, *counts, row.inactive if first else ""]
+
+
 def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | None) -> Table:
-    """A line for each that there is room for. A narrow screen has none for lesser numbers."""
+    """A line for each workload that fits. A narrow screen has no columns PRIORITY and PODS."""
     numbers = () if width is not None and width < _NARROW else ("PRIORITY", "PODS")
-    words = ("WORKLOAD", "STATE", "QUEUE", *numbers, "AGE", "GETS, OR WHY NOT")
+    words = ("WORKLOAD", "STATE", "QUEUE", *numbers, "AGE", "DETAILS")
     table = _table(*words, width=width, right=(*numbers, "AGE"))
     for row in rows[:room]:
-        waiting = row.state is not State.ADMITTED
+        waiting = row.state is not LiveState.ADMITTED
         table.add_row(
             row.name,
-            Text(str(row.state), style=STYLES[row.state]),
+            Text(str(row.state), style=LIVE_STYLES[row.state]),
             row.cluster_queue or f"({row.queue})",
             *((str(row.priority), str(row.pods)) if numbers else ()),
             row.age,

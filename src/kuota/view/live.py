@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where workloads and queues stand, read off the objects of a running server. Pure: time is given.
+"""Rows about workloads and queues of a running server, for people. Pure: time is an argument.
 
 Objects are JSON in the current version. What a controller has not written yet is left out, never
 guessed.
@@ -12,17 +12,11 @@ from datetime import datetime
 
 from kuota.api.base import Json
 from kuota.api.quantity import QuantityError, text, units
-from kuota.api.workload import PREEMPTOR_UID
-from kuota.bridge.messages import PREEMPTION_CAUSES
 
-from .conditions import condition, holds, message
-from .plan import Row, State
+from .conditions import condition, holds
+from .plan import Row
+from .workload_state import OVER, LiveState, Pods, owner, state, why
 
-_WAYS_OUT = {
-    "ExceedsMaxQuota": "ask for less, or have the quota raised: as it is, this never starts",
-    "NoMatchingFlavor": "ask for what `kuota describe cq` shows, or have it offered there",
-}
-_CAUSES = {reason.value: words for reason, words in PREEMPTION_CAUSES.items()}
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -55,81 +49,12 @@ class LiveWorkload(Row):
     workload: str
     queue: str
     cluster_queue: str
-    state: State
+    state: LiveState
     priority: int
     pods: int
     gets: str
     why: str
     age: str
-
-
-def state(workload: Json) -> State:
-    """Where the workload stands, from its conditions."""
-    if holds(workload, "Finished"):
-        return State.FINISHED
-    if (workload.get("spec") or {}).get("active") is False:
-        return State.DEACTIVATED
-    if holds(workload, "Admitted"):
-        return State.ADMITTED
-    if holds(workload, "QuotaReserved"):
-        return State.RESERVED
-    evicted = condition(workload, "Evicted")
-    preempted = evicted is not None and evicted.get("status") == "True"
-    if preempted and evicted is not None and evicted.get("reason") == "Preempted":
-        return State.PREEMPTED
-    return State.WAITING
-
-
-def why(workload: Json, known: Iterable[Json] = ()) -> str:
-    """Why the workload does not run, or how it ended; "" when there is nothing to add.
-
-    A preemptor is named if it is among the `known` Workloads.
-    """
-    match state(workload):
-        case State.FINISHED:
-            return message(workload, "Finished")
-        case State.DEACTIVATED:
-            return message(workload, "Evicted") or "it was stopped"
-        case State.ADMITTED:
-            waiting = condition(workload, "PodsReady")
-            return "" if waiting is None else _unless_true(waiting)
-        case State.RESERVED:
-            return _checks(workload)
-        case State.PREEMPTED:
-            return _preemption(workload, known) or message(workload, "Evicted")
-        case _:
-            return message(workload, "QuotaReserved") or "its turn has not come yet"
-
-
-def preemptor_uid(workload: Json) -> str:
-    """The uid of the Workload for which this one had to stop, "" where nobody recorded it."""
-    return str((workload["metadata"].get("annotations") or {}).get(PREEMPTOR_UID) or "")
-
-
-def _preemption(workload: Json, known: Iterable[Json]) -> str:
-    """For whom a preempted workload made room, and by which rule; "" if that is not recorded."""
-    uid, preempted = preemptor_uid(workload), condition(workload, "Preempted")
-    cause = _CAUSES.get(str((preempted or {}).get("reason")))
-    if not uid or cause is None:
-        return ""
-    found = next((each for each in known if each["metadata"].get("uid") == uid), None)
-    return f"preempted to make room for {_named(found)} due to {cause}"
-
-
-def _named(workload: Json | None) -> str:
-    if workload is None:
-        return "another workload"
-    kind, name = owner(workload)
-    who = f"{kind} {name}" if name else f"Workload {workload['metadata']['name']}"
-    return f"{who} in namespace {workload['metadata'].get('namespace')}"
-
-
-def way_out(workload: Json) -> str:
-    """What would help a workload that waits in vain; "" where waiting does."""
-    found = condition(workload, "QuotaReserved") or {}
-    if state(workload) is State.DEACTIVATED:
-        return f"let it queue again: kuota resume workload {workload['metadata']['name']}"
-    return _WAYS_OUT.get(str(found.get("reason")), "") if found.get("status") == "False" else ""
 
 
 def asks(workload: Json) -> str:
@@ -139,51 +64,6 @@ def asks(workload: Json) -> str:
         for name, quantity in (pods.get("resources") or {}).items():
             total[name] = total.get(name, 0) + _units(quantity, name)
     return " and ".join(f"{text(amount, name)} {name}" for name, amount in sorted(total.items()))
-
-
-def _unless_true(found: Json) -> str:
-    return "" if found.get("status") == "True" else str(found.get("message") or "")
-
-
-def _checks(workload: Json) -> str:
-    states = (workload.get("status") or {}).get("admissionChecks") or ()
-    open_ones = [
-        f"{each.get('name')} ({each.get('message') or each.get('state')})"
-        for each in states
-        if each.get("state") != "Ready"
-    ]
-    return f"quota is reserved; waiting for {', '.join(open_ones)}" if open_ones else ""
-
-
-def pod_why(pod: Json) -> str:
-    """Why the pod does not run, or how it failed, in the words of its status; "" if it does."""
-    scheduled = condition(pod, "PodScheduled")
-    if scheduled is not None and scheduled.get("status") == "False":
-        return str(scheduled.get("message") or scheduled.get("reason") or "")
-    status = pod.get("status") or {}
-    for field, what in (("initContainerStatuses", "init container"), ("containerStatuses", "")):
-        for each in status.get(field) or ():
-            found = _container_why(each.get("state") or {})
-            if found:
-                return f"{what} {each.get('name')}: {found}".strip() if what else found
-    return str(status.get("message") or "")
-
-
-def _container_why(now: Json) -> str:
-    waiting, ended = now.get("waiting") or {}, now.get("terminated") or {}
-    if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-        return ": ".join(filter(None, (waiting.get("reason"), waiting.get("message"))))
-    if ended.get("exitCode"):
-        return str(ended.get("message") or f"failed with exit status {ended['exitCode']}")
-    return ""
-
-
-def owner(workload: Json) -> tuple[str, str]:
-    """Kind and name of the job that the workload is for; both empty if it stands alone."""
-    references = workload["metadata"].get("ownerReferences") or ()
-    for each in sorted(references, key=lambda each: not each.get("controller")):
-        return str(each.get("kind") or ""), str(each.get("name") or "")
-    return "", ""
 
 
 def gets(workload: Json) -> str:
@@ -209,23 +89,35 @@ def _units(quantity: object, resource: str) -> int:
         return 0
 
 
-def workload_rows(workloads: Iterable[Json], now: datetime) -> list[LiveWorkload]:
-    """Those that run, those that wait by priority and age, then the rest."""
-    rank = {State.ADMITTED: 0, State.RESERVED: 1, State.FINISHED: 4, State.DEACTIVATED: 3}
+_RANKS = {LiveState.ADMITTED: 0, LiveState.QUOTARESERVED: 1, LiveState.DEACTIVATED: 3}
+_LAST_RANK = 4
+
+
+def workload_rows(
+    workloads: Iterable[Json], now: datetime, failed: Pods | None = None
+) -> list[LiveWorkload]:
+    """Running workloads, then waiting ones by priority and age, then the rest."""
     known = list(workloads)
+    rows = {id(each): _workload_row(each, now, known, failed or {}) for each in known}
     ordered = sorted(
         known,
         key=lambda each: (
-            rank.get(state(each), 2),
-            -int((each.get("spec") or {}).get("priority") or 0),
+            _rank(rows[id(each)].state),
+            -rows[id(each)].priority,
             str(each["metadata"].get("creationTimestamp") or ""),
             str(each["metadata"].get("name")),
         ),
     )
-    return [_workload_row(each, now, known) for each in ordered]
+    return [rows[id(each)] for each in ordered]
 
 
-def _workload_row(workload: Json, now: datetime, known: Iterable[Json]) -> LiveWorkload:
+def _rank(state: LiveState) -> int:
+    return _LAST_RANK if state in OVER else _RANKS.get(state, 2)
+
+
+def _workload_row(
+    workload: Json, now: datetime, known: Iterable[Json], failed: Pods
+) -> LiveWorkload:
     metadata, spec = workload["metadata"], workload.get("spec") or {}
     kind, name = owner(workload)
     admission = (workload.get("status") or {}).get("admission") or {}
@@ -235,11 +127,11 @@ def _workload_row(workload: Json, now: datetime, known: Iterable[Json]) -> LiveW
         workload=metadata["name"],
         queue=str(spec.get("queueName") or ""),
         cluster_queue=str(admission.get("clusterQueue") or ""),
-        state=state(workload),
+        state=state(workload, failed),
         priority=int(spec.get("priority") or 0),
         pods=sum(int(each.get("count") or 0) for each in spec.get("podSets") or ()),
         gets=gets(workload),
-        why=why(workload, known),
+        why=why(workload, known, failed),
         age=age(metadata.get("creationTimestamp"), now),
     )
 

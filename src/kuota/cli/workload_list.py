@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kuota list workload`: workloads with the columns of kueuectl, their states and causes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from kuota.api.base import Json
+from kuota.kube.errors import ApiError
+from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS, key_of
+from kuota.view.live import execution
+from kuota.view.workload_state import (
+    WAITING,
+    LiveState,
+    Pods,
+    owner,
+    pods_by_owner,
+    state,
+    why,
+)
+
+from .connect import conduct
+from .job_objects import failed_pods
+from .list_query import EVERYWHERE, Query, age_text, list_options, spec_text
+from .output import one_line
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_FINISHED, _PENDING = "finished", str(LiveState.PENDING).lower()
+_KUEUECTL = {
+    LiveState.SUCCEEDED: _FINISHED,
+    LiveState.FAILED: _FINISHED,
+    LiveState.PREEMPTED: _PENDING,
+    LiveState.TIMEOUT: _PENDING,
+    LiveState.DEACTIVATED: _PENDING,
+}
+"""kueuectl's words for the states that it does not have."""
+_FILTERS = [*(str(each).lower() for each in LiveState), _FINISHED]
+_EXPLAINED = frozenset(LiveState) - {LiveState.ADMITTED, LiveState.SUCCEEDED}
+_HEADER = (
+    *("Name", "Job Type", "Job Name", "LocalQueue", "ClusterQueue"),
+    *("Status", "Position in Queue", "Exec Time", "Age", "Cause"),
+)
+_OPTIONAL = ("Job Type", "Name", "ClusterQueue", "Exec Time", "Position in Queue", "LocalQueue")
+_VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues"
+
+
+def _statuses(state: LiveState) -> frozenset[str]:
+    """The words of --status that select a workload in this state."""
+    return frozenset({str(state).lower(), _KUEUECTL.get(state, "")})
+
+
+class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which workloads are wanted. Empty fields match everything."""
+
+    cluster_queue: str = ""
+    local_queue: str = ""
+    statuses: frozenset[str] = frozenset()
+    owner: str = ""
+
+    def wants(self, workload: Json, queue: str, failed: Pods) -> bool:
+        return (
+            self.cluster_queue in ("", queue)
+            and self.local_queue in ("", spec_text(workload, "queueName"))
+            and (not self.statuses or bool(self.statuses & _statuses(state(workload, failed))))
+            and (not self.owner or self._owns(workload))
+        )
+
+    def _owns(self, workload: Json) -> bool:
+        """Whether the workload is that of the wanted job, whose kind may be a plural."""
+        kind, name = owner(workload)
+        words, _, wanted_name = self.owner.rpartition("/")
+        wanted = words.partition(".")[0].lower()
+        return name == wanted_name and kind.lower() in (wanted, wanted.removesuffix("s"))
+
+
+@click.command("workload")
+@click.option("-c", "--clusterqueue", default="", metavar="NAME", help="Only of this queue.")
+@click.option("-q", "--localqueue", default="", metavar="NAME", help="Only of this queue.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(["all", *_FILTERS], case_sensitive=False),
+    help="Show only workloads in this state. May be repeated.",
+)
+@click.option("--for", "owner", default="", metavar="KIND/NAME", help="Only of this job.")
+@EVERYWHERE
+@list_options
+def workload(
+    clusterqueue: str, localqueue: str, statuses: tuple[str, ...], owner: str, query: Query
+) -> None:
+    """List workloads: their jobs, queues and states, and why they wait or ended.
+
+    \b
+    States:
+      PENDING         waits for quota
+      QUOTARESERVED   has quota, and waits for admission checks
+      ADMITTED        runs, or starts to
+      PREEMPTED       was stopped for another workload, and waits to run again
+      SUCCEEDED, FAILED
+      TIMEOUT         exceeded its time limit
+      DEACTIVATED     was stopped, and does not run until `kuota resume workload`
+
+    As in kueuectl, --status finished selects SUCCEEDED and FAILED, and --status pending selects
+    every workload without quota that is not finished.
+    """
+    only = WorkloadFilter(
+        cluster_queue=clusterqueue,
+        local_queue=localqueue,
+        statuses=frozenset(each.lower() for each in statuses) - {"all"},
+        owner=owner,
+    )
+    conduct(query.choice, lambda session: _show_workloads(session, query, only))
+
+
+async def _show_workloads(session: Session, query: Query, only: WorkloadFilter) -> None:
+    found, queues = await asyncio.gather(
+        query.items(session, WORKLOADS),
+        session.client.list(LOCAL_QUEUES, query.where(session, LOCAL_QUEUES)),
+    )
+    behind = {key_of(each): spec_text(each, "clusterQueue") for each in queues.items}
+
+    def queue_of(workload: Json) -> str:
+        admission = (workload.get("status") or {}).get("admission") or {}
+        key = msgspec.structs.replace(key_of(workload), name=spec_text(workload, "queueName"))
+        return str(admission.get("clusterQueue") or behind.get(key, ""))
+
+    failed = await _failed(session, query, found)
+    items = [each for each in found if only.wants(each, queue_of(each), failed)]
+    waiting = {queue_of(each) for each in items if state(each) in WAITING} - {""}
+    places = await positions(session, sorted(waiting))
+
+    def row(workload: Json, now: datetime) -> list[str]:
+        key, shown = key_of(workload), state(workload, failed)
+        return [
+            key.name,
+            *owner(workload),
+            spec_text(workload, "queueName"),
+            queue_of(workload),
+            str(shown),
+            places.get((key.namespace, key.name), ""),
+            execution(workload, now),
+            age_text(workload, now),
+            one_line(why(workload, found, failed)) if shown in _EXPLAINED else "",
+        ]
+
+    query.show(session, WORKLOADS, items, _HEADER, row, _OPTIONAL)
+
+
+async def _failed(session: Session, query: Query, workloads: Sequence[Json]) -> Pods:
+    """Failed pods, if any workload needs them to tell why it failed."""
+    if not any(state(each) is LiveState.FAILED for each in workloads):
+        return {}
+    return pods_by_owner(await failed_pods(session, query.where(session, WORKLOADS)))
+
+
+async def positions(session: Session, queues: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Positions in the ClusterQueues, from 1; none where the server does not report them."""
+    places: dict[tuple[str, str], str] = {}
+    for queue in queues:
+        try:
+            summary = await session.client.fetch(f"{_VISIBILITY}/{queue}/pendingworkloads")
+        except ApiError:
+            return places
+        for each in summary.get("items") or ():
+            metadata = each["metadata"]
+            place = str(int(each.get("positionInClusterQueue") or 0) + 1)
+            places[metadata.get("namespace", ""), metadata["name"]] = place
+    return places

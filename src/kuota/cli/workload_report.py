@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of `kuota describe` about a workload: its state, the cause, and what would help."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from kuota.api.base import Json, Key
+from kuota.kube.errors import ApiError
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, key_of
+from kuota.view.live import asks, gets, queue_rows
+from kuota.view.words import several
+from kuota.view.workload_state import (
+    WAITING,
+    LiveState,
+    Pods,
+    owner,
+    pod_why,
+    pods_by_owner,
+    preemptor_uid,
+    state,
+    waiting_words,
+    way_out,
+    why,
+)
+
+from .job_objects import JOB_NAME, failed_pods
+from .workload_list import positions
+
+if TYPE_CHECKING:
+    from .session import Session
+
+_UNDER_WAY = (LiveState.PENDING, LiveState.QUOTARESERVED, LiveState.ADMITTED)
+"""States that are explained on a line of their own."""
+
+
+async def print_workload(session: Session, workload: Json, *, of_job: bool) -> None:
+    """Print the workload's state, why it does not run, and what would help."""
+    queue = await _cluster_queue(session, workload)
+    spec = workload.get("spec") or {}
+    failed = await _failed(session, workload)
+    now = state(workload, failed)
+    cause = await _cause(session, workload, failed)
+    waits = now in (*WAITING, LiveState.QUOTARESERVED)
+    shown = f"{now}: {cause}" if cause and now not in _UNDER_WAY else str(now)
+    lines = [
+        ("Workload", workload["metadata"]["name"] if of_job else ""),
+        ("Queue", _queue_words(spec, queue)),
+        ("Priority", _priority(spec)),
+        ("Requests", "" if gets(workload) else asks(workload)),
+        ("State", shown),
+        ("Position", await _position(session, workload, queue) if now in WAITING else ""),
+        ("Quota", gets(workload)),
+        ("Why", _why(workload, queue) if waits else cause if now in _UNDER_WAY else ""),
+        ("To fix", way_out(workload) or await _queues_there(session, workload)),
+    ]
+    for name, value in lines:
+        if value:
+            click.echo(f"{name + ':':<13}{value}")
+
+
+async def _failed(session: Session, workload: Json) -> Pods:
+    """The failed pods in the namespace, if the workload needs them to tell why it failed."""
+    if state(workload) is not LiveState.FAILED:
+        return {}
+    return pods_by_owner(await failed_pods(session, key_of(workload).namespace))
+
+
+async def _cause(session: Session, workload: Json, failed: Pods) -> str:
+    """The cause of the workload's state; for one that runs, what its pods wait for."""
+    kind, name = owner(workload)
+    now = state(workload, failed)
+    known: list[Json] = []
+    if now is LiveState.PREEMPTED and preemptor_uid(workload):
+        known = await _workloads_seen(session, key_of(workload).namespace)
+    words = why(workload, known, failed)
+    if kind == "Job" and now is LiveState.ADMITTED:
+        words = await pods_why(session, Key(key_of(workload).namespace, name)) or words
+    return words
+
+
+def _why(workload: Json, queue: Json | None) -> str:
+    """Why a waiting workload was not admitted yet, and why its queue admits nothing if so."""
+    words = waiting_words(workload)
+    inactive = queue_rows([queue])[0].inactive if queue is not None else ""
+    if queue is None or not inactive:
+        return words
+    return f"{words}. ClusterQueue {queue['metadata']['name']}: {inactive}"
+
+
+async def _cluster_queue(session: Session, workload: Json) -> Json | None:
+    """The workload's ClusterQueue; None if it does not exist or cannot be read."""
+    admission = (workload.get("status") or {}).get("admission") or {}
+    name = str(admission.get("clusterQueue") or "")
+    local = str((workload.get("spec") or {}).get("queueName") or "")
+    try:
+        if not name and local:
+            key = Key(key_of(workload).namespace, local)
+            found = await session.client.get(LOCAL_QUEUES, key)
+            name = str(found["spec"].get("clusterQueue") or "")
+        return await session.client.get(CLUSTER_QUEUES, Key("", name)) if name else None
+    except ApiError:
+        return None
+
+
+async def _queues_there(session: Session, workload: Json) -> str:
+    """What would help a pending workload whose LocalQueue does not exist; else ""."""
+    local = str((workload.get("spec") or {}).get("queueName") or "")
+    place = key_of(workload).namespace
+    if not local or state(workload) is not LiveState.PENDING:
+        return ""
+    try:
+        listed = await session.client.list(LOCAL_QUEUES, place)
+    except ApiError:
+        return ""
+    names = sorted(str(each["metadata"]["name"]) for each in listed.items)
+    if local in names:
+        return ""
+    if not names:
+        return f"create LocalQueue {local}; namespace {place} has no LocalQueue"
+    return f"create LocalQueue {local}, or use another one of namespace {place}: {several(names)}"
+
+
+def _queue_words(spec: Json, queue: Json | None) -> str:
+    local = str(spec.get("queueName") or "(none)")
+    return f"{local} (ClusterQueue {queue['metadata']['name']})" if queue else local
+
+
+def _priority(spec: Json) -> str:
+    named = (spec.get("priorityClassRef") or {}).get("name")
+    amount = str(spec.get("priority") or 0)
+    return f"{amount} ({named})" if named else amount
+
+
+async def _position(session: Session, workload: Json, queue: Json | None) -> str:
+    if queue is None:
+        return ""
+    places = await positions(session, [queue["metadata"]["name"]])
+    key = key_of(workload)
+    place = places.get((key.namespace, key.name), "")
+    return f"{place} of {len(places)} in the ClusterQueue" if place else ""
+
+
+async def _workloads_seen(session: Session, namespace: str) -> list[Json]:
+    """All Workloads, or those of the namespace where the user may read only these."""
+    for place in (None, namespace):
+        with suppress(ApiError):
+            return (await session.client.list(WORKLOADS, place)).items
+    return []
+
+
+async def pods_why(session: Session, job: Key) -> str:
+    """Why the first pending pod of the Job does not start, or else how its last pod failed.
+
+    "" if no pod is pending and one runs.
+    """
+    try:
+        listed = await session.client.list(
+            PODS, job.namespace, label_selector=f"{JOB_NAME}={job.name}"
+        )
+    except ApiError:
+        return ""
+    by_phase: dict[str, list[Json]] = {}
+    for each in sorted(listed.items, key=lambda each: str(each["metadata"]["creationTimestamp"])):
+        by_phase.setdefault(str(each["status"].get("phase")), []).append(each)
+    told = by_phase.get("Pending", [])
+    if "Running" not in by_phase:
+        told = [*told, *reversed(by_phase.get("Failed", []))]
+    reasons = ((each["metadata"]["name"], pod_why(each)) for each in told)
+    return next((f"pod {pod}: {reason}" for pod, reason in reasons if reason), "")
