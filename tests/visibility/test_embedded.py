@@ -16,7 +16,7 @@ from kuota.engine.facts import ObjectStored
 from kuota.server.api import ApiServer
 from kuota.server.requests import ADMINS, ANONYMOUS, Request, User
 from kuota.server.store import Store
-from kuota.up.installation import VisibilityExtension
+from kuota.up.extensions import VisibilityExtension
 from kuota.visibility.api import PREFIX, VisibilityApi
 from up import lab
 from up.machine import Machine, running

@@ -60,6 +60,11 @@ def print_explanation(row: WorkloadRow) -> None:
     print_parts([title, *_explained(row)], WIDTH)
 
 
+def print_details(why: WhyRow) -> None:
+    """Print what was tried for a workload, what stays in its way, and what would help."""
+    print_parts(_details(why, indent=0), WIDTH)
+
+
 def print_parts(parts: Iterable[RenderableType], width: int) -> None:
     """Print to the terminal as it is, and to anything else without padding at the right."""
     tty = sys.stdout.isatty()
@@ -276,7 +281,7 @@ def _explained(row: WorkloadRow) -> list[RenderableType]:
     return lines + (_details(why) if why is not None else [])
 
 
-def _details(why: WhyRow) -> list[RenderableType]:
+def _details(why: WhyRow, indent: int = 2) -> list[RenderableType]:
     tried = [
         f"{each.flavor or 'any flavor'} for {each.pod_set}: "
         f"{'; '.join(lack.text for lack in each.lacks) or 'fits'}"
@@ -286,13 +291,17 @@ def _details(why: WhyRow) -> list[RenderableType]:
         f"{each.workload} (queue {each.cluster_queue}, priority {each.priority}): {each.text}"
         for each in why.protected
     ]
-    return [
-        *_section("flavors tried", tried),
-        *_section("who stays, and why", stay),
-        *_section("what would help", _helps(why)),
-    ]
+    # A single flavor that lacks something is what `why.text` is about.
+    lone = len(tried) == 1 and tried[0].endswith(why.text)
+    sections = (
+        ("flavors tried", [] if lone else tried),
+        ("not preempted", stay),
+        ("what would help", _helps(why)),
+    )
+    return [line for title, lines in sections for line in _section(title, lines, indent)]
 
 
-def _section(title: str, lines: list[str]) -> list[RenderableType]:
-    items = [Padding(_item(each, "-"), (0, 0, 0, 4)) for each in lines]
-    return [f"  {title}:", *items] if items else []
+def _section(title: str, lines: list[str], indent: int) -> list[RenderableType]:
+    items = [Padding(_item(each, "-"), (0, 0, 0, indent + 2)) for each in lines]
+    shown = title if indent else title.capitalize()
+    return [f"{' ' * indent}{shown}:", *items] if items else []

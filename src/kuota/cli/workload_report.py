@@ -7,11 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.kube.errors import ApiError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, key_of
 from kuota.view.live import asks, gets, queue_rows
+from kuota.view.plan import WhyRow
 from kuota.view.words import several
 from kuota.view.workload_state import (
     WAITING,
@@ -26,9 +28,10 @@ from kuota.view.workload_state import (
     way_out,
     why,
 )
+from kuota.visibility.explanation import explanation_path
 
 from .job_objects import JOB_NAME, failed_pods
-from .workload_list import positions
+from .tables import print_details
 
 if TYPE_CHECKING:
     from .session import Session
@@ -45,6 +48,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
     now = state(workload, failed)
     cause = await _cause(session, workload, failed)
     waits = now in (*WAITING, LiveState.QUOTARESERVED)
+    found = await _explanation(session, key_of(workload)) if waits else None
     shown = f"{now}: {cause}" if cause and now not in _UNDER_WAY else str(now)
     lines = [
         ("Workload", workload["metadata"]["name"] if of_job else ""),
@@ -52,14 +56,30 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
         ("Priority", _priority(spec)),
         ("Requests", "" if gets(workload) else asks(workload)),
         ("State", shown),
-        ("Position", await _position(session, workload, queue) if now in WAITING else ""),
+        ("Position", _position(found) if found is not None else ""),
         ("Quota", gets(workload)),
-        ("Why", _why(workload, queue) if waits else cause if now in _UNDER_WAY else ""),
-        ("To fix", way_out(workload) or await _queues_there(session, workload)),
     ]
+    if found is not None and found.text:
+        lines.append(("Why", found.text))
+    else:
+        lines += [
+            ("Why", _why(workload, queue) if waits else cause if now in _UNDER_WAY else ""),
+            ("To fix", way_out(workload) or await _queues_there(session, workload)),
+        ]
     for name, value in lines:
         if value:
             click.echo(f"{name + ':':<13}{value}")
+    if found is not None:
+        print_details(found)
+
+
+async def _explanation(session: Session, key: Key) -> WhyRow | None:
+    """What the server's engine says about the workload; None where the server does not tell."""
+    try:
+        answer = await session.client.fetch(explanation_path(key))
+        return msgspec.convert(answer.get("why"), WhyRow) if answer.get("why") else None
+    except (ApiError, msgspec.ValidationError):
+        return None
 
 
 async def _failed(session: Session, workload: Json) -> Pods:
@@ -135,13 +155,8 @@ def _priority(spec: Json) -> str:
     return f"{amount} ({named})" if named else amount
 
 
-async def _position(session: Session, workload: Json, queue: Json | None) -> str:
-    if queue is None:
-        return ""
-    places = await positions(session, [queue["metadata"]["name"]])
-    key = key_of(workload)
-    place = places.get((key.namespace, key.name), "")
-    return f"{place} of {len(places)} in the ClusterQueue" if place else ""
+def _position(found: WhyRow) -> str:
+    return f"{found.position} of {found.waiting} in the ClusterQueue" if found.position else ""
 
 
 async def _workloads_seen(session: Session, namespace: str) -> list[Json]:

@@ -39,51 +39,20 @@ from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
 from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
-from kuota.server.auth import Access
 from kuota.server.expiry import keep_compacted, keep_expiring
 from kuota.server.http import HttpServer, server_context
 from kuota.server.pods import LogOptions
-from kuota.server.requests import Request, Response
 from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
 from kuota.server.tokens import TokenFile, admin_token
-from kuota.visibility.api import PREFIX, VisibilityApi, parse_path
-from kuota.visibility.documents import SUBRESOURCE
-from kuota.visibility.pending import GROUP
+from kuota.visibility.api import VisibilityApi
+from kuota.visibility.explanation import ExplanationApi
 
 from . import kubeconfig
 from .advice import adviser
+from .extensions import ExplanationExtension, VisibilityExtension
 from .local import local_client
 from .state_dir import RunningInstance, StateDir
-
-
-class VisibilityExtension:
-    """A `kuota.server.api.Extension`."""
-
-    prefix = PREFIX
-
-    def __init__(self, api: VisibilityApi) -> None:
-        self._api = api
-
-    def access(self, request: Request) -> Access:
-        wanted = parse_path(request.path)
-        verb = "get" if request.method in ("GET", "HEAD") else request.method.lower()
-        if wanted is None:
-            return Access(verb=verb, path=request.path)
-        return Access(
-            verb=verb,
-            group=GROUP,
-            resource=wanted.resource,
-            subresource=SUBRESOURCE,
-            namespace=wanted.namespace,
-            name=wanted.name,
-        )
-
-    def answer(self, request: Request) -> Response:
-        accept = request.headers.get("accept", "")
-        found = self._api.answer(request.method, request.path, request.query, accept)
-        return Response(found.status, msgspec.json.encode(found.body), found.content_type)
-
 
 _RESOURCES = by_kind(LOOKED_UP)
 
@@ -211,9 +180,11 @@ class Installation:
         system = System(client, config=self._options.config, gates=self._options.gates)
         events = system.deferred_events()
         runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
+        objects = WorldObjects(system.world)
+        explanations = ExplanationApi(system.engine, objects)
+        api.extensions.append(ExplanationExtension(explanations, api.roles))
         if self._options.gates.on(Gate.VisibilityOnDemand):
-            lines = VisibilityApi(system.engine, WorldObjects(system.world))
-            api.extensions.append(VisibilityExtension(lines))
+            api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
         return (runner.run(), system.run(), events.run())
 
     def _plans(self) -> Sequence[NodePlan]:

@@ -44,7 +44,7 @@ def object_text(kind: str, name: str) -> str:
 
 def several(names: Iterable[str], most: int = _SHOWN) -> str:
     """Names in a row: "a, b and c", or "a, b, c and 4 more"."""
-    everyone = list(names)
+    everyone = list(dict.fromkeys(names))
     if len(everyone) > most:
         return f"{', '.join(everyone[:most])} and {len(everyone) - most} more"
     return " and ".join([", ".join(everyone[:-1]), everyone[-1]] if everyone[1:] else everyone)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""API groups that the embedded server serves from the engine's state instead of its store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import time
+
+import msgspec
+
+from kuota.server.auth import Access, Roles
+from kuota.server.requests import Request, Response
+from kuota.visibility import explanation
+from kuota.visibility.api import PREFIX, ApiResponse, VisibilityApi, parse_path
+from kuota.visibility.documents import SUBRESOURCE
+from kuota.visibility.explanation import ExplanationApi
+from kuota.visibility.pending import GROUP
+
+_KUEUE = "kueue.x-k8s.io"
+
+
+class VisibilityExtension:
+    """A `kuota.server.api.Extension` for Kueue's visibility API."""
+
+    prefix = PREFIX
+
+    def __init__(self, api: VisibilityApi) -> None:
+        self._api = api
+
+    def access(self, request: Request) -> Access:
+        wanted = parse_path(request.path)
+        if wanted is None:
+            return Access(verb=_verb(request), path=request.path)
+        return Access(
+            verb=_verb(request),
+            group=GROUP,
+            resource=wanted.resource,
+            subresource=SUBRESOURCE,
+            namespace=wanted.namespace,
+            name=wanted.name,
+        )
+
+    def answer(self, request: Request) -> Response:
+        accept = request.headers.get("accept", "")
+        return _response(self._api.answer(request.method, request.path, request.query, accept))
+
+
+class ExplanationExtension:
+    """A `kuota.server.api.Extension` that explains workloads to whoever may read them."""
+
+    prefix = explanation.PREFIX
+
+    def __init__(
+        self, api: ExplanationApi, roles: Roles, clock: Callable[[], float] = time
+    ) -> None:
+        self._api = api
+        self._roles = roles
+        self._clock = clock
+
+    def access(self, request: Request) -> Access:
+        key = explanation.parse_path(request.path)
+        if key is None:
+            return Access(verb=_verb(request), path=request.path)
+        return _reading(_verb(request), key.namespace)
+
+    def answer(self, request: Request) -> Response:
+        def may_read(namespace: str) -> bool:
+            return self._roles.allows(request.user, _reading("get", namespace))
+
+        now = self._clock()
+        return _response(self._api.answer(request.method, request.path, now, may_read))
+
+
+def _reading(verb: str, namespace: str) -> Access:
+    """To read an explanation is to read Workloads of the namespace."""
+    return Access(verb=verb, group=_KUEUE, resource="workloads", namespace=namespace)
+
+
+def _verb(request: Request) -> str:
+    return "get" if request.method in ("GET", "HEAD") else request.method.lower()
+
+
+def _response(found: ApiResponse) -> Response:
+    return Response(found.status, msgspec.json.encode(found.body), found.content_type)
