@@ -65,6 +65,9 @@ class Machine:
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         return self._run(KUBECTL, *arguments, stdin=stdin)
 
+    def kuota(self, *arguments: str, stdin: str = "") -> str:
+        return self._run(KUOTA, *arguments, stdin=stdin)
+
     def apply(self, *manifests: str) -> None:
         self.kubectl("apply", "-f", "-", stdin="---\n".join(manifests))
 

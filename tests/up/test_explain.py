@@ -4,26 +4,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
-from hang import HANG_S
 from up.lab import job, queues
-from up.machine import KUOTA, Machine
+from up.machine import Machine
 
 KINDS = "resourceflavors,clusterqueues,localqueues,workloads,namespaces"
-
-
-def kuota(machine: Machine, *arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(
-        [KUOTA, *arguments],
-        input=stdin,
-        env=machine.environment,
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=True,
-    )
-    return done.stdout
 
 
 def test_describe_explains_as_plan_does(machine: Machine) -> None:
@@ -39,12 +24,9 @@ def test_describe_explains_as_plan_does(machine: Machine) -> None:
     )
     machine.wait(f"workload/{name}", waits)
     objects = machine.kubectl("get", KINDS, "-A", "-o", "yaml")
-    planned = json.loads(
-        kuota(
-            machine, "plan", "-f", "-", "-o", "json", "--explain", f"default/{name}", stdin=objects
-        )
-    )["why"]
-    said = kuota(machine, "describe", "job", "waits")
+    asked = ("plan", "-f", "-", "-o", "json", "--explain", f"default/{name}")
+    planned = json.loads(machine.kuota(*asked, stdin=objects))["why"]
+    said = machine.kuota("describe", "job", "waits")
     assert f"Why:         {planned['text']}\n" in said
     assert "ClusterQueue lab" in planned["text"]
     assert "Position:    1 of 1 in the ClusterQueue\n" in said

@@ -21,7 +21,9 @@ def test_jobs_wait_for_quota_and_run_as_processes_that_see_only_their_gpus(
     assert "Ready" == queue["status"]["conditions"][0]["reason"]
 
 
-def test_a_preempted_job_saves_on_term_and_goes_on_where_it_was(machine: Machine) -> None:
+def test_a_preempted_job_saves_on_term_goes_on_and_keeps_its_log(
+    machine: Machine,
+) -> None:
     saved = machine.state.parent / "saved"
     saved.mkdir(mode=0o777)
     saved.chmod(0o777)
@@ -36,6 +38,9 @@ def test_a_preempted_job_saves_on_term_and_goes_on_where_it_was(machine: Machine
     machine.wait("job/urgent", "condition=complete")
     machine.wait("job/low", "condition=complete")
     assert "resumed\n" == machine.kubectl("logs", "job/low")
+    runs = [line.partition("] ")[2] for line in machine.kuota("logs", "job/low").splitlines()]
+    assert ("saving", "resumed") == (runs[-2], runs[-1])
+    assert "saving" == machine.kuota("logs", "--previous", "job/low").splitlines()[-1]
     events = machine.get("events")["items"]
     assert "Preempted" in {each["reason"] for each in events}
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 JOB_NAME = "batch.kubernetes.io/job-name"
+ARCHIVED_PODS = Resource("logs.kuota.dev", "v1alpha1", "pods", "Pod")
+"""Deleted pods of Jobs that exist, whose logs `kuota up` keeps."""
 FAILED_PHASE = "status.phase=Failed"
 """A field selector of failed pods."""
 
@@ -37,10 +39,18 @@ async def workload_of(session: Session, resource: Resource, obj: Json) -> Json |
     return mine[-1] if mine else None
 
 
-async def pods_of(session: Session, job: Json) -> list[Json]:
+async def archived_pods_of(session: Session, job: Json) -> list[Json]:
+    """The deleted pods of the Job whose logs were kept, oldest first; a cluster keeps none."""
+    try:
+        return await pods_of(session, job, ARCHIVED_PODS)
+    except ApiError:
+        return []
+
+
+async def pods_of(session: Session, job: Json, pods: Resource = PODS) -> list[Json]:
     """The pods of the Job, oldest first, without those of an earlier Job of the same name."""
     key, uid = key_of(job), job["metadata"]["uid"]
-    listed = await session.client.list(PODS, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
+    listed = await session.client.list(pods, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
     mine = [each for each in listed.items if uid in owners(each)]
     return sorted(mine, key=lambda each: str(each["metadata"].get("creationTimestamp")))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from kuota.api.base import Json, Key
 from kuota.api.core import is_terminated
 from kuota.kube.errors import NotFound, Unreachable
 from kuota.kube.requests import LogOptions
-from kuota.kube.resources import PODS, key_of
+from kuota.kube.resources import PODS, Resource, key_of
 
 from .session import until
 
@@ -191,10 +192,16 @@ class Copying:
     """One log on its way to standard output. When the line breaks, it goes on where it broke."""
 
     def __init__(
-        self, session: Session, key: Key, options: LogOptions, writer: Writer | None = None
+        self,
+        session: Session,
+        key: Key,
+        options: LogOptions,
+        writer: Writer | None = None,
+        pods: Resource = PODS,
     ) -> None:
         self._session = session
         self._key = key
+        self._pods = pods
         self._options = options
         self._writer = writer or Writer()
         self._seen = 0
@@ -229,10 +236,13 @@ class Copying:
                 await asyncio.sleep(pause_s)
         self._writer.close()
 
+    def _log(self, options: LogOptions) -> AsyncGenerator[bytes, None]:
+        return self._session.client.log(self._key, options, pods=self._pods)
+
     async def _copy(self) -> None:
         """Write what was not written before."""
         total = 0
-        async with aclosing(self._session.client.log(self._key, await self._asked())) as chunks:
+        async with aclosing(self._log(await self._asked())) as chunks:
             async for chunk in chunks:
                 if self._stamped is not None:
                     fresh = self._stamped.fresh(chunk)
@@ -254,7 +264,7 @@ class Copying:
             again = msgspec.structs.replace(again, tail=None, since_s=None, since_time=since)
         if since and stamped.uncertain:
             now = msgspec.structs.replace(again, follow=False)
-            async with aclosing(self._session.client.log(self._key, now)) as chunks:
+            async with aclosing(self._log(now)) as chunks:
                 stamped.place(b"".join([chunk async for chunk in chunks]))
         stamped.begin_anew()
         return again

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from kuota.api.base import Json
 from kuota.kube.errors import ApiError, BadRequest, NotFound
@@ -17,7 +18,7 @@ from kuota.view.workload_state import LiveState, owner, pod_why, state, why
 
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
-from .job_objects import pods_of, workload_of
+from .job_objects import ARCHIVED_PODS, archived_pods_of, pods_of, workload_of
 from .kinds import absent, resource_of
 from .log_lines import Copying, Writer, begun, until_begun
 from .output import name_text
@@ -29,19 +30,28 @@ if TYPE_CHECKING:
 
 @click.command("logs")
 @click.argument("what", metavar="POD | job/NAME | workload/NAME")
-@click.option("-f", "--follow", is_flag=True, help="Go on as long as it runs.")
-@click.option("-c", "--container", default="", metavar="NAME")
-@click.option("-p", "--previous", is_flag=True, help="Of the run before the last restart.")
-@click.option("--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log to the end.")
+@click.option("-c", "--container", default="", metavar="NAME", help="The container to read.")
+@click.option("-p", "--previous", is_flag=True, help="Only earlier runs.")
 @click.option(
-    "--since", "since_s", type=click.IntRange(0), metavar="SECONDS", help="Only what is newer."
+    "--tail", type=click.IntRange(0), metavar="LINES", help="Only the last lines of each pod."
 )
-@click.option("--timestamps", is_flag=True, help="With the time of each line.")
+@click.option(
+    "--since",
+    "since_s",
+    type=click.IntRange(0),
+    metavar="SECONDS",
+    help="Only lines newer than this.",
+)
+@click.option("--timestamps", is_flag=True, help="Print the time of each line.")
 @server_options
 def command(what: str, choice: Choice, **options: Any) -> None:
     """Print the log of a pod, or the logs of all pods of a Job.
 
     With -f, follow the pod or Job to its end, through preemptions and restarts of its pods.
+
+    On `kuota up`, the logs of a Job include those of its runs before it was preempted, as long as
+    the Job exists; -p prints only these. For a pod, -p prints the run before its last restart.
 
     \b
     Exit status:
@@ -53,6 +63,7 @@ def command(what: str, choice: Choice, **options: Any) -> None:
     \b
     Examples:
       kuota logs -f job/train
+      kuota logs -p job/train
       kuota logs train-x7k2p --tail 20
     """
 
@@ -134,35 +145,53 @@ async def _job(session: Session, kind: str, name: str) -> Json:
 
 
 async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
-    if options.follow:
-        ending = await JobFollow(session, job, options, Progress()).run()
-        if ending.result is Result.DELETED:
-            raise Failed(f"{name_text(JOBS, job)} was deleted before it ended")
-        if ending.result is not Result.SUCCEEDED:
-            click.echo(f"{name_text(JOBS, job)}: {ending}", err=True)
-        return 0
-    return await _of_pods(session, job, options)
+    if not options.follow:
+        return await _of_pods(session, job, options)
+    if options.tail is None and options.since_s is None:
+        for pod in await archived_pods_of(session, job):
+            click.echo(f"earlier run, pod {pod['metadata']['name']}:", err=True)
+            await _copied(session, pod, options, Writer(), ARCHIVED_PODS)
+    ending = await JobFollow(session, job, options, Progress()).run()
+    if ending.result is Result.DELETED:
+        raise Failed(f"{name_text(JOBS, job)} was deleted before it ended")
+    if ending.result is not Result.SUCCEEDED:
+        click.echo(f"{name_text(JOBS, job)}: {ending}", err=True)
+    return 0
 
 
 async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
-    """The logs of all pods so far, in the order in which they were made."""
-    pods = await pods_of(session, job)
-    if not pods:
+    """Print the logs of all pods so far, oldest first, also of those that were deleted.
+
+    With --previous, those of deleted pods only, unless there are none.
+    """
+    earlier = [(each, ARCHIVED_PODS) for each in await archived_pods_of(session, job)]
+    pods = [(each, PODS) for each in await pods_of(session, job)]
+    if options.previous and earlier:
+        pods, options = [], msgspec.structs.replace(options, previous=False)
+    if not pods and not earlier:
         raise Failed(_without_pods(job, await _waiting(session, job)))
     status = 0
-    for pod in pods:
-        key = key_of(pod)
-        writer = Writer(f"[{key.name}] " if len(pods) > 1 else "")
-        copying = Copying(session, key, options, writer)
-        try:
-            await copying.run()
-        except ApiError as error:
-            click.echo(f"Error: pod {key.name}: {_with_why(error.message, pod)}", err=True)
-            status = FAILED
-        else:
-            if copying.silent:
-                _tell_silence(pod, options)
+    for pod, resource in (*earlier, *pods):
+        several = len(earlier) + len(pods) > 1
+        writer = Writer(f"[{pod['metadata']['name']}] " if several else "")
+        status = await _copied(session, pod, options, writer, resource) or status
     return status
+
+
+async def _copied(
+    session: Session, pod: Json, options: LogOptions, writer: Writer, resource: Resource
+) -> int:
+    """Print the log of one pod of a Job; returns the exit status for it."""
+    copying = Copying(session, key_of(pod), options, writer, resource)
+    try:
+        await copying.run()
+    except ApiError as error:
+        name = pod["metadata"]["name"]
+        click.echo(f"Error: pod {name}: {_with_why(error.message, pod)}", err=True)
+        return FAILED
+    if copying.silent:
+        _tell_silence(pod, options)
+    return 0
 
 
 async def _waiting(session: Session, job: Json) -> str:

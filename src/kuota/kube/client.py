@@ -168,9 +168,11 @@ class Client:
         """The dying object, or a Status; raises NotFound, and Conflict for another uid."""
         return await self._object(resource, requests.deletion(resource, key, **options))
 
-    def log(self, key: Key, options: LogOptions = WHOLE_LOG) -> AsyncGenerator[bytes, None]:
-        """The text of a pod's log, in chunks."""
-        return self._stream(requests.log_reading(PODS, key, options))
+    def log(
+        self, key: Key, options: LogOptions = WHOLE_LOG, *, pods: Resource = PODS
+    ) -> AsyncGenerator[bytes, None]:
+        """The text of a pod's log, in chunks. `pods` names where the pod is served."""
+        return self._stream(requests.log_reading(pods, key, options))
 
     async def fetch(self, path: str) -> Any:
         """The JSON found at any path, such as `/version` or `/apis`."""

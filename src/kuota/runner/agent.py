@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 
 from kuota.api.backoff import Backoff
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.api.core import is_terminated
 from kuota.failures import INTERNAL_ERROR, note, report
 from kuota.kube.client import Client
@@ -26,6 +26,7 @@ from .binder import Binder
 from .binding import offer
 from .cgroups import Cgroups, delegated
 from .devices import DeviceAllocations
+from .log_archive import LogArchive, job_owner
 from .nodes import NodeKeeper, NodePlan, former
 from .pod_home import PodHome, homes
 from .pod_worker import PodWorker
@@ -38,11 +39,12 @@ _RETRY = Backoff(base=1_000, cap=30_000)
 
 
 class Agent:
-    """Runs pods on this machine while `run` runs. The caller must run the informer `pods`."""
+    """Runs pods on this machine while `run` runs. The caller runs the informers `jobs` and `pods`."""
 
     def __init__(
         self,
         client: Client,
+        jobs: Informer[Json],
         pods: Informer[Json],
         plans: Sequence[NodePlan],
         settings: RunnerSettings,
@@ -52,7 +54,9 @@ class Agent:
         recorder: Recorder | None = None,
     ) -> None:
         self._client = client
+        self._jobs = jobs
         self._pods = pods
+        self._archive = LogArchive(settings.state_dir)
         self._clock = clock or SystemClock()
         self._settings = settings
         self._plans = {each.name: each for each in plans}
@@ -74,11 +78,14 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self._nodes.run())
-                await asyncio.gather(self._nodes.synced.wait(), self._pods.synced.wait())
+                informers = (self._nodes, self._pods, self._jobs)
+                await asyncio.gather(*(each.synced.wait() for each in informers))
                 await self._retire_nodes()
                 self._nodes.observe(self._node_changed)
                 self._pods.observe(self._pod_changed)
                 self._end_orphans()
+                self._jobs.observe(self._job_changed)
+                self._forget_logs()
                 group.create_task(self._binder.run())
                 group.create_task(self._keeper.run())
         finally:
@@ -121,9 +128,30 @@ class Agent:
         if worker is not None:
             worker.update(new)
         elif new is None:
-            PodHome(self._settings.pods_dir, uid).remove()
+            self._discard(pod)
         elif not is_terminated(new):
             self._employ(PodWorker(new, self._shared))
+
+    def _job_changed(self, old: Json | None, new: Json | None) -> None:
+        if old is not None and (new is None or new["metadata"]["uid"] != old["metadata"]["uid"]):
+            self._archive.forget(old["metadata"]["uid"])
+
+    def _forget_logs(self) -> None:
+        """Forget the logs of Jobs that were deleted while no runner was there."""
+        known = {each["metadata"]["uid"] for each in self._jobs.values()}
+        for uid in self._archive.jobs():
+            if uid not in known:
+                self._archive.forget(uid)
+
+    def _discard(self, pod: Json) -> None:
+        """Remove the home of a deleted pod; keep its logs if its Job still exists."""
+        home = PodHome(self._settings.pods_dir, pod["metadata"]["uid"])
+        owner = job_owner(pod)
+        job = self._jobs.get(Key(pod["metadata"]["namespace"], owner["name"])) if owner else None
+        if owner is None or job is None or not _is_kept(job, owner["uid"]):
+            home.remove()
+        else:
+            self._archive.keep(owner["uid"], pod, home)
 
     def _employ(self, worker: PodWorker) -> None:
         self._workers[worker.uid] = worker
@@ -135,7 +163,10 @@ class Agent:
         try:
             while True:
                 try:
-                    return await worker.run()
+                    await worker.run()
+                    if worker.gone:
+                        self._discard(worker.pod)
+                    return
                 except Exception as error:
                     failures += 1
                     self._report(worker, error, failures)
@@ -167,3 +198,9 @@ class Agent:
         for uid in self._shared.allocations.holders():
             if uid not in self._workers:
                 self._shared.allocations.release(uid)
+
+
+def _is_kept(job: Json, uid: str) -> bool:
+    """Whether this is the Job with that uid, and it is not being deleted."""
+    metadata = job["metadata"]
+    return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))

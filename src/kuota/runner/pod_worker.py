@@ -244,8 +244,6 @@ class PodWorker:
                 await self._shared.clock.sleep(1)
             else:
                 return
-        if self.gone:
-            self.home.remove()
 
     async def _rest(self) -> None:
         if self._retry_at is None:

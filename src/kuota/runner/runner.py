@@ -43,7 +43,14 @@ class Runner:
         when = clock or SystemClock()
         self._pods = pod_informer(client, when)
         self._agent = Agent(
-            client, self._pods, plans, settings, clock=when, cgroups=cgroups, recorder=recorder
+            client,
+            jobs,
+            self._pods,
+            plans,
+            settings,
+            clock=when,
+            cgroups=cgroups,
+            recorder=recorder,
         )
         self._job_controller = JobController(
             client, jobs, self._pods, clock=when, backoff=backoff, recorder=recorder

@@ -30,7 +30,7 @@ from kuota.listening import CannotListen
 from kuota.memory import calm_collector
 from kuota.runner.inventory import machine
 from kuota.runner.job_status import suspended_status
-from kuota.runner.logs import LogQuery, container_log
+from kuota.runner.log_archive import LogArchive
 from kuota.runner.nodes import NodePlan, check, this_machine
 from kuota.runner.pod_home import PodHome
 from kuota.runner.proc import start_ticks
@@ -52,6 +52,7 @@ from . import kubeconfig
 from .advice import adviser
 from .extensions import ExplanationExtension, VisibilityExtension
 from .local import local_client
+from .pod_logs import ArchivedLogs, pod_log
 from .state_dir import RunningInstance, StateDir
 
 _RESOURCES = by_kind(LOOKED_UP)
@@ -180,6 +181,7 @@ class Installation:
         system = System(client, config=self._options.config, gates=self._options.gates)
         events = system.deferred_events()
         runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
+        api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
         objects = WorldObjects(system.world)
         explanations = ExplanationApi(system.engine, objects)
         api.extensions.append(ExplanationExtension(explanations, api.roles))
@@ -199,26 +201,11 @@ class Installation:
         return RunnerSettings(state_dir=str(self._state_dir.root), run_as=policy)
 
     def _log(self, pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
-        query = LogQuery(
-            follow=options.follow,
-            timestamps=options.timestamps,
-            tail=options.tail_lines,
-            since=_since(options),
-            limit_bytes=options.limit_bytes,
-        )
         home = PodHome(self._runner_settings().pods_dir, pod["metadata"]["uid"])
-        return container_log(home, options.container, query, previous=options.previous)
+        return pod_log(home, options)
 
 
 def node_name(host: str) -> str:
     """A valid name for this machine's Node. Not every host name is a valid object name."""
     parts = [re.sub(r"[^a-z0-9-]+", "-", part).strip("-") for part in host.lower().split(".")]
     return ".".join(filter(None, parts))[:253].strip("-.") or "localhost"
-
-
-def _since(options: LogOptions) -> float | None:
-    if options.since_time:
-        return datetime.fromisoformat(options.since_time).timestamp()
-    if options.since_s is not None:
-        return datetime.now(UTC).timestamp() - options.since_s
-    return None
