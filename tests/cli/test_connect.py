@@ -17,7 +17,7 @@ from kuota.up.state_dir import RunningInstance, StateDir
 
 def test_a_certificate_that_proves_nothing_is_told_apart_from_silence() -> None:
     error = Unreachable("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
-    assert "the server cannot prove who it is" in explained(error).message
+    assert "the certificate of the server cannot be verified" in explained(error).message
 
 
 def test_without_a_server_the_status_is_three(cluster: Cluster) -> None:

@@ -17,6 +17,7 @@ from kuota.cli import log_lines
 from kuota.cli.log_lines import Copying, Writer
 from kuota.kube.errors import Unreachable
 from kuota.kube.requests import LogOptions
+from kuota.kube.resources import Resource
 
 Lines = list[tuple[str, str]]
 
@@ -44,7 +45,9 @@ class Breaking:
         self._chunk = chunk
         self._now = breaks[0][0] if breaks else len(lines)
 
-    async def log(self, key: Key, options: LogOptions) -> AsyncGenerator[bytes, None]:
+    async def log(
+        self, key: Key, options: LogOptions, *, pods: Resource
+    ) -> AsyncGenerator[bytes, None]:
         whole = self._shown(options)
         if not options.follow:
             yield whole

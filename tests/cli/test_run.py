@@ -128,7 +128,7 @@ def interrupted(cluster: Cluster, choice: str) -> Iterator[subprocess.Popen[str]
 def test_an_interrupt_leaves_the_job(cluster: Cluster) -> None:
     with interrupted(cluster, "leave") as process:
         _, said = process.communicate()
-        assert "See it: kuota logs -f job/x; end it: kuota delete job x\n" in said
+        assert "Follow it: kuota logs -f job/x; delete it: kuota delete job x\n" in said
         assert (130, ["x"]) == (process.returncode, cluster.names(JOBS))
 
 

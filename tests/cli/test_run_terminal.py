@@ -48,7 +48,7 @@ def test_the_user_is_asked_and_leaves(cluster: Cluster, keys: bytes) -> None:
         terminal.press(CTRL_C)
         terminal.expect("go [b]ack?")
         terminal.press(keys)
-        terminal.expect("job.batch/x goes on. See it: kuota logs -f job/x")
+        terminal.expect("job.batch/x continues. Follow it: kuota logs -f job/x")
         assert INTERRUPTED == terminal.ended()
     assert ["x"] == cluster.names(JOBS)
 
@@ -71,7 +71,7 @@ def test_the_user_is_asked_and_goes_back_as_often_as_they_like(cluster: Cluster)
 def test_who_said_before_is_not_asked(cluster: Cluster) -> None:
     with run(cluster, "--on-interrupt", "leave") as terminal:
         terminal.press(CTRL_C)
-        terminal.expect("job.batch/x goes on")
+        terminal.expect("job.batch/x continues")
         assert INTERRUPTED == terminal.ended()
     assert ["x"] == cluster.names(JOBS)
     assert "go [b]ack?" not in terminal.shown
@@ -90,7 +90,7 @@ def test_who_said_to_cancel_is_not_asked_either(cluster: Cluster) -> None:
 def test_a_program_that_ends_it_is_not_asked(cluster: Cluster) -> None:
     with run(cluster) as terminal:
         terminal.process.send_signal(signal.SIGTERM)
-        terminal.expect("job.batch/x goes on")
+        terminal.expect("job.batch/x continues")
         assert INTERRUPTED == terminal.ended()
     assert ["x"] == cluster.names(JOBS)
 

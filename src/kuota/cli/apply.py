@@ -40,17 +40,17 @@ _BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
 @click.command("apply")
 @filename_option(required=True)
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml", "name"]), default="text")
-@click.option("--dry-run", is_flag=True, help="Let the server check everything, and store nothing.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server without storing anything.")
 @click.option(
     "--force-conflicts",
     is_flag=True,
-    help="Take over fields that others manage, where they differ.",
+    help="Take over fields that other managers own.",
 )
 @server_options
 def command(
     filenames: tuple[str, ...], output: str, dry_run: bool, force_conflicts: bool, choice: Choice
 ) -> None:
-    """Create or change objects so that they are as the manifests say (server-side apply).
+    """Apply manifests to the server: create or change their objects (server-side apply).
 
     \b
     Examples:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that commands share, and which API server they mean.
+"""Options that commands share, and the API server that they select.
 
-Exit status of every command that talks to a server: 0 when it did what was asked, 1 when the
-server refused or the work failed, 2 when the command was used wrongly, 3 when no server could be
-reached. Imported with every command: nothing heavy may be imported here.
+Exit status of every command that talks to a server: 0 on success, 1 if the server refused the
+request or the work failed, 2 for wrong usage, 3 if no server could be reached. Imported with every
+command: nothing heavy may be imported here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Choice:
-    """The server and the namespace that the user named; empty where they did not."""
+    """The server and the namespace that the user chose; empty fields were not given."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -43,13 +43,13 @@ class Choice:
 
 
 class Failed(click.ClickException):
-    """What was asked for could not be done."""
+    """The command could not do what was requested."""
 
     exit_code = FAILED
 
 
 class ServerUnreachable(click.ClickException):
-    """There is no server to ask."""
+    """No server could be reached."""
 
     exit_code = UNREACHED
 
@@ -57,9 +57,9 @@ class ServerUnreachable(click.ClickException):
 def server_options(function: F) -> F:
     """Adds the options that name a server; the command gets them as one `choice`."""
 
-    @click.option("--kubeconfig", default="", metavar="FILE", help="Whose server to talk to.")
-    @click.option("--context", default="", metavar="NAME", help="A context of the kubeconfig.")
-    @click.option("-n", "--namespace", default="", metavar="NAME", help="Where to look.")
+    @click.option("--kubeconfig", default="", metavar="FILE", help="The kubeconfig to use.")
+    @click.option("--context", default="", metavar="NAME", help="The kubeconfig context to use.")
+    @click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace to use.")
     @functools.wraps(function)
     def wrapped(*args: Any, kubeconfig: str, context: str, namespace: str, **options: Any) -> Any:
         choice = Choice(kubeconfig, context, namespace)
@@ -76,7 +76,7 @@ def filename_option(*, required: bool = False) -> Callable[[F], F]:
         required=required,
         type=PATH,
         metavar="FILE",
-        help="A file, a folder (read with all below it), or - for standard input. May be repeated.",
+        help="A file, a directory (read recursively), or - for standard input. May be repeated.",
     )
 
 
@@ -87,7 +87,7 @@ def state_dir_option(function: F) -> F:
         "--state",
         type=click.Path(readable=False),
         metavar="DIRECTORY",
-        help="Where `kuota up` keeps everything.",
+        help="The state directory of `kuota up`.",
     )
     @functools.wraps(function)
     def wrapped(*args: Any, state: str | None, **options: Any) -> Any:
@@ -182,13 +182,13 @@ def explained(error: KubeError) -> click.ClickException:
 
     if isinstance(error, Unreachable) and "CERTIFICATE_VERIFY_FAILED" in str(error):
         return ServerUnreachable(
-            f"the server cannot prove who it is: {error}\n"
-            "The kubeconfig lacks its certificate-authority-data, or has that of another server."
+            f"the certificate of the server cannot be verified: {error}\n"
+            "The kubeconfig has no certificate-authority-data, or that of another server."
         )
     if isinstance(error, Unreachable):
         return ServerUnreachable(
             f"the server does not answer: {error}\n"
-            "Is it running (`kuota status`)? Start it with `kuota up`, or name another with "
+            "Is it running (`kuota status`)? Start it with `kuota up`, or choose another one with "
             "--kubeconfig or --context."
         )
     if isinstance(error, ConfigError):
@@ -207,7 +207,7 @@ def refusal(error: ApiError) -> str:
     if isinstance(error, Unauthorized):
         lines.append("The server does not accept these credentials; check --kubeconfig.")
     elif isinstance(error, Forbidden):
-        lines.append("Ask an admin, or act in a namespace of your own with -n.")
+        lines.append("Ask an admin for access, or use a namespace of your team with -n.")
     elif isinstance(error, Conflict) and causes:
         lines.append("Take these fields over with --force-conflicts, or leave them out.")
     return "\n".join(lines)

@@ -54,7 +54,7 @@ def _write_options(function: Callable[..., None]) -> Callable[..., None]:
         "--dry-run",
         type=click.Choice(["none", "client", "server"]),
         default="none",
-        help="client: only print it. server: let the server check it, and store nothing.",
+        help="client: print the object. server: validate it without storing it.",
     )
     @server_options
     @functools.wraps(function)
@@ -93,13 +93,13 @@ def command() -> None:
 
 @command.command("clusterqueue")
 @click.argument("name")
-@click.option("--cohort", default="", metavar="NAME", help="With whom it shares quota.")
+@click.option("--cohort", default="", metavar="NAME", help="The cohort to share quota with.")
 @click.option("--queuing-strategy", type=click.Choice(["StrictFIFO", "BestEffortFIFO"]))
 @click.option(
     "--namespace-selector",
     default="",
     metavar="KEY=VALUE[,KEY=VALUE]",
-    help="Whose LocalQueues may use it; all without.",
+    help="Namespaces whose LocalQueues may use it; all by default.",
 )
 @click.option("--reclaim-within-cohort", type=click.Choice(_RECLAIM))
 @click.option("--preemption-within-cluster-queue", "within", type=click.Choice(_POLICIES))
@@ -333,7 +333,7 @@ def _toleration(words: str) -> Json:
     pair, colon, effect = words.rpartition(":") if ":" in words else (words, "", "")
     if colon and effect not in _EFFECTS:
         raise click.BadParameter(
-            f"'{effect}' is none of {', '.join(_EFFECTS)}", param_hint="--tolerations"
+            f"'{effect}' is not one of {', '.join(_EFFECTS)}", param_hint="--tolerations"
         )
     key, equals, value = pair.partition("=")
     matched = {"operator": "Equal", "value": value} if equals else {"operator": "Exists"}

@@ -39,7 +39,7 @@ class KindGroup(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             known = ", ".join(self.list_commands(ctx))
-            ctx.fail(f"'{args[0]}' is none of: {known}{self._meant(ctx, args[0])}")
+            ctx.fail(f"'{args[0]}' is not one of: {known}{self._meant(ctx, args[0])}")
         return super().resolve_command(ctx, args)
 
     def _meant(self, ctx: click.Context, word: str) -> str:

@@ -12,31 +12,31 @@ from kuota import __version__
 _COMMANDS = {
     "up": "Start the control plane of this machine, and run work on it.",
     "down": "End it; running work goes on.",
-    "status": "Whether it runs, and where.",
-    "backup": "Copy all its objects to a file, also while it runs.",
-    "restore": "Let it go on from such a file.",
-    "apply": "Make the server hold what manifests say.",
-    "check": "Say what is wrong with manifests before a cluster does.",
-    "controller": "Take Kueue's place on a cluster.",
+    "status": "Show whether the control plane of this machine runs, and where.",
+    "backup": "Back up all objects of this machine to a file.",
+    "restore": "Restore the objects of this machine from a backup.",
+    "apply": "Apply manifests to the server.",
+    "check": "Validate manifests before applying them.",
+    "controller": "Run the controller on a cluster, in place of Kueue.",
     "crds": "Print the CustomResourceDefinitions of all kinds.",
     "create": "Create a queue, a flavor or a cohort.",
     "delete": "Delete objects, as kubectl does.",
-    "demo": "See three teams share eight pretend GPUs, live.",
-    "describe": "Tell all about an object, and why a workload waits.",
+    "demo": "Watch three teams share eight simulated GPUs.",
+    "describe": "Show an object in detail, and why a workload waits.",
     "edit": "Edit an object, as kubectl does.",
     "get": "Show objects, as kubectl does.",
-    "handover": "Let Kueue go on in Kuota's place.",
-    "install": "Put the controller into a cluster.",
-    "list": "List queues, workloads, flavors or pods, and how they are doing.",
-    "logs": "Show what a pod or a Job has written.",
+    "handover": "Hand a cluster back to Kueue.",
+    "install": "Install the controller in a cluster.",
+    "list": "List queues, workloads, flavors or pods.",
+    "logs": "Print the logs of a pod or a Job.",
     "patch": "Change fields of an object, as kubectl does.",
-    "plan": "Show who would get quota, who would wait, and why.",
-    "resume": "Let a stopped queue or workload go on.",
-    "run": "Run a command when there is room for it.",
+    "plan": "Show which workloads would get quota, which would wait, and why.",
+    "resume": "Resume a stopped queue or workload.",
+    "run": "Run a command as soon as there is quota for it.",
     "stop": "Stop a queue or a workload.",
-    "token": "Let others use the control plane of this machine.",
-    "uninstall": "Take the controller out of a cluster.",
-    "watch": "See queues and workloads live.",
+    "token": "Manage tokens of other users of this machine.",
+    "uninstall": "Remove the controller from a cluster.",
+    "watch": "Watch queues and workloads.",
 }
 _SYNONYMS = {
     "explain": "describe",
@@ -49,7 +49,7 @@ _SYNONYMS = {
     "submit": "run",
     "top": "watch",
 }
-"""What other programs call it."""
+"""Names that other programs use for our commands."""
 _PLACES = {
     "backup": "machine:backup",
     "down": "machine:down",
@@ -58,7 +58,7 @@ _PLACES = {
     "resume": "stop:resume",
     "status": "machine:status",
 }
-"""Where a command is that is not `command` of the module of its name."""
+"""Commands that are not `command` in the module of their name."""
 _KUBECTL = ("delete", "edit", "get", "patch")
 """Commands that kubectl carries out."""
 

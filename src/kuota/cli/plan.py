@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota plan`: what would be admitted, what would wait, and why, from manifests alone.
+"""`kuota plan`: shows what would be admitted, what would wait, and why, from manifests alone.
 
-Exit status: 0 when there is a plan, even if everything waits; 1 when the manifests have faults;
-2 when the command was used wrongly or a file could not be read.
+Exit status: 0 if there is a plan, even if everything waits; 1 if the manifests are invalid; 2 for
+wrong usage or a file that cannot be read.
 """
 
 from __future__ import annotations
@@ -39,9 +39,11 @@ from .manifests import load
     "--config",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Kueue's own configuration file.",
+    help="A configuration file of Kueue.",
 )
-@click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
+@click.option(
+    "--feature-gates", default="", metavar="NAME=BOOL,…", help="Feature gates, as for Kueue."
+)
 @click.option(
     "-o",
     "--output",
@@ -53,7 +55,7 @@ from .manifests import load
     "--explain",
     default="",
     metavar="NAMESPACE/NAME",
-    help="Tell all about one job or workload: what was tried, who is in the way, what helps.",
+    help="Explain one job or workload: what was tried, what is not preempted, what would help.",
 )
 def command(
     files: tuple[str, ...],
@@ -63,15 +65,15 @@ def command(
     output: str,
     explain: str,
 ) -> None:
-    """Show who would get quota, who would wait, and why. Asks no cluster, changes nothing.
+    """Show which workloads would get quota, which would wait, and why, without a cluster.
 
-    Reads queues, cohorts, flavors, Workloads and Jobs, in either API version. What has quota in
-    its status counts as running; everything else is submitted in the order of the files.
+    Reads queues, cohorts, flavors, Workloads and Jobs, in either API version. Workloads with quota
+    in their status count as running; all others are submitted in the order of the files.
 
     \b
-    Two annotations on a Job or Workload tell a story in virtual time:
-      kuota.dev/submit-after: "30s"   it comes later
-      kuota.dev/runs-for: "2m"        it ends; without it, it runs for ever
+    Two annotations on a Job or Workload set times, which pass instantly:
+      kuota.dev/submit-after: "30s"   it is submitted later
+      kuota.dev/runs-for: "2m"        it ends; the default is to run forever
 
     \b
     Examples:
@@ -81,7 +83,9 @@ def command(
     """
     paths = (*filenames, *files)
     if not paths:
-        raise click.UsageError("nothing to plan: give a file with -f FILE, or - for standard input")
+        raise click.UsageError(
+            "nothing to plan: specify a file with -f FILE, or - for standard input"
+        )
     settings, gates = _settings(config, feature_gates)
     scenario, notes = _scene(paths, settings, gates, output)
     plan = _plan(scenario, notes, settings, gates)
@@ -89,7 +93,7 @@ def command(
 
 
 def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gates]:
-    """The configuration, if any, and the gates; ends the command when they have faults."""
+    """The configuration, if any, and the gates; ends the command if they are invalid."""
     try:
         if config is None:
             return None, resolved(flag, None)
@@ -108,7 +112,7 @@ def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gate
 def _scene(
     paths: Sequence[str], settings: Configuration | None, gates: Gates, output: str
 ) -> tuple[Scenario, list[str]]:
-    """The scene and what `kuota check` would warn of; ends the command when there are faults."""
+    """The scene and the warnings of `kuota check`; ends the command if manifests are invalid."""
     manifests = load(paths)
     verdict = inspected(manifests, gates)
     if verdict.faults or verdict.unreadable:
@@ -124,7 +128,7 @@ def _scene(
 
 
 def _refuse(verdict: CheckResult, output: str) -> NoReturn:
-    """Say what is wrong as `kuota check` does, and end the command."""
+    """Print what is wrong as `kuota check` does, and end the command."""
     show(verdict, output if output in ("json", "yaml") else "text")
     sys.exit(UNREADABLE if verdict.unreadable else FAULTY)
 

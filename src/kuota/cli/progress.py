@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command says and asks on standard error while it works."""
+"""Progress messages and questions on standard error."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TIME = len(" (10h59m)") + 1
 
 
 class Progress:
-    """What is going on. A terminal sees one line and how long; others each state once.
+    """Progress of a command: one line with the elapsed time on a terminal, else a line a state.
 
-    What is too long for one line is kept on the screen, and its first words stand for it.
+    A message that is too long for the line is printed once, and the line shows its first words.
     """
 
     def __init__(self, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Progress:
         self._open = False
 
     def show(self, text: str) -> None:
-        """Replace the line; "" takes it away."""
+        """Replace the line; "" removes it."""
         if text != self._text:
             self._text, self._since = text, self._clock()
             fits = self._tty and len(text) + _TIME <= shutil.get_terminal_size().columns
@@ -46,7 +46,7 @@ class Progress:
         self.refresh()
 
     def refresh(self) -> None:
-        """Bring the time on the line up to date."""
+        """Update the elapsed time."""
         if not self._tty or self._quiet:
             return
         if not self._text:
@@ -59,13 +59,13 @@ class Progress:
         self._open = True
 
     def clear(self) -> None:
-        """Leave no half line on the terminal."""
+        """Remove the line from the terminal."""
         if self._open:
             click.echo(_CLEAR, err=True, nl=False)
             self._open = False
 
     def say(self, text: str) -> None:
-        """Something to keep on the screen."""
+        """Print a message that stays on the screen."""
         self.clear()
         if not self._quiet:
             click.echo(text, err=True)
@@ -75,7 +75,7 @@ _LINE_BYTES = 4096
 
 
 def answer(question: str, words: Mapping[str, str], default: str) -> str:
-    """The word for the letter that the user types; the default for none, Ctrl-C or the end."""
+    """The word for the letter that the user types; the default for Enter, Ctrl-C or EOF."""
     try:
         while True:
             click.echo(question, err=True, nl=False)
@@ -84,7 +84,7 @@ def answer(question: str, words: Mapping[str, str], default: str) -> str:
                 return default
             if letter in words:
                 return words[letter]
-            click.echo(f"'{letter}' is none of {', '.join(words)}", err=True)
+            click.echo(f"'{letter}' is not one of {', '.join(words)}", err=True)
     except KeyboardInterrupt:
         return default
 

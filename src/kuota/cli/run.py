@@ -46,38 +46,42 @@ _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("arguments", nargs=-1, required=True, metavar="-- COMMAND [ARGUMENT]...")
-@click.option("-q", "--queue", default="", metavar="NAME", help="The LocalQueue to wait in.")
+@click.option("-q", "--queue", default="", metavar="NAME", help="The LocalQueue to submit to.")
 @click.option("--gpus", type=click.IntRange(0), default=0, metavar="N", help="GPUs for each pod.")
-@click.option("--cpus", default="", metavar="AMOUNT", help="CPUs for each pod: 4, or 500m.")
-@click.option("--memory", default="", metavar="AMOUNT", help="Memory for each pod: 8Gi.")
+@click.option("--cpus", default="", metavar="AMOUNT", help="CPUs for each pod, such as 4 or 500m.")
+@click.option("--memory", default="", metavar="AMOUNT", help="Memory for each pod, such as 8Gi.")
 @click.option(
     "--resource",
     "resources",
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="Anything else that each pod needs. May be repeated.",
+    help="Another resource for each pod. May be repeated.",
 )
 @click.option("--priority", default="", metavar="CLASS", help="A WorkloadPriorityClass.")
-@click.option("--name", default="", help="The Job's name; made from the command if not given.")
+@click.option(
+    "--name", default="", help="The name of the Job. The default is generated from the command."
+)
 @click.option(
     "--parallelism",
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Pods that run at once and are admitted together; each knows its JOB_COMPLETION_INDEX.",
+    help="Number of pods. They are admitted together; JOB_COMPLETION_INDEX numbers them.",
 )
-@click.option("--retries", type=click.IntRange(0), default=0, metavar="N", help="After failures.")
+@click.option(
+    "--retries", type=click.IntRange(0), default=0, metavar="N", help="Retries after failures."
+)
 @click.option(
     "--time-limit",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="Stop it when it has run that long.",
+    help="Stop the command after it has run this long.",
 )
 @click.option(
     "--grace-period",
     type=click.IntRange(0),
     metavar="SECONDS",
-    help="Time between TERM and KILL when it has to stop, to save its work in.",
+    help="Time between SIGTERM and SIGKILL when the command has to stop.",
 )
 @click.option(
     "-e",
@@ -85,13 +89,15 @@ _ANSWERS = {"l": "leave", "c": "cancel", "b": "back"}
     "variables",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="A variable for it; without a value that of this shell. May be repeated.",
+    help="An environment variable, by default with its value in this shell. May be repeated.",
 )
-@click.option("--workdir", default="", metavar="FOLDER", help="Where it starts.")
-@click.option("--image", default="", help="Needed on a cluster; here processes run without one.")
-@click.option("-d", "--detach", is_flag=True, help="Submit it, and do not wait.")
-@click.option("--dry-run", is_flag=True, help="Print the Job as YAML, and submit nothing.")
-@click.option("--quiet", is_flag=True, help="Only its own output.")
+@click.option("--workdir", default="", metavar="FOLDER", help="The working directory.")
+@click.option(
+    "--image", default="", help="The container image; required on a cluster, unused by `kuota up`."
+)
+@click.option("-d", "--detach", is_flag=True, help="Submit the Job and return.")
+@click.option("--dry-run", is_flag=True, help="Print the Job as YAML without submitting it.")
+@click.option("--quiet", is_flag=True, help="Print only the output of the command.")
 @click.option(
     "--on-interrupt",
     type=click.Choice(["ask", "leave", "cancel"]),
@@ -145,7 +151,7 @@ def _asked(
     grace_period: int | None,
     **others: Any,
 ) -> RunRequest:
-    """What the options say, checked; those that mean what they say go through as they are."""
+    """The options, validated."""
     return RunRequest(
         amounts=_amounts(gpus, cpus, memory, resources),
         variables=_variables(variables),
@@ -156,7 +162,7 @@ def _asked(
 
 
 def _amounts(gpus: int, cpus: str, memory: str, others: tuple[str, ...]) -> dict[str, str]:
-    """What each pod asks for, by resource."""
+    """What each pod requests, by resource."""
     amounts = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": str(gpus) if gpus else ""}
     for each in others:
         name, equals, amount = each.partition("=")
@@ -167,7 +173,7 @@ def _amounts(gpus: int, cpus: str, memory: str, others: tuple[str, ...]) -> dict
     for name, amount in kept.items():
         try:
             if parse(amount) < 0:
-                raise click.BadParameter(f"{name}: {amount} is below nothing")
+                raise click.BadParameter(f"{name}: {amount} is negative")
         except QuantityError as error:
             raise click.BadParameter(f"{name}: {error}") from None
     return kept
@@ -191,7 +197,7 @@ def _settled(asked: RunRequest, session: Session) -> RunRequest:
     """
     if not session.embedded:
         if not asked.image:
-            raise click.UsageError("on a cluster the command needs an --image to run in")
+            raise click.UsageError("a cluster needs an --image to run the command in")
         return asked
     passed = ("PATH", "VIRTUAL_ENV", *(("HOME",) if os.geteuid() != 0 else ()))
     shell = {name: os.environ[name] for name in passed if name in os.environ}
@@ -236,7 +242,7 @@ class Running:
         return job_of(asked, self._session.namespace, kind)
 
     async def _check_queue(self, queue: str) -> None:
-        """Raises Failed for a queue that is not there: the Job would wait for ever."""
+        """Raise Failed if the queue does not exist: the Job would wait forever."""
         if not queue:
             return
         namespace = self._session.namespace
@@ -250,7 +256,7 @@ class Running:
             ) from None
 
     async def _priority_kind(self, name: str) -> str:
-        """Which kind of priority class has that name; Kueue's own goes first."""
+        """The kind of priority class with that name; Kueue's own takes precedence."""
         for kind, resource in zip(
             CLASSES, (WORKLOAD_PRIORITY_CLASSES, PRIORITY_CLASSES), strict=True
         ):
@@ -265,12 +271,12 @@ class Running:
     async def _names(self, resource: Resource, namespace: str | None) -> str:
         listed = await self._session.client.list(resource, namespace)
         names = [each["metadata"]["name"] for each in listed.items]
-        return f"there are: {', '.join(names)}" if names else f"there are no {resource.plural} yet"
+        return f"there are: {', '.join(names)}" if names else f"there are no {resource.plural}"
 
     async def _followed(self, job: Json) -> int:
-        """Follow to the end, or to an interrupt; "back" at the question goes on.
+        """Follow the Job to its end or to an interrupt; the answer "back" continues.
 
-        What a cancelled Job still writes is shown; another interrupt ends that too.
+        The last output of a cancelled Job is shown; another interrupt ends that too.
         """
         follow = JobFollow(self._session, job, LogOptions(follow=True), self._progress)
         task = asyncio.create_task(follow.run())
@@ -301,7 +307,7 @@ class Running:
         return ending.exit_status
 
     def _decision(self, job: Json, interrupt: signal.Signals) -> str:
-        """What the user wants of the Job: "leave", "cancel" or "back"."""
+        """What to do with the Job: "leave", "cancel" or "back"."""
         decision = self._on_interrupt
         name = name_text(JOBS, job)
         if decision == "ask":
@@ -310,8 +316,8 @@ class Running:
         if decision == "leave":
             here, bare = self._session.here, job["metadata"]["name"]
             self._progress.say(
-                f"\n{name} goes on. See it: kuota logs -f {here}job/{bare}; "
-                f"end it: kuota delete {here}job {bare}"
+                f"\n{name} continues. Follow it: kuota logs -f {here}job/{bare}; "
+                f"delete it: kuota delete {here}job {bare}"
             )
         return decision
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One command's conversation with an API server."""
+"""The connection of one command to an API server."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from .connect import MANAGER
 
 
 class Session:
-    """A client, the namespace meant, and requests whose warnings are wanted."""
+    """A client, the selected namespace, and requests that return warnings."""
 
     def __init__(self, transport: HttpTransport, namespace: str, version: str) -> None:
         self.client = Client(transport, manager=MANAGER)
         self.namespace = namespace
         self.here = ""
-        """What leads another command to the same namespace, where the user had to name it."""
+        """The options that select the same namespace in another command, if any are needed."""
         self.embedded = "+kuota" in version
-        """Whether the server is our own, which runs pods as processes of its machine."""
+        """Whether the server is `kuota up`, which runs pods as processes of its machine."""
         self._sender = Sender(transport, SystemClock(), None, None)
 
     def key(self, resource: Resource, name: str) -> Key:
-        """The key of an object that the user named."""
+        """The key of an object by the name that the user gave."""
         return Key(self.namespace if resource.namespaced else "", name)
 
     async def answer(self, request: HttpRequest) -> tuple[Json, list[str]]:
-        """The object that the server answers with, and what it warns of."""
+        """The object in the server's response, and the warnings."""
         response = await self._sender.send(request)
         try:
             found: Any = msgspec.json.decode(response.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Unreachable(f"the answer to {request} is no JSON: {error}") from None
+            raise Unreachable(f"the response to {request} is not JSON: {error}") from None
         return found, warnings_in(response.headers.get("warning", ""))
 
 
 @asynccontextmanager
 async def opened(connection: Connection, namespace: str = "") -> AsyncIterator[Session]:
-    """A session with a server that answers; raises Unreachable at once where none does."""
-    # What a watch has to say of its troubles is said by the command, in its own words.
+    """A session with a server; raises Unreachable at once if it does not answer."""
+    # Commands report failures of watches in their own words.
     logging.getLogger("kuota").addHandler(logging.NullHandler())
     transport = HttpTransport(connection)
     try:
@@ -77,7 +77,7 @@ def warnings_in(header: str) -> list[str]:
 
 
 def _quoted(words: str) -> tuple[str, str]:
-    """What stands before the closing quote, and what follows it."""
+    """The text before the closing quote, and the rest."""
     text = ""
     characters = iter(enumerate(words))
     for at, character in characters:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota stop` and `kuota resume`: the one field of a queue or workload that holds it."""
+"""`kuota stop` and `kuota resume`: set the field that stops a queue or workload."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from .output import name_text
 if TYPE_CHECKING:
     from .session import Session
 
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Ask the server, and change nothing.")
+_DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Validate on the server without changing anything."
+)
 _NAMES = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
 
 @click.group("stop", cls=KindGroup)
 def command() -> None:
-    """Stop queues or workloads; `kuota resume` lets them go on."""
+    """Stop queues or workloads; `kuota resume` resumes them."""
 
 
 @click.group("resume", cls=KindGroup)
 def resume() -> None:
-    """Let stopped queues or workloads go on."""
+    """Resume stopped queues or workloads."""
 
 
 def _stops(kind: str, words: str) -> None:
@@ -43,7 +45,7 @@ def _stops(kind: str, words: str) -> None:
         "--keep-already-running",
         "keep",
         is_flag=True,
-        help="Let what was admitted run to its end.",
+        help="Let admitted workloads run to their end.",
     )
     @_DRY_RUN
     @server_options
@@ -73,8 +75,14 @@ _sets(
     "Deactivate workloads: those that run are evicted, and none is admitted.",
 )
 _sets(resume, "clusterqueue", {"stopPolicy": "None"}, "resumed", "Admit workloads again.")
-_sets(resume, "localqueue", {"stopPolicy": "None"}, "resumed", "Admit workloads from it again.")
-_sets(resume, "workload", {"active": True}, "resumed", "Let workloads queue again.")
+_sets(
+    resume,
+    "localqueue",
+    {"stopPolicy": "None"},
+    "resumed",
+    "Admit workloads from the LocalQueue again.",
+)
+_sets(resume, "workload", {"active": True}, "resumed", "Queue deactivated workloads again.")
 
 
 def _set_all(

@@ -78,7 +78,7 @@ def why_text(why: Explanation, named: Naming = str) -> str:
         return "; ".join(why.details)
     if why.rivals:
         return f"has to wait behind {several(map(named, why.rivals))}"
-    return "its turn has not come yet"
+    return "not evaluated yet"
 
 
 def _unqueued_text(why: Explanation) -> str:
