@@ -226,10 +226,7 @@ class State:
         return found
 
     def refresh(self, names: Iterable[str]) -> list[str]:
-        """Compute again whether these ClusterQueues are active.
-
-        Returns those that became active.
-        """
+        """Recompute whether these ClusterQueues are active. Returns those that became active."""
         self.dirty.add(EVERY_QUEUE)
         woken = []
         for name in names:

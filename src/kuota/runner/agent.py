@@ -39,7 +39,7 @@ _RETRY = Backoff(base=1_000, cap=30_000)
 
 
 class Agent:
-    """Runs pods on this machine while `run` runs. The caller runs the informers `jobs` and `pods`."""
+    """Runs pods on this machine. The caller runs the informers `jobs` and `pods`."""
 
     def __init__(
         self,
