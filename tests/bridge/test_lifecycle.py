@@ -274,6 +274,24 @@ def test_pods_that_are_late_cost_the_quota_and_then_the_activity() -> None:
     assert "True/RequeuingLimitExceeded" == given_up.conditions["DeactivationTarget"]
 
 
+@pytest.mark.parametrize(
+    ("count", "evicted", "given_up"),
+    [
+        (0, "True/PodsReadyTimeout", ""),
+        (1, "True/PodsReadyTimeout", ""),
+        (2, "", "True/RequeuingLimitExceeded"),
+        (3, "", "True/RequeuingLimitExceeded"),
+    ],
+)
+def test_a_workload_is_given_up_only_after_as_many_retries_as_are_allowed(
+    count: int, evicted: str, given_up: str
+) -> None:
+    limited = msgspec.structs.replace(SHORT, backoff_limit=2)
+    found = passed(running(status={"requeueState": {"count": count}}), NOON + 60, limited)
+    assert evicted == found.conditions.get("Evicted", "")
+    assert given_up == found.conditions.get("DeactivationTarget", "")
+
+
 def test_pods_that_were_lost_have_a_time_of_their_own() -> None:
     lost = condition("PodsReady", False, "WaitForRecovery", since=100)
     found = passed(running(lost), NOON + 110, SHORT)

@@ -11,17 +11,18 @@ import pytest
 
 from bridge.objects import NOON, condition
 from bridge.passes import Outcome, worked
-from kuota.api.base import Json, ObjectMeta
+from kuota.api.base import Json, Key, ObjectMeta
 from kuota.api.config.shapes import Configuration, CustomLabel, Integrations, Metrics
 from kuota.api.gates import Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.merge_patch import merged
 from kuota.api.workload import Workload
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
 from kuota.bridge.jobs.ancestor import Owners
 from kuota.bridge.jobs.batch_job import workload as made_from
 from kuota.bridge.jobs.job_start import injections
-from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
+from kuota.bridge.lifecycle_view import Ancestor, LifecycleConfig, lifecycle_config
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
 FLAVORS = {"a100": ResourceFlavor()}
@@ -347,3 +348,28 @@ def test_a_job_whose_topology_cannot_be_parsed_gets_no_workload() -> None:
     job["spec"]["template"]["metadata"]["annotations"] = unparsable
     found = worked(job)
     assert (True, True) == (found.idle, bool(found.result.fault))
+
+
+@pytest.mark.parametrize(
+    ("newest", "suspended", "stopped"),
+    [
+        (None, False, True),
+        (_workload(), False, True),
+        (_admitted(), False, False),
+        (None, True, False),
+    ],
+)
+def test_a_job_below_a_managed_one_only_runs_while_that_one_is_admitted(
+    newest: Workload | None, suspended: bool, stopped: bool
+) -> None:
+    stored = StoredWorkload.of(msgspec.to_builtins(newest)) if newest is not None else None
+    above = Ancestor(key=Key("ml", "above"), newest=stored)
+    found = worked(_job(suspend=suspended), ancestor=above)
+    assert ([{"spec": {"suspend": True}}] if stopped else []) == _job_patches(found)
+    assert (["Suspended"] if stopped else []) == found.events
+
+
+def test_a_job_that_is_over_is_not_suspended_for_the_one_above_it() -> None:
+    above = Ancestor(key=Key("ml", "above"))
+    over = _job(suspend=False, status={"conditions": [DONE]})
+    assert worked(over, ancestor=above).idle
