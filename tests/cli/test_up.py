@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, option: str) -> Non
         ("metadata: {name: a, labels: {x: y}}", "metadata.labels"),
         ("metadata: {name: a}", "status.capacity"),
         ("metadata: {name: a}\nstatus: {capacity: {cpu: abc}}", "status.capacity of cpu"),
-        ("metadata: {name: a}\nstatus: {capacity: {x/gpu: 1.5}}", "1.5 is no whole number"),
+        ("metadata: {name: a}\nstatus: {capacity: {x/gpu: 1.5}}", "1.5 is not an integer"),
         ("metadata: {name: A_b}\nstatus: {capacity: {cpu: 1}}", "DNS"),
         (
             "metadata: {name: a}\nspec: {taints: [{key: k, effct: NoSchedule}]}\n"

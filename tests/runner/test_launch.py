@@ -76,7 +76,7 @@ def test_a_mount_is_told_by_its_real_place() -> None:
 @pytest.mark.parametrize("path", ["/etc", "../x", "a/../../b"])
 def test_a_sub_path_cannot_lead_out_of_its_volume(path: str) -> None:
     one = container(volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": path}])
-    with pytest.raises(LaunchError, match="leads out"):
+    with pytest.raises(LaunchError, match="leads outside"):
         container_plan(pod(one), one, PLACE, Sources())
 
 

@@ -111,7 +111,7 @@ def test_what_is_no_sound_store_is_neither_restored_nor_overwritten(
             restore(str(file), path, "now")
     for file in (text, other):
         before = file.read_bytes()
-        with pytest.raises(StoreError, match="no backup"):
+        with pytest.raises(StoreError, match="is not a backup"):
             back_up(path, str(file))
         assert before == file.read_bytes()
     assert "abc" == names(path)

@@ -234,9 +234,9 @@ def test_a_disk_that_failed_once_is_not_believed_again(
     async def story() -> None:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fdatasync", fail)
-            with pytest.raises(StoreError, match="could not be put on disk"):
+            with pytest.raises(StoreError, match="could not be synced to disk"):
                 await store.synced()
-        with pytest.raises(StoreError, match="could not be put on disk"):
+        with pytest.raises(StoreError, match="could not be synced to disk"):
             await store.synced()
 
     store = filled(path)

@@ -160,7 +160,7 @@ def test_new_parts_of_a_patch_carry_neither_nulls_nor_directives() -> None:
     ("patch", "path", "words"),
     [
         ({"spec": {"containers": [{"image": "1"}]}}, "spec.containers", "merge key name"),
-        ({"spec": {"$patch": "drop"}}, "spec", "no \\$patch"),
+        ({"spec": {"$patch": "drop"}}, "spec", "not a \\$patch"),
         ({"spec": {"$retainKeys": ["a"], "b": 1}}, "spec", "missing from"),
         ({"spec": {"$retainKeys": "a"}}, "spec", "list of field names"),
         (

@@ -126,7 +126,7 @@ def field(pod: Json, path: str, sources: Sources) -> str:
             return sources.host_ip
         case "status.podIP" | "status.podIPs":
             return sources.pod_ip
-    raise LaunchError(CONFIG_ERROR, f"fieldPath {path!r} is not offered here", permanent=True)
+    raise LaunchError(CONFIG_ERROR, f"fieldPath {path!r} is not supported here", permanent=True)
 
 
 def _quoted(text: str) -> str:
@@ -141,7 +141,7 @@ def resource_field(pod: Json, container: Json, ref: Json, sources: Sources) -> s
     which, _, name = (ref.get("resource") or "").partition(".")
     if which not in ("limits", "requests") or not name:
         raise LaunchError(
-            CONFIG_ERROR, f"resource {ref.get('resource')!r} is not offered here", permanent=True
+            CONFIG_ERROR, f"resource {ref.get('resource')!r} is not supported here", permanent=True
         )
     asked = _named_container(pod, ref.get("containerName") or container["name"])
     resources = asked.get("resources") or _NOTHING

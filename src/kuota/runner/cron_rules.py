@@ -89,7 +89,7 @@ def _cron(text: str, moment: datetime, *, reverse: bool = False) -> Iterator[dat
     try:
         return CronSim(text, moment, reverse=reverse)
     except CronSimError as error:
-        raise ScheduleError(f"schedule {text!r} cannot be read: {error}") from None
+        raise ScheduleError(f"schedule {text!r} is invalid: {error}") from None
 
 
 def _period(text: str) -> float | None:
@@ -98,7 +98,7 @@ def _period(text: str) -> float | None:
     match = _EVERY.fullmatch(text.strip())
     parts = [int(part or 0) for part in match.groups()] if match else [0]
     if not match or not any(parts):
-        raise ScheduleError(f"schedule {text!r} cannot be read: write for example @every 1h30m")
+        raise ScheduleError(f"schedule {text!r} is invalid: write, for example, @every 1h30m")
     hours, minutes, seconds = parts
     return float(3600 * hours + 60 * minutes + seconds)
 
@@ -109,7 +109,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise ScheduleError(f"time zone {name!r} is not known") from None
+        raise ScheduleError(f"unknown time zone {name!r}") from None
 
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"

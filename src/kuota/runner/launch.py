@@ -131,7 +131,7 @@ def mounts(container: Json, place: PodEnvironment, env: Mapping[str, str]) -> It
         if source is None:
             raise LaunchError(
                 "StartError",
-                f"container {container['name']!r} mounts {name!r}, which is no volume of the pod",
+                f"container {container['name']!r} mounts {name!r}, but the pod has no such volume",
                 permanent=True,
             )
         inside = each.get("subPath") or expanded(each.get("subPathExpr") or "", env)
@@ -148,7 +148,7 @@ def _below(source: str, inside: str, volume: str) -> str:
         return source
     if inside.startswith("/") or ".." in inside.split("/"):
         raise LaunchError(
-            "StartError", f"subPath {inside!r} leads out of volume {volume!r}", permanent=True
+            "StartError", f"subPath {inside!r} leads outside of volume {volume!r}", permanent=True
         )
     return posixpath.join(source, inside)
 

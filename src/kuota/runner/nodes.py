@@ -106,7 +106,7 @@ def described(text: str) -> list[NodePlan]:
     names = [each.name for each in plans]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise NodesError(f"two nodes are called {min(twice)!r}")
+        raise NodesError(f"duplicate node name {min(twice)!r}")
     if not plans:
         raise NodesError("the file describes no Node")
     return plans
@@ -119,7 +119,7 @@ def _manifests(text: str) -> Iterable[Json]:
         elif each.get("kind") == "Node":
             yield each
         else:
-            raise NodesError(f"a {each.get('kind') or 'document without a kind'} is no Node")
+            raise NodesError(f"a {each.get('kind') or 'document without a kind'} is not a Node")
 
 
 def _pretend(manifest: Json) -> NodePlan:
@@ -133,7 +133,7 @@ def _pretend(manifest: Json) -> NodePlan:
         raise NodesError("a Node has no metadata.name")
     capacity = dict(status.allocatable or status.capacity or {})
     if not capacity:
-        raise NodesError(f"node {name}: has no status.capacity; say what it offers")
+        raise NodesError(f"node {name}: has no status.capacity; set what it offers")
     _check_taints(name, (found.spec or _Spec()).taints or ())
     capacity.setdefault("pods", str(PODS_PER_NODE))
     plain = {key: str(value) for key, value in capacity.items()}
@@ -144,7 +144,7 @@ def _check_taints(name: str, taints: Iterable[Taint]) -> None:
     for at, taint in enumerate(taints):
         if not taint.key or taint.effect not in _EFFECTS:
             raise NodesError(
-                f"node {name}: spec.taints[{at}] needs a key, and an effect out of "
+                f"node {name}: spec.taints[{at}] needs a key, and one of the effects "
                 f"{', '.join(_EFFECTS)}"
             )
 
@@ -159,7 +159,7 @@ def _devices(name: str, capacity: Mapping[str, str]) -> dict[str, list[str]]:
             raise NodesError(f"node {name}: status.capacity of {resource}: {error}") from None
         if nano < 0 or ("/" in resource and nano % 10**9):
             raise NodesError(
-                f"node {name}: status.capacity of {resource}: {quantity} is no whole number"
+                f"node {name}: status.capacity of {resource}: {quantity} is not an integer"
             )
         if resource.startswith("nvidia.com/"):
             ids = pretended(units(quantity, resource), name).ids.get(GPU, [])

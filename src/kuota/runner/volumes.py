@@ -95,7 +95,9 @@ def _check_host_path(asked: Json, uid: int | None) -> None:
     """Create the path if requested. Root does not create paths for other users."""
     path, kind = asked.get("path") or "", asked.get("type") or ""
     if not path.startswith("/") or ".." in path.split("/"):
-        raise LaunchError("StartError", f"hostPath {path!r} is no absolute path", permanent=True)
+        raise LaunchError(
+            "StartError", f"hostPath {path!r} is not an absolute path", permanent=True
+        )
     if os.path.exists(path):
         return
     if kind == "DirectoryOrCreate" and not uid:
@@ -118,7 +120,7 @@ def _files(pod: Json, volume: Json, sources: Sources) -> Files | None:
     found = _part(pod, volume, sources)
     if found is None:
         kind = ", ".join(name for name in volume if name != "name")
-        message = f"volume {volume['name']!r} is a {kind}, which is not offered here"
+        message = f"volume {volume['name']!r} is a {kind}, which is not supported here"
         raise LaunchError("StartError", message, permanent=True)
     return found
 
@@ -169,7 +171,9 @@ def _mode(volume: Json) -> int:
 def _write(folder: str, name: str, content: bytes, mode: int) -> None:
     """Write a file below the directory. The name must not lead outside."""
     if name.startswith("/") or ".." in name.split("/"):
-        raise LaunchError("StartError", f"path {name!r} leads out of its volume", permanent=True)
+        raise LaunchError(
+            "StartError", f"path {name!r} leads outside of its volume", permanent=True
+        )
     path = os.path.join(folder, name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)

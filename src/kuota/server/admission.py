@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to an object before it is stored: read, cleaned, filled in, reviewed, checked.
+"""Prepares an object for the store: cleaning, defaults, hooks, validation.
 
-Objects arrive in the version of the request and leave in the one they are stored in. Faults are
-told in the words of the version that was written. Hooks take the place of webhooks: whoever
-assembles the server passes functions that may change an object, or refuse it. Advisers only warn.
+Objects arrive in the version of the request and leave in the stored version. Faults refer to the
+version that was written. Hooks take the place of webhooks: the server is constructed with functions
+that may change or reject an object. Advisers only return warnings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OF_STATUS = ("apiVersion", "kind", "metadata", "status")
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """One write, as a hook sees it: the object as it would be stored, and what it replaces."""
+    """One write as passed to a hook: the object to be stored, and the one that it replaces."""
 
     kind: Kind
     object: Json
@@ -40,7 +40,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Hook = Callable[[Review], Json]
-"""Returns the object, changed or not; raises `kuota.api.faults.Invalid` or Refused to refuse."""
+"""Returns the object, changed or not. Raises `kuota.api.faults.Invalid` or Refused to reject it."""
 
 
 Adviser = Callable[[Review], Sequence[str]]
@@ -48,11 +48,11 @@ Adviser = Callable[[Review], Sequence[str]]
 
 
 Owned = Callable[[Json], Json]
-"""Returns the object with its managedFields brought up to date."""
+"""Returns the object with updated managedFields."""
 
 
 class Write(msgspec.Struct, frozen=True, kw_only=True):
-    """Who writes, and how: the options that create, replace and patch have in common."""
+    """The writer and the common options of create, replace and patch."""
 
     user: User
     now: datetime
@@ -78,9 +78,9 @@ class Admission:
     def created(
         self, target: Target, written: Json, write: Write, owned: Owned | None = None
     ) -> tuple[Json, list[str]]:
-        """The object as it is to be stored, and warnings. The argument may be changed.
+        """The object to store, and warnings. The argument may be changed.
 
-        `owned` records who wrote what, before the server adds what it makes up.
+        `owned` records field ownership before the server adds generated fields.
         """
         kind, version = target.kind, target.version
         identify(target, written)
@@ -103,7 +103,7 @@ class Admission:
     def updated(
         self, target: Target, written: Json, old: Json, write: Write
     ) -> tuple[Json, list[str]]:
-        """What replaces the stored object `old`, and warnings. `old` is left as it is."""
+        """The object that replaces `old`, and warnings. `old` is not changed."""
         kind, version = target.kind, target.version
         identify(target, written)
         if target.subresource == "status":
@@ -152,7 +152,7 @@ def _review(target: Target, obj: Json, old: Json | None, write: Write) -> Review
 
 
 def identify(target: Target, obj: Json) -> None:
-    """Fill in what the path says, and refuse what contradicts it. The object is changed."""
+    """Set the fields that the path determines, and reject contradictions. Changes the object."""
     for field, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
         found = obj.setdefault(field, wanted)
         if found != wanted:
@@ -180,7 +180,7 @@ def identify(target: Target, obj: Json) -> None:
 def cleaned(
     target: Target, obj: Json, write: Write, old: Json | None = None
 ) -> tuple[Json, list[str]]:
-    """The object with known fields only; warnings or a refusal about the others."""
+    """The object with known fields only, and warnings about others. Raises Refused if strict."""
     cleaning = Cleaning(stored=old)
     result = cleaning.clean(obj, target.version.structure)
     said = [f'duplicate field "{path}"' for path in write.duplicates]
@@ -199,7 +199,10 @@ def cleaned(
 
 
 def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> Refused:
-    """Kubernetes' own kinds do not decode then; of the others, the fields are told."""
+    """The rejection of mistyped fields.
+
+    Kubernetes' own kinds fail to decode as a whole; for other kinds, the fields are listed.
+    """
     if not target.kind.strategic:
         name = mapped(obj.get("metadata")).get("name")
         return invalid(target.kind, str(name or target.name), cleaning.mistyped)
@@ -211,7 +214,7 @@ def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> Refused:
 
 
 def _check_identity(target: Target, obj: Json, old: Json) -> None:
-    """An update that names a uid or a resourceVersion is only for that object, at that version."""
+    """Reject an update whose uid or resourceVersion does not match the stored object."""
     metadata, current = obj["metadata"], old["metadata"]
     uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
     if uid and uid != current["uid"]:
@@ -222,7 +225,7 @@ def _check_identity(target: Target, obj: Json, old: Json) -> None:
 
 
 def _separated(target: Target, new: Json, old: Json) -> Json:
-    """Status is written through its subresource only, and nothing else through that."""
+    """Status is only written through its subresource, which writes nothing else."""
     if target.subresource == "status":
         metadata = dict(old["metadata"])
         if "managedFields" in new["metadata"]:
@@ -242,7 +245,7 @@ def _separated(target: Target, new: Json, old: Json) -> Json:
 
 
 def _counted(target: Target, new: Json, old: Json) -> Json:
-    """The metadata with its generation, which counts changes other than of metadata and status."""
+    """The metadata with its generation, which counts changes outside metadata and status."""
     metadata: Json = new["metadata"]
     if not target.kind.generations:
         return metadata

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The embedded API server without a transport: one request in, one answer out.
+"""The embedded API server without a transport: converts a request into a response.
 
-Whatever a client sends gets an answer: refusals are Status objects, and a fault of ours is one too.
+Every request gets a response. Rejections and internal errors are Status objects.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CRDS = f"customresourcedefinitions.{CRD_GROUP}"
 
 
 class Extension(Protocol):
-    """An API group that somebody else answers for, beside those that are kept in the store.
+    """An API group that is served beside the stored ones.
 
     Serves every path under its `prefix`, such as `/apis/GROUP`.
     """
@@ -52,10 +52,10 @@ class Extension(Protocol):
     prefix: str
 
     def access(self, request: Request) -> Access:
-        """What the request wants to do, for the same roles to decide as everywhere."""
+        """The access that the request needs; the same roles decide as for other requests."""
 
     def answer(self, request: Request) -> Response:
-        """The answer to someone who may ask. Raises Refused."""
+        """The response to an authorized request. Raises Refused."""
 
 
 def _now() -> datetime:
@@ -63,9 +63,9 @@ def _now() -> datetime:
 
 
 class ApiServer:
-    """Serves a store. `start` takes up what was under way, `close` ends what it runs.
+    """Serves a store. `start` resumes unfinished deletions, and `close` stops background tasks.
 
-    `extensions` answer for groups of their own; they may be added at any time.
+    `extensions` serve their own groups and may be added at any time.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class ApiServer:
             self._install(each)
 
     async def start(self) -> None:
-        """Collect what loses its owners, from now on, and take up deletions that were under way."""
+        """Start the garbage collector, and resume unfinished deletions."""
         if self._collecting is None:
             writer = StoreWriter(self.store, self.kinds, self._clock, self._written)
-            # A collector that failed may have missed changes: the next one looks at everything.
+            # A failed collector may have missed changes, so a new one examines all objects.
             work = retried(
                 "garbage collector", lambda: Collector(self.store, self.kinds, writer).run()
             )
@@ -118,7 +118,7 @@ class ApiServer:
         await self._namespaces.close()
 
     async def handle(self, request: Request) -> Response:
-        """The answer to a request. Never raises."""
+        """The response to a request. Never raises."""
         try:
             if len(request.body) > LARGEST_BODY:
                 raise too_large(LARGEST_BODY)
@@ -153,7 +153,7 @@ class ApiServer:
         return answer
 
     def _as_user(self, request: Request) -> Request:
-        """The request as made by whom an admin speaks for, if it says so."""
+        """The request with the impersonated user, if an admin impersonates one."""
         name = request.headers.get("impersonate-user", "")
         if not name:
             return request
@@ -180,7 +180,7 @@ class ApiServer:
         return str(dig(found, "metadata", "labels", TEAM) or "")
 
     def _written(self, kind: Kind, obj: Json, gone: bool) -> None:
-        """Follow up on definitions and namespaces that were written."""
+        """React to written CustomResourceDefinitions and namespaces."""
         if kind.resource == "namespaces":
             if not gone and dig(obj, "metadata", "deletionTimestamp"):
                 self._namespaces.terminate(str(dig(obj, "metadata", "name")), self._rest)
@@ -197,7 +197,7 @@ class ApiServer:
             self.store.update(_CRDS, current, None)
 
     def _uninstall(self, definition: Json) -> None:
-        """With its definition, every object of a kind goes."""
+        """Delete all objects of a kind whose definition was deleted."""
         if dig(definition, "spec", "group") in self._builtin:
             return
         resource = str(dig(definition, "metadata", "name"))
@@ -207,7 +207,7 @@ class ApiServer:
 
 
 def _access(found: Target, request: Request) -> Access:
-    """What the request wants to do. Raises Refused for a method that nothing takes here."""
+    """The access that the request needs. Raises Refused for an unsupported method."""
     try:
         verb = found.verb(request.method, request.flag("watch"))
     except KeyError:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server-side apply, and the record of who owns which field of an object.
+"""Server-side apply and field ownership.
 
 Applying a configuration sets its fields and makes the applier their owner. A field that another
-owns with another value is a conflict, unless it is taken by force. A field that the applier owned
-and leaves out is removed if nobody else owns it. All other writes take over what they change.
-Both functions run on the object as it will be stored, in the version of the request: applying
-comes before defaulting, tracking after it.
+manager owns with a different value is a conflict, unless the apply is forced. A field that the
+applier owned and now omits is removed if nobody else owns it. All other writes take ownership of
+what they change. Both functions use the object in the version of the request: apply runs before
+defaulting, tracking after it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .ownership_schema import Schema
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# Bookkeeping of the server, which nobody owns.
+# Fields that the server maintains and nobody owns.
 _UNOWNED = fieldsets.from_wire(
     {
         "f:apiVersion": {},
@@ -63,9 +63,9 @@ None if the version is no longer served.
 
 
 class ApplyConflict(Exception):
-    """Others own fields that the configuration would change.
+    """Other managers own fields that the configuration would change.
 
-    `causes` are those fields, as a Status lists them under details.causes.
+    `causes` lists these fields in the format of details.causes of a Status.
     """
 
     def __init__(self, conflicts: dict[Owner, FieldSet]) -> None:
@@ -107,10 +107,10 @@ def applied(
     reset: FieldSet | None = None,
     versions: Versions | None = None,
 ) -> Json:
-    """The object after the configuration was applied to the live one, None being no object yet.
+    """The live object after the configuration was applied; None as live object means a creation.
 
-    `reset` are fields (in wire form) that this endpoint never sets, such as status. Raises
-    ApplyConflict, and ApplyError for a configuration that can never be applied.
+    `reset` contains fields (in wire form) that this endpoint never sets, such as status. Raises
+    ApplyConflict, and ApplyError for an invalid configuration.
     """
     if (config.get("metadata") or {}).get("managedFields") is not None:
         raise ApplyError("metadata.managedFields must be nil")
@@ -128,7 +128,7 @@ def applied(
             raise
         out, after = step.applied(base, config, entries, key, True)
     if key in after:
-        # An entry is dated by the latest change of the object: one that brought none has no date.
+        # An entry has the time of the last change of the object. One without a change has no time.
         earlier = entries[key].time if key in entries else ""
         time = earlier if out == base else now
         after[key] = msgspec.structs.replace(after[key], time=time)
@@ -148,11 +148,11 @@ def tracked(
     reset: FieldSet | None = None,
     versions: Versions | None = None,
 ) -> Json:
-    """The new object with managedFields that tell who changed what.
+    """The new object with updated managedFields.
 
-    For creations (`old` is None), updates and all patches but apply. The new object's own entries
-    are taken where it brings any, as clients may edit them; an object that nobody tracked stays
-    so until the first apply.
+    For creations (`old` is None), updates and all patches except apply. If the new object contains
+    entries, they are used, because clients may edit them. An object without entries stays so until
+    the first apply.
     """
     before = ((old or {}).get("metadata") or {}).get("managedFields")
     given = (new.get("metadata") or {}).get("managedFields")
@@ -171,7 +171,7 @@ def tracked(
 
 
 def _empty(obj: Json) -> Json:
-    """What there is of an object before anyone set anything."""
+    """The initial object, before any field is set."""
     return {"apiVersion": obj.get("apiVersion", ""), "kind": obj.get("kind", ""), "metadata": {}}
 
 
@@ -189,7 +189,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         return None if self.versions is None else self.versions(obj, version)
 
     def compared(self, old: Json, new: Json, version: str) -> Comparison | None:
-        """What changed, in the terms of that version; None if it is not served any more."""
+        """The changes in terms of this version; None if it is no longer served."""
         before, after = self.view(old, version), self.view(new, version)
         if before is None or after is None:
             return None
@@ -204,7 +204,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
     def updated(
         self, old: Json, new: Json, entries: Entries, manager: str, now: str, subresource: str
     ) -> Entries:
-        """The entries after an update, which takes over all that it changed."""
+        """The entries after an update, which takes ownership of everything that it changed."""
         found = self.compared(old, new, self.version)
         after, _ = self._shared(old, new, entries, None, {self.version: found})
         changed = fieldsets.difference(found.changed if found else {}, _UNOWNED)
@@ -227,7 +227,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         mine = Entry(self.version, fields)
         out = merged(live, config, self.schema)
         if last := entries.get(key):
-            # Once more, for an empty list that the configuration sets but that nobody can own.
+            # Repeated for an empty list that the configuration sets but that nobody can own.
             out = merged(self._pruned(out, last, {**entries, key: mine}), config, self.schema)
         out = _without_nulls(out, config)
         after, conflicts = self._shared(live, out, {**entries, key: mine}, key, {})
@@ -247,7 +247,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
     ) -> tuple[Entries, dict[Owner, FieldSet]]:
         """What the other owners keep, and what they lose to the writer.
 
-        `seen` holds the comparisons made so far, by version, and gets more of them.
+        `seen` caches comparisons by version.
         """
         kept: Entries = {}
         lost: dict[Owner, FieldSet] = {}
@@ -272,7 +272,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         return kept, lost
 
     def _pruned(self, obj: Json, last: Entry, entries: Entries) -> Json:
-        """The object less what the applier gave up and nobody, in whatever version, owns."""
+        """The object without fields that the applier gave up and nobody else owns."""
         start = self.view(obj, last.api_version)
         if start is None:
             return obj
@@ -294,9 +294,9 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
         return obj if back is None else back[0]
 
     def allows(self, live: Json, conflict: ApplyConflict) -> bool:
-        """Whether every conflict is with what client-side apply set, and nobody changed since.
+        """Whether every conflict is with unchanged fields of client-side apply.
 
-        So kubectl may move an object from client-side to server-side apply without force.
+        This lets kubectl migrate an object from client-side to server-side apply without force.
         """
         text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
         try:
@@ -314,7 +314,7 @@ class _Step(msgspec.Struct, frozen=True, gc=False):
 
 
 def _annotated(obj: Json, config: Json) -> Json:
-    """The object with the last-applied annotation brought up to date, if it has one."""
+    """The object with an updated last-applied annotation, if it has one."""
     metadata = obj.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     if not annotations.get(LAST_APPLIED):
@@ -338,7 +338,7 @@ def _without(config: Json, reset: FieldSet) -> Json:
 
 
 def _without_nulls(obj: Any, config: Any) -> Any:
-    """The object without the nulls that the configuration brought: they mean no value."""
+    """The object without null values of the configuration, which mean no value."""
     if not isinstance(obj, dict) or not isinstance(config, dict):
         return obj
     return {

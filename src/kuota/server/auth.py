@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what, and the answers to reviews that ask. One function decides for both.
+"""Authorization, and responses to access reviews. One function decides for both.
 
-Admins (group `system:masters`) may do everything. A namespace belongs to the team that its label
-`kuota.dev/team` names, and whoever is in the group of that name works in it: jobs, pods, their logs
-and what they need, and custom kinds. What sets quota is not the team's: cluster-scoped objects,
-everything of `kueue.x-k8s.io` and `kuota.dev`, ResourceQuotas, LimitRanges and the status of
-anything. Everyone who is known may read queues, flavors, priority classes, nodes and namespaces.
-See docs/decisions/007-roles.md.
+Admins (group `system:masters`) may do everything. A namespace belongs to the team in its label
+`kuota.dev/team`. Members of the group of that name have access to jobs, pods, logs, related objects
+and custom kinds in it. They cannot write what defines quota: cluster-scoped objects, everything in
+`kueue.x-k8s.io` and `kuota.dev`, ResourceQuotas, LimitRanges and status. Every authenticated user
+may read queues, flavors, priority classes, nodes and namespaces. See docs/decisions/007-roles.md.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _OPEN_PATHS = ("/version", "/healthz", "/livez", "/readyz")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that somebody wants to do. An empty namespace means all of them."""
+    """One access to authorize. An empty namespace means all namespaces."""
 
     verb: str
     group: str = ""
@@ -67,7 +66,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roles:
-    """Decides by groups and by the labels of namespaces, which `team_of` looks up."""
+    """Authorizes by groups and by the labels of namespaces, which `team_of` looks up."""
 
     def __init__(self, team_of: Callable[[str], str]) -> None:
         self._team_of = team_of
@@ -92,7 +91,7 @@ def known(user: User) -> bool:
 
 
 def _within_team(access: Access) -> bool:
-    """What a member may do in the namespace of the team."""
+    """Whether a member may do this in a namespace of the team."""
     if access.verb in READ:
         return access.subresource != "status" or access.verb == "get"
     if access.group in _OF_ADMINS or access.subresource not in _WRITTEN_BELOW:
@@ -102,7 +101,7 @@ def _within_team(access: Access) -> bool:
 
 
 def refusal(user: User, access: Access) -> str:
-    """Why not, in the words that kubectl shows."""
+    """The reason of a rejection, as kubectl shows it."""
     if access.path:
         return f'User "{user.name}" cannot {access.verb} path "{access.path}"'
     what = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
@@ -114,7 +113,7 @@ def refusal(user: User, access: Access) -> str:
 
 
 def reviewed(target: Target, body: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
-    """The review with its answer."""
+    """The review with its result."""
     answer = {
         "selfsubjectreviews": _who,
         "selfsubjectaccessreviews": _access,
@@ -149,7 +148,7 @@ def _text(values: Json, name: str) -> str:
 
 
 def _rules(review: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
-    """What the user may do in one namespace, resource by resource."""
+    """The permissions of the user in one namespace, by resource."""
     namespace = _text(mapped(review.get("spec")), "namespace")
     resources = []
     for kind in kinds:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request bodies: JSON, YAML or protobuf in, one JSON object out, and the fields written twice."""
+"""Parses request bodies (JSON, YAML or protobuf) into one object, and finds duplicate fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def media_type(headers: dict[str, str]) -> str:
 
 
 def read_object(body: bytes, media: str) -> Json:
-    """The object in the body. Raises Refused when there is none, or the media type is unknown."""
+    """The object in the body. Raises Refused if there is none or the media type is unknown."""
     if media == protobuf.MEDIA_TYPE:
         return _protobuf(body)
     if media in YAML_TYPES:
@@ -47,14 +47,14 @@ def read_json(body: bytes) -> Any:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is not JSON: {error}") from None
-    # Counting brackets settles nearly every body, and costs next to nothing.
+    # Counting brackets is cheap and sufficient for almost every body.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and is_deep(value):
         raise bad_request(f"the body is nested more than {MAX_DEPTH} deep")
     return value
 
 
 def read_yaml(body: bytes) -> Any:
-    """The one document in the body. JSON is YAML, and read as such."""
+    """The document in the body. JSON is parsed as YAML too."""
     if body.lstrip()[:1] in (b"{", b"["):
         return read_json(body)
     try:
@@ -85,13 +85,13 @@ def is_deep(value: Any, depth: int = 0) -> bool:
 
 
 class _DuplicateFields(dict[str, Any]):
-    """An object whose text named some fields more than once."""
+    """An object whose text contains some fields more than once."""
 
     names: tuple[str, ...] = ()
 
 
 def duplicates(body: bytes, media: str) -> list[str]:
-    """The paths of fields that a JSON body names more than once. Of two, the last counts."""
+    """The paths of duplicate fields in a JSON body. The last value counts."""
     if media not in ("", "application/json"):
         return []
     try:

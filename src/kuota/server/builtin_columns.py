@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns that `kubectl get` shows of Kubernetes' own kinds."""
+"""The columns of Kubernetes' own kinds in `kubectl get`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .columns import (
 )
 
 _ROLE = "node-role.kubernetes.io/"
-# The conditions that tell a Job's status; the first that holds counts.
+# The conditions that determine the status of a Job; the first true one counts.
 _OF_JOB = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
 def _at(*path: str | int, absent: Any = NONE) -> Cell:
-    """A cell that shows one field, or `absent` where that is not set."""
+    """A cell that shows one field, or `absent` if it is not set."""
 
     def cell(obj: Json, now: datetime) -> Any:
         value = dig(obj, *path)
@@ -55,7 +55,7 @@ def _since(*path: str) -> Cell:
 
 
 def condition(obj: Json, type_: str) -> str:
-    """The status of the condition of that type, "" when there is none."""
+    """The status of the condition of this type; "" if it is absent."""
     for each in listed(dig(obj, "status", "conditions")):
         if dig(each, "type") == type_:
             return str(dig(each, "status") or "")
@@ -173,7 +173,7 @@ def ready(pod: Json, now: datetime) -> str:
 
 
 def word(pod: Json, now: datetime) -> str:
-    """The reason that matters most: of an init container, of a container, else the phase."""
+    """The most important reason: of an init container, of a container, otherwise the phase."""
     found = _init_word(pod)
     if found is None:
         found = _container_word(pod) or dig(pod, "status", "reason")
@@ -186,7 +186,7 @@ def word(pod: Json, now: datetime) -> str:
 
 
 def _init_word(pod: Json) -> str | None:
-    """What keeps the init containers from being done; None when they are, or there are none."""
+    """Why init containers have not completed; None if they have, or there are none."""
     statuses = listed(dig(pod, "status", "initContainerStatuses"))
     total = len(listed(dig(pod, "spec", "initContainers")))
     for done, status in enumerate(statuses):
@@ -226,7 +226,7 @@ def _ended(state: Json) -> str:
 
 
 def restarts(pod: Json, now: datetime) -> str:
-    """How often, and how long ago the last time was."""
+    """The number of restarts, and the time since the last one."""
     count, last = 0, None
     for status in listed(dig(pod, "status", "containerStatuses")):
         count += dig(status, "restartCount") or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds that are always served: Kubernetes' own, those of reviews, and Kueue's."""
+"""The kinds that are always served: Kubernetes' own, reviews, and Kueue's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CRD_GROUP = "apiextensions.k8s.io"
 
 
 def builtin_kinds() -> Kinds:
-    """A registry with every kind that needs no definition. Each call makes a new one."""
+    """A new registry with every kind that needs no CustomResourceDefinition."""
     return Kinds([*native_kinds(), *_REVIEWS, *_kueue_kinds()])
 
 
@@ -162,7 +162,7 @@ def _kueue_version(kind: crds.Kind, version: str) -> Version:
 
 
 def with_metadata(schema: Json) -> Json:
-    """A structural schema with what every object has, which definitions leave out."""
+    """A structural schema with object metadata, which CustomResourceDefinitions omit."""
     common = {
         name: {"type": "string", "description": OBJECT[name]} for name in ("apiVersion", "kind")
     }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of the store, and watches that receive them: every one, once, in the order of the log.
+"""Changes of the store, and watches that receive each of them once, in the order of the log.
 
-A watch that keeps up is handed changes as they are committed. One that does not is let go of: it
-reads on from the log when it gets there, so that its memory stays bounded, and hears Gone if the
-log has been compacted past it by then.
+A watch that keeps up receives changes as they are committed. A watch that falls behind is no longer
+notified, which bounds its memory: it reads from the log when it gets there, and gets Gone if the
+log was compacted in the meantime.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from kuota.api.base import Json, Key
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 QUEUE = 1024
-"""How many changes a watch holds in memory before it is let go of."""
+"""The number of changes that a watch buffers before it counts as behind."""
 
 STRIDE = 256
-"""How many changes are read from the log at a time."""
+"""The number of changes that are read from the log at once."""
 
 
 def decoded(body: bytes) -> Json:
-    """The object in these bytes, the caller's own to change."""
+    """The decoded object, which the caller may change."""
     obj: Json = msgspec.json.decode(body)
     return obj
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """One entry of the log. All watches share it: it holds bytes, which nobody can change.
+    """One entry of the log, shared by all watches.
 
     `body` is the object after the change; for DELETED, its last state at the revision of the
-    deletion. `replaced` is what it was before, None for ADDED.
+    deletion. `replaced` is the previous state, None for ADDED.
     """
 
     revision: int
@@ -49,17 +49,17 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def object(self) -> Json:
-        """The object, decoded anew at each access: the caller's own to change."""
+        """The object, decoded at each access. The caller may change it."""
         return decoded(self.body)
 
     @property
     def previous(self) -> Json | None:
-        """What the object was before, decoded anew at each access; None for ADDED."""
+        """The previous object, decoded at each access; None for ADDED."""
         return None if self.replaced is None else decoded(self.replaced)
 
 
 class History(Protocol):
-    """Where a watch reads what it has not been handed."""
+    """The log that a watch reads when it is behind."""
 
     @property
     def revision(self) -> int: ...
@@ -72,7 +72,7 @@ class History(Protocol):
 class Watch(AsyncIterator[Change]):
     """Changes after a revision, for one reader. Ends when it or the store is closed.
 
-    Raises Gone once the log no longer reaches back to what this watch has to read next.
+    Raises Gone if the log no longer contains what this watch must read next.
     """
 
     def __init__(
@@ -89,20 +89,20 @@ class Watch(AsyncIterator[Change]):
 
     @property
     def revision(self) -> int:
-        """Everything this watch is about, up to this revision, has been handed out."""
+        """All relevant changes up to this revision have been delivered."""
         if self._queue:
             return self._queue[0].revision - 1
         return self._read if self._behind else self._history.revision
 
     def pending(self) -> list[Change]:
-        """What can be handed out now, without waiting; empty if nothing."""
+        """The changes that are available without waiting."""
         self._fill()
         changes = list(self._queue)
         self._queue.clear()
         return changes
 
     async def batch(self) -> list[Change]:
-        """What can be handed out, as soon as there is something; empty at the end."""
+        """The next changes, as soon as there are any; empty at the end."""
         while not (changes := self.pending()) and not self.closed:
             await self._wait()
         return changes
@@ -117,13 +117,13 @@ class Watch(AsyncIterator[Change]):
         return self._queue.popleft()
 
     def close(self) -> None:
-        """End this watch. Its reader gets what is queued, and then the end."""
+        """Close this watch. Its reader receives queued changes, then the end."""
         self.closed = True
         self._behind = False
         self._wake()
 
     def offer(self, change: Change) -> None:
-        """Take a change that was just committed. Called by the feed."""
+        """Receive a committed change. Called by the feed."""
         if self._namespace not in (None, change.key.namespace):
             return
         if not self._behind and len(self._queue) >= QUEUE:
@@ -156,7 +156,7 @@ class Watch(AsyncIterator[Change]):
 
 
 class Feed:
-    """The watches of a store. One that nobody holds any more needs no closing."""
+    """The watches of a store. A watch without references need not be closed."""
 
     def __init__(self) -> None:
         self._watches: dict[str | None, WeakSet[Watch]] = {None: WeakSet()}
@@ -165,7 +165,7 @@ class Feed:
         self._watches.setdefault(resource, WeakSet()).add(watch)
 
     def publish(self, change: Change) -> None:
-        """Hand a committed change to whom it concerns."""
+        """Deliver a committed change to the watches that it concerns."""
         for resource in (change.resource, None):
             for watch in self._watches.get(resource, ()):
                 if not watch.closed:

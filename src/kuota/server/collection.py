@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what becomes of objects when their owners go, or go only after them. Pure.
+"""Decides about the garbage collection of dependents. Pure.
 
-An object whose owners are all gone goes too. One that is deleted in the *foreground* stays, held by
-a finalizer, until those that it owns and that block it are gone; one that is deleted as an *orphan
-maker* stays until those that it owns have forgotten it. Everything is decided for one item at a
-time, from what is stored now: whoever applies the decisions asks again after each change.
+An object is deleted when all its owners are gone. An object that is deleted in the *foreground*
+stays, with a finalizer, until its blocking dependents are gone. An object that *orphans* its
+dependents stays until they no longer refer to it. Each decision concerns one item and the current
+state of the store; the caller asks again after each change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ORPHAN = "orphan"
 
 
 class Ref(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Where an object lies in the store."""
+    """The location of an object in the store."""
 
     resource: str
     key: Key
@@ -52,7 +52,7 @@ _DECODER = msgspec.json.Decoder(_Object)
 
 
 class Item(msgspec.Struct, frozen=True, gc=False):
-    """What matters here about an object. The uid is "" if its metadata cannot be read."""
+    """The relevant part of an object. The uid is "" if its metadata is unreadable."""
 
     ref: Ref
     uid: str
@@ -62,16 +62,16 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def waiting(self) -> bool:
-        """Whether it stays until those that it owns, and that block it, are gone."""
+        """Whether it waits for the deletion of its blocking dependents."""
         return self.terminating and FOREGROUND in self.finalizers
 
     @property
     def orphaning(self) -> bool:
-        """Whether it stays until those that it owns have forgotten it."""
+        """Whether it waits until its dependents are orphaned."""
         return self.terminating and ORPHAN in self.finalizers
 
     def blocks(self, uid: str) -> bool:
-        """Whether an owner that waits has to wait for this item."""
+        """Whether a waiting owner must wait for this item."""
         return any(each.uid == uid and bool(each.block_owner_deletion) for each in self.owners)
 
 
@@ -91,19 +91,19 @@ def item_of(ref: Ref, body: bytes) -> Item:
 
 
 class OwnerState(Enum):
-    """How an owner stands, seen from an object that names it."""
+    """The state of an owner from the perspective of a dependent."""
 
     SOLID = auto()
-    """It is there; also if it is being deleted, as long as it does not wait for the object."""
+    """It exists, and does not wait for the dependent if it is being deleted."""
 
     WAITING = auto()
-    """It waits for those that it owns to go."""
+    """It waits for the deletion of its dependents."""
 
     GONE = auto()
-    """It is not there, or another of the same name is."""
+    """It does not exist, or another object has its name."""
 
     UNKNOWN = auto()
-    """Its kind is not served, or cannot own such an object. Nothing may be concluded from that."""
+    """Its kind is not served or cannot own such an object, so its state is unknown."""
 
 
 class Delete(msgspec.Struct, frozen=True):
@@ -114,20 +114,20 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Disown(msgspec.Struct, frozen=True):
-    """Take the references to these owners from the item."""
+    """Remove the references to these owners from the item."""
 
     item: Item
     owners: frozenset[str]
 
 
 class Unblock(msgspec.Struct, frozen=True):
-    """Let the item no longer hold back its owners."""
+    """Make the item no longer block its owners."""
 
     item: Item
 
 
 class Release(msgspec.Struct, frozen=True):
-    """Take the finalizer from the item."""
+    """Remove the finalizer from the item."""
 
     item: Item
     finalizer: str
@@ -137,7 +137,7 @@ Action = Delete | Disown | Unblock | Release
 
 
 def in_ring(item: Item, owned: Callable[[Item], Sequence[Item]]) -> bool:
-    """Whether the item waits for others that wait, in the end, for the item itself."""
+    """Whether the item is part of a cycle of objects that wait for each other."""
     seen: set[Ref] = set()
     ahead = [item]
     while ahead:
@@ -152,10 +152,10 @@ def in_ring(item: Item, owned: Callable[[Item], Sequence[Item]]) -> bool:
 def decided(
     item: Item, standings: Mapping[str, OwnerState], dependents: Sequence[Item], ring: bool = False
 ) -> list[Action]:
-    """What is to be done now about `item`, or about its dependents on its account.
+    """The actions that are due for `item`, or for its dependents because of it.
 
-    `standings` are those of its owners, by uid; `dependents` are the items that it owns; `ring`
-    says that it is `in_ring`. (Kubernetes leaves such a ring waiting for ever.)
+    `standings` are the states of its owners, by uid. `dependents` are the items that it owns.
+    `ring` is the result of `in_ring`. (Kubernetes leaves such a cycle waiting forever.)
     """
     if item.orphaning:
         forget = [Disown(each, frozenset({item.uid})) for each in dependents]
@@ -180,21 +180,21 @@ def _decided_by_owners(
         lost = frozenset(uid for uid, each in standings.items() if each is not OwnerState.SOLID)
         return [Disown(item, lost)] if lost else []
     if OwnerState.WAITING in found and dependents:
-        # Where owners form a ring each would wait for the next: this one lets go of its own.
+        # In a cycle of owners, each would wait for the next, so this one unblocks its own.
         ring = any(each.waiting for each in dependents)
         return [*([Unblock(item)] if ring else []), Delete(item, "Foreground")]
     return [Delete(item, _own_policy(item))]
 
 
 def _own_policy(item: Item) -> str:
-    """How an item wants its dependents treated: it may have said so before its deletion."""
+    """The propagation policy of an item, which it may have set before its deletion."""
     if ORPHAN in item.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in item.finalizers else "Background"
 
 
 def applied_to(obj: Json, action: Disown | Unblock | Release) -> Json:
-    """The object after the action. The argument is left as it is."""
+    """The object after the action. The argument is not changed."""
     metadata = dict(obj["metadata"])
     match action:
         case Disown(owners=owners):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the promise of owner references: carries out what `collection` decides, for ever.
+"""The garbage collector: carries out the decisions of `collection`.
 
-Remembers only who is owned by whom. Before each decision it takes in all that has changed, and
-everything is read and written without an await in between, so decisions are about what is so.
-An item on which the work fails is tried again later, and holds up no other.
+It only stores ownership. Before each decision it processes all changes, and it reads and writes
+without an await in between, so that decisions are based on the current state. A failed item is
+retried later and does not block others.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .kinds import Kind, Kinds
 from .store import Gone, Store, StoreError, key_of
 
 AGAIN_S = 10.0
-"""Before items on which the work failed are tried again."""
+"""The delay before failed items are retried."""
 TURN = 100
-"""How many items are looked at before others on the event loop get their turn."""
+"""The number of items that are processed before other tasks may run."""
 
 
 class StoreWriter:
-    """Changes things as the API server would, with all that follows.
+    """Changes objects as the API server would, with all consequences.
 
-    `written` hears of each object, and whether it went.
+    `written` is called for each object, with whether it was removed.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class StoreWriter:
         self._written = written
 
     def delete(self, resource: str, obj: Json, policy: str) -> None:
-        """Remove the object, or mark it if something keeps it."""
+        """Remove the object, or mark it as being deleted if it has finalizers."""
         self._put(resource, obj, self._waiting(resource, obj, policy))
 
     def replace(self, resource: str, obj: Json) -> None:
-        """Store the object; if nothing keeps it any more, remove it."""
+        """Store the object, or remove it if it is being deleted and has no finalizers."""
         self._put(resource, obj, None if ended(obj) else obj)
 
     def _waiting(self, resource: str, obj: Json, policy: str) -> Json | None:
@@ -84,7 +84,7 @@ class StoreWriter:
 
 
 class Collector:
-    """Looks after everything that has owners. `run` never ends by itself; `settle` is one go."""
+    """Collects objects whose owners are gone. `run` never returns; `settle` is one round."""
 
     def __init__(self, store: Store, kinds: Kinds, writer: StoreWriter) -> None:
         self._store = store
@@ -109,7 +109,7 @@ class Collector:
                 self._watch = self._begun()
 
     async def _news(self) -> list[Change]:
-        """What has changed, as soon as something has, or it is time to try failed items again."""
+        """The next changes, or nothing when it is time to retry failed items."""
         if not self._failed:
             return await self._watch.batch()
         now = asyncio.get_running_loop().time()
@@ -124,7 +124,7 @@ class Collector:
         return []
 
     def settle(self, most: int | None = None) -> bool:
-        """Do what is to be done, for at most so many items. Whether nothing is left to do."""
+        """Process at most this number of items. Returns whether nothing is left to do."""
         while most is None or most > 0:
             self._take(self._watch.pending())
             if not self._due or self._watch.closed:
@@ -145,7 +145,7 @@ class Collector:
             self._failed[ref] = None
 
     def _begun(self) -> Watch:
-        """A watch from now on, after a look at all that there is."""
+        """A watch from now on, after processing all existing objects."""
         self._dependents.clear()
         self._held.clear()
         self._gone.clear()
@@ -165,7 +165,7 @@ class Collector:
                 self._note(item, old, gone)
 
     def _note(self, item: Item, old: Item | None = None, gone: bool = False) -> None:
-        """Remember who owns whom, and who is to be looked at because of this change."""
+        """Record ownership, and which items must be processed because of this change."""
         before = {owner.uid for owner in old.owners} if old else set()
         after = set() if gone else {owner.uid for owner in item.owners}
         for uid in before - after:
@@ -208,7 +208,7 @@ class Collector:
         return None if body is None else item_of(ref, body)
 
     def _owned(self, item: Item) -> list[Item]:
-        """What the item owns, but for itself. Owners are of the same namespace, or of none."""
+        """The dependents of the item. Owners are in the same namespace or cluster-scoped."""
         refs = sorted(self._dependents.get(item.uid, set()) - {item.ref})
         namespace = item.ref.key.namespace
         reached = (self._item(ref) for ref in refs if namespace in ("", ref.key.namespace))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of `kubectl get`: what a cell shows, and how ages and counts are spelt in it."""
+"""Columns of `kubectl get`: cells, and the format of ages and counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NONE = "<none>"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column. `cell` answers for one object at one time; `wide` ones show with `-o wide`."""
+    """One column. `cell` computes the cell of an object; `wide` columns require `-o wide`."""
 
     name: str
     cell: Cell
@@ -32,7 +32,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def dig(obj: Any, *path: str | int) -> Any:
-    """What lies below `obj` along the path, None as soon as a step is missing."""
+    """The value at this path of `obj`; None if a step is missing."""
     for step in path:
         if isinstance(step, int):
             if not isinstance(obj, list) or not -len(obj) <= step < len(obj):
@@ -46,17 +46,17 @@ def dig(obj: Any, *path: str | int) -> Any:
 
 
 def listed(value: Any) -> list[Any]:
-    """The list, or an empty one in the place of anything else."""
+    """The value if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
 def mapped(value: Any) -> Json:
-    """The object, or an empty one in the place of anything else."""
+    """The value if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def parsed_time(value: Any) -> datetime | None:
-    """The time written in RFC 3339, None when it is not one."""
+    """The time in RFC 3339 format; None if it is invalid."""
     if not isinstance(value, str):
         return None
     try:
@@ -67,7 +67,7 @@ def parsed_time(value: Any) -> datetime | None:
 
 
 def age(value: Any, now: datetime) -> str:
-    """How long ago that was, as kubectl writes it."""
+    """The age in the format of kubectl."""
     then = parsed_time(value)
     return UNKNOWN if then is None else human((now - then).total_seconds())
 
@@ -128,7 +128,7 @@ def by_path(
 
 
 def _shown(found: list[Any], type_: str, now: datetime) -> Any:
-    """The values as the declared type shows them; what does not fit shows as nothing."""
+    """The values in the format of the declared type; empty if they do not match it."""
     if not found:
         return UNKNOWN if type_ == "date" else None
     if type_ == "date":
@@ -149,7 +149,7 @@ def _spelt(value: Any) -> str:
 
 
 def with_name(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns of a custom kind: its own after the name, or only the age when it has none."""
+    """The columns of a custom kind: name and declared columns, or name and age."""
     return (NAME, *(columns or (AGE,)))
 
 

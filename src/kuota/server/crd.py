@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CustomResourceDefinitions: what is wrong with one, and the kind that one installs.
+"""Validates CustomResourceDefinitions and derives the kind that one defines.
 
-Versions convert into each other by their apiVersion alone. A definition that names a conversion
-webhook is taken at that, since there is nobody to call.
+Versions are converted by changing the apiVersion only. A conversion webhook is accepted but never
+called.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TYPES = ("object", "array", "string", "integer", "number", "boolean")
 
 
 def fill_crd(crd: Json) -> None:
-    """Fill in the names that follow from others. The object is changed."""
+    """Set default names. Changes the object."""
     spec = crd.setdefault("spec", {})
     spec.setdefault("conversion", {"strategy": "None"})
     known = spec.get("names")
@@ -39,7 +39,7 @@ def fill_crd(crd: Json) -> None:
 
 
 def _said(schema: Any) -> Any:
-    """The schema without what is null, which says nothing."""
+    """The schema without null values."""
     if isinstance(schema, list):
         return [_said(each) for each in schema]
     if not isinstance(schema, dict):
@@ -93,7 +93,7 @@ def _version_faults(versions: list[Any]) -> Iterator[FieldError]:
 
 
 def _path_faults(version: Json, path: str) -> Iterator[FieldError]:
-    """JSON paths that cannot be read."""
+    """Faults of invalid JSON paths."""
     for at, column in enumerate(listed(dig(version, "additionalPrinterColumns"))):
         yield from _unreadable(column.get("jsonPath"), f"{path}.additionalPrinterColumns[{at}]")
     scale = dig(version, "subresources", "scale")
@@ -112,7 +112,7 @@ def _unreadable(text: Any, path: str) -> Iterator[FieldError]:
 
 
 def _schema_faults(schema: Any, path: str) -> Iterator[FieldError]:
-    """Where a schema is not one. Everything that reads schemas relies on this check."""
+    """Faults of an invalid schema. All users of schemas rely on this check."""
     if not isinstance(schema, dict):
         yield invalid(path, schema, "must be an object")
         return
@@ -149,7 +149,7 @@ def _inner_faults(schema: Json, path: str) -> Iterator[FieldError]:
             yield from _schema_faults(each, f"{path}.{word}[{at}]")
 
 
-# The words of a schema whose values are checked, by what they must be.
+# The keywords of a schema whose values are checked, by their required type.
 _WORDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (
         "a string",
@@ -178,7 +178,7 @@ _WORDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 def kind_of(crd: Json) -> Kind:
-    """The kind that a definition without faults installs."""
+    """The kind that a valid definition defines."""
     spec = crd["spec"]
     known, served = spec["names"], [each for each in spec["versions"] if each.get("served", True)]
     versions = sorted((_version(each) for each in served), key=lambda each: preference(each.name))
@@ -239,7 +239,7 @@ def _scale(scale: Json) -> Scale:
 
 
 def established(crd: Json, now: str) -> Json:
-    """The definition with the status that clients wait for."""
+    """The definition with the status Established, which clients wait for."""
     spec = crd["spec"]
     stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
     before = listed(dig(crd, "status", "storedVersions"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a deletion does to one object: it goes at once, or it stays, marked, until it may go.
+"""Deletes one object: immediately, or after marking it until it may be removed.
 
-It stays while it has finalizers, and a pod stays on its node for its time of grace: whoever runs it
-deletes it with a grace of 0 when it has ended. Owned objects are the collector's business; it
-learns from the finalizers `foregroundDeletion` and `orphan` how they are meant to be treated.
+An object stays while it has finalizers. A pod stays on its node during its grace period; the runner
+deletes it with a grace period of 0 when it has ended. The garbage collector handles dependents
+according to the finalizers `foregroundDeletion` and `orphan`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_GRACE_S = 10 * 365 * 24 * 3600
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
-    """How to delete. None as grace means as long as the object itself says."""
+    """Options of a deletion. None as grace period means the object's own."""
 
     propagation: str = ""
     grace_s: int | None = None
@@ -40,7 +40,7 @@ class DeleteOptions(msgspec.Struct, frozen=True):
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """The options of a request, which may stand in its body or in its query."""
+    """The options of a request, from its body or its query."""
     body: Json = {}
     if request.body.strip():
         body = read_object(request.body, media_type(request.headers))
@@ -65,7 +65,7 @@ def delete_options(request: Request) -> DeleteOptions:
 
 
 def dry_run(request: Request) -> bool:
-    """Whether nothing is to be stored."""
+    """Whether the request is a dry run."""
     wanted = request.query.get("dryRun", "")
     if wanted not in ("", "All"):
         raise bad_request(f"dryRun={wanted[:60]} is not supported: use All")
@@ -84,7 +84,7 @@ def check_preconditions(kind: Kind, obj: Json, options: DeleteOptions) -> None:
 
 
 def marked(kind: Kind, obj: Json, options: DeleteOptions, now: datetime) -> Json | None:
-    """The object as it waits for its end, or None when it can go at once."""
+    """The object marked as being deleted; None if it can be removed immediately."""
     metadata = dict(obj["metadata"])
     finalizers = _finalizers(listed(metadata.get("finalizers")), options.propagation)
     metadata["finalizers"] = finalizers
@@ -101,7 +101,7 @@ def marked(kind: Kind, obj: Json, options: DeleteOptions, now: datetime) -> Json
         if "generation" in metadata:
             metadata["generation"] += 1
     elif old_grace_s is not None and grace_s < old_grace_s:
-        # Asked again with less patience: the end comes sooner, never later.
+        # A repeated deletion may shorten the grace period, but not extend it.
         sooner = before - timedelta(seconds=old_grace_s - grace_s)
         metadata["deletionTimestamp"] = timestamp(max(sooner, min(before, now)))
         metadata["deletionGracePeriodSeconds"] = grace_s
@@ -109,7 +109,7 @@ def marked(kind: Kind, obj: Json, options: DeleteOptions, now: datetime) -> Json
 
 
 def ended(obj: Json) -> bool:
-    """Whether nothing keeps an object any more that was to be deleted."""
+    """Whether an object that is being deleted can be removed."""
     metadata = mapped(obj.get("metadata"))
     return (
         bool(metadata.get("deletionTimestamp"))
@@ -126,7 +126,7 @@ def _finalizers(present: list[Any], policy: str) -> list[Any]:
 
 
 def _grace_s(pod: Json, options: DeleteOptions) -> int:
-    """A pod that no node has, or that has ended, needs no time."""
+    """The grace period; 0 for a pod that is not bound or has ended."""
     if not dig(pod, "spec", "nodeName") or is_terminated(pod):
         return 0
     if options.grace_s is not None:
@@ -136,7 +136,7 @@ def _grace_s(pod: Json, options: DeleteOptions) -> int:
 
 
 def terminating(namespace: Json, now: datetime) -> Json:
-    """The namespace as it waits for its content to go."""
+    """The namespace in phase Terminating."""
     metadata = namespace["metadata"] | {"deletionTimestamp": timestamp(now)}
     status = mapped(namespace.get("status")) | {"phase": "Terminating"}
     return namespace | {"metadata": metadata, "status": status}

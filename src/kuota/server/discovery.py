@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery documents: which groups, versions and resources there are, old form and aggregated."""
+"""Discovery documents of groups, versions and resources, in the old and the aggregated format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .kinds import Kind, Kinds
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-# What each subresource takes, and the kind it speaks in when that is not the parent's.
+# The verbs of each subresource, and its kind if it differs from the parent's.
 _SUBRESOURCES: dict[str, tuple[tuple[str, ...], tuple[str, str, str] | None]] = {
     "status": (("get", "patch", "update"), None),
     "scale": (("get", "patch", "update"), ("autoscaling", "v1", "Scale")),
@@ -32,7 +32,7 @@ def _parameters(media: str) -> Iterator[str]:
 
 
 def aggregated(kinds: Kinds, core: bool) -> Json:
-    """The answer to /api or /apis for clients that take everything at once."""
+    """The aggregated response to /api or /apis."""
     items = [
         {"metadata": {"name": group} if group else {}, "versions": [*_versions(versions)]}
         for group, versions in kinds.by_group().items()
@@ -65,7 +65,7 @@ def _described(kind: Kind, version: str) -> Json:
 
 
 def _nicknames(kind: Kind) -> Json:
-    """Other words by which the kind is known, as far as it has any."""
+    """Short names and categories of the kind, if it has any."""
     names = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
     return {name: words for name, words in names.items() if words}
 
@@ -78,7 +78,7 @@ def _below(kind: Kind, version: str, name: str) -> Json:
 
 
 def versions() -> Json:
-    """The old answer to /api."""
+    """The response to /api in the old format."""
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -87,13 +87,13 @@ def versions() -> Json:
 
 
 def group_list(kinds: Kinds) -> Json:
-    """The old answer to /apis."""
+    """The response to /apis in the old format."""
     groups = [_group(name, list(found)) for name, found in kinds.by_group().items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def group(kinds: Kinds, name: str) -> Json | None:
-    """The answer to /apis/GROUP, None for a group that is not served."""
+    """The response to /apis/GROUP; None for an unknown group."""
     found = kinds.by_group().get(name) if name else None
     if found is None:
         return None
@@ -106,7 +106,7 @@ def _group(name: str, versions: list[str]) -> Json:
 
 
 def resource_list(kinds: Kinds, group: str, version: str) -> Json | None:
-    """The old answer to /api/v1 and /apis/GROUP/VERSION, None where nothing is served."""
+    """The response to /api/v1 or /apis/GROUP/VERSION; None if it is not served."""
     found = kinds.by_group().get(group, {}).get(version)
     if found is None:
         return None

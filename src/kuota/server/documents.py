@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paths that hold no objects: version, health, discovery, OpenAPI."""
+"""Serves paths without objects: version, health, discovery, OpenAPI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 def version() -> Json:
-    """What `kubectl version` shows: the Kubernetes that this server is like, and our own."""
+    """The version document: the compatible Kubernetes version, and our own."""
     major, minor, patch = KUBERNETES
     return {
         "major": major,
@@ -33,14 +33,14 @@ def version() -> Json:
 
 
 class Documents:
-    """Answers requests for documents about the registry."""
+    """Serves documents about the registry."""
 
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
         self._openapi = OpenApi(kinds)
 
     def answer(self, request: Request) -> Response | None:
-        """The document at the path, None if the path is for objects. Raises Refused."""
+        """The document at the path; None if the path is for objects. Raises Refused."""
         path = request.path.rstrip("/") or "/"
         parts = path.split("/")[1:]
         if parts[0] in ("api", "apis"):

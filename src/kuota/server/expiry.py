@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the store small, a little at a time: forgets old changes, and Events after an hour.
+"""Limits the size of the store: compacts the log, and deletes Events after an hour.
 
-Kubernetes keeps Events for an hour after they were last written, too.
+Kubernetes also keeps Events for one hour after their last update.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ EVENTS = "events"
 AGE_S = 3600.0
 EVERY_S = 300.0
 SLICE = 100
-"""How many Events are looked at before others on the event loop get their turn."""
+"""The number of Events that are checked before other tasks may run."""
 CHANGES_SLICE = 200
-"""How many entries of the log are forgotten before others on the event loop get their turn."""
+"""The number of log entries that are removed before other tasks may run."""
 
 
 class _Write(msgspec.Struct, gc=False):
@@ -40,7 +40,7 @@ class _Metadata(msgspec.Struct, gc=False, rename="camel"):
 
 
 class _Event(msgspec.Struct, gc=False):
-    """When an Event was written: all that is read of it, since there may be very many."""
+    """The times of an Event. Nothing else is decoded, because there may be many."""
 
     metadata: _Metadata
 
@@ -54,10 +54,10 @@ _DECODER = msgspec.json.Decoder(_Event)
 
 
 async def keep_compacted(store: Store, keep: int = 20_000, every_s: float = 5.0) -> Never:
-    """Every so often forget all but the newest changes, and of these the old ones. For ever.
+    """Compact the log periodically by number and age of entries. Never returns.
 
-    A client that comes back after longer than that has to list afresh. It is done often, so that a
-    flood pays for itself and leaves no work for when all is quiet.
+    A client that reconnects later must list again. Compaction runs often, so that the cost of a
+    burst of writes is not deferred to an idle time.
     """
     while True:
         before = -1
@@ -67,14 +67,14 @@ async def keep_compacted(store: Store, keep: int = 20_000, every_s: float = 5.0)
 
 
 async def keep_expiring(store: Store, clock: Callable[[], float] = time.time) -> Never:
-    """Every so often remove the Events that nobody has written for so long. For ever."""
+    """Periodically delete Events that have not been updated for this time. Never returns."""
     while True:
         await remove_expired(store, datetime.fromtimestamp(clock() - AGE_S, UTC))
         await asyncio.sleep(EVERY_S)
 
 
 async def remove_expired(store: Store, limit: datetime) -> None:
-    """Remove the Events that were last written before the limit."""
+    """Delete the Events that were last updated before the limit."""
     oldest = timestamp(limit)
     after: Key | None = None
     while page := store.list(EVENTS, after=after, limit=SLICE).bodies:

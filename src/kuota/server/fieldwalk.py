@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks over documents and their schema: which fields there are, what changed, merge and prune.
+"""Traverses documents along their schema: list fields, compare, merge, prune.
 
-These are the four questions of server-side apply. Nothing passed in is changed.
+These are the operations of server-side apply. Arguments are never changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ABSENT = _Absent()
 
 
 class ApplyError(ValueError):
-    """A configuration that cannot be applied. The message names the place."""
+    """An invalid configuration. The message names the path."""
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -39,12 +39,12 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def changed(self) -> FieldSet:
-        """What the newer state says otherwise, or for the first time."""
+        """Fields that are modified or new in the newer state."""
         return fieldsets.union(self.modified, self.added)
 
 
 def fields_of(value: Any, schema: Schema) -> FieldSet:
-    """Every field that the value sets, as an owner of it would own them."""
+    """Every field that the value sets, as ownership records it."""
     out: FieldSet = {}
     _collect(value, schema, out)
     out.pop(SELF, None)
@@ -72,9 +72,10 @@ def _collect(value: Any, schema: Schema, out: FieldSet) -> None:
 
 
 def elements(items: list[Any], schema: Schema) -> list[tuple[str, Any]] | None:
-    """The items with their path elements; None where the list counts as a whole.
+    """The items with their path elements; None if the list is atomic.
 
-    That is also the case if an item lacks its keys, so that no stored object is beyond reach.
+    A list also counts as atomic if an item lacks its keys, so that every stored object can be
+    handled.
     """
     keys = schema.list_keys
     if keys is None:
@@ -102,7 +103,7 @@ def _keys(item: Any, keys: tuple[str, ...], schema: Schema) -> dict[str, Any]:
 
 
 def check_keys(value: Any, schema: Schema, path: Path = ()) -> None:
-    """Raise ApplyError where a list of a configuration lacks keys or names an item twice."""
+    """Raise ApplyError if a list in the configuration lacks keys or contains duplicates."""
     if isinstance(value, dict) and not schema.atomic:
         for name, below in value.items():
             check_keys(below, schema.field(name), (*path, fieldsets.field(name)))
@@ -121,7 +122,7 @@ def check_keys(value: Any, schema: Schema, path: Path = ()) -> None:
 
 
 def compared(old: Any, new: Any, schema: Schema) -> Comparison:
-    """What the step from the old to the new object added, modified and removed."""
+    """What was added, modified and removed between the two objects."""
     out = Comparison({}, {}, {})
     _compare(old, new, schema, out, ())
     return out
@@ -151,7 +152,7 @@ _SCALARS = {str, int, float, bool}
 
 
 def _parts(value: Any, schema: Schema) -> dict[str, Any]:
-    """What is owned separately inside the value. Items of a list that share keys count as one."""
+    """The separately owned parts of the value. List items with equal keys count as one."""
     if isinstance(value, dict) and not schema.atomic:
         return {fieldsets.field(name): below for name, below in value.items()}
     out: dict[str, Any] = {}
@@ -161,7 +162,7 @@ def _parts(value: Any, schema: Schema) -> dict[str, Any]:
 
 
 def merged(live: Any, config: Any, schema: Schema) -> Any:
-    """The live value with all that the configuration sets. Lists keep the live items too."""
+    """The live value merged with the configuration. Lists keep live items."""
     if isinstance(live, dict) and isinstance(config, dict) and not schema.atomic:
         out = dict(live)
         for name, value in config.items():
@@ -177,7 +178,7 @@ def merged(live: Any, config: Any, schema: Schema) -> Any:
 def _merged_lists(
     live: list[tuple[str, Any]], config: list[tuple[str, Any]], schema: Schema
 ) -> list[Any]:
-    """Items of both. The configuration's order holds; live items stay as near as that allows."""
+    """The merged items in the order of the configuration; live items keep their place."""
     old, left = dict(live), list(config)
     wanted = dict(config)
     out = []
@@ -192,11 +193,11 @@ def _merged_lists(
 
 
 def pruned(value: Any, last: FieldSet, owned: FieldSet, schema: Schema) -> Any:
-    """The value less every field of `last` that is not in `owned`.
+    """The value without the fields of `last` that are not in `owned`.
 
-    ABSENT if that leaves nothing, unless someone owns the empty object or list as such. An owner
-    of something inside a declared field holds that field too; an item of a list or a key of a map
-    goes with all it has once nobody owns the item itself.
+    ABSENT if nothing remains, unless someone owns the empty object or list. An owner of a nested
+    field also keeps the declared fields above it. An item of a list or a key of a map is removed
+    completely if nobody owns the item itself.
     """
     if isinstance(value, dict) and not schema.atomic:
         parts = [(fieldsets.field(name), name, below) for name, below in value.items()]

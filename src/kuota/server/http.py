@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP over TCP and over a Unix socket: who asks is found out here, everything else is `api`'s.
+"""HTTP over TCP and over a Unix socket. Authenticates clients; everything else is in `api`.
 
-On loopback a bearer token says who asks. Any other address is refused without TLS, since tokens
-would travel in the clear. Over the Unix socket it is the peer's uid: root and the user who runs the
-server are admins, others are in the groups that the machine has them in.
+TCP clients present a bearer token. An address other than loopback requires TLS, because tokens must
+not be sent in the clear. Clients of the Unix socket are identified by uid: root and the user who
+runs the server are admins; others have their Unix groups.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PEER = struct.Struct("3i")
 
 
 class HttpServer:
-    """Listens for an ApiServer until it is closed."""
+    """Serves an ApiServer until it is closed."""
 
     def __init__(self, api: ApiServer, tokens: Tokens | TokenFile) -> None:
         self._api = api
@@ -55,21 +55,21 @@ class HttpServer:
         """
         if tls is None and not is_loopback(host):
             raise InsecureAddress(
-                f"{host} can be reached by others: give a certificate, or listen on 127.0.0.1"
+                f"{host} is reachable from outside: provide a certificate, or use 127.0.0.1"
             )
         return await self._listeners.open(bound(host, port), tls)
 
     async def listen_unix(self, path: str | os.PathLike[str]) -> None:
-        """Listen on a Unix socket, in the place of one that nobody listens on any more."""
+        """Listen on a Unix socket. Replaces a socket that no server uses any more."""
         place = Path(path)
         _clear(place)
         await self._listeners.open_unix(place)
-        # Everyone may connect: the uid at the other end decides what they may do.
+        # Everyone may connect. The uid of the peer determines its permissions.
         place.chmod(0o666)
         self._socket = place
 
     async def close(self) -> None:
-        """End all connections; requests under way get a moment to finish."""
+        """Close all connections. Requests in progress get a short time to finish."""
         await self._listeners.close()
         if self._socket is not None:
             self._socket.unlink(missing_ok=True)
@@ -93,7 +93,7 @@ class HttpServer:
         return await _sent(incoming, await self._api.handle(request))
 
     def _user(self, incoming: web.BaseRequest) -> User | None:
-        """Who asks, None if that cannot be said. Without any credentials it is nobody."""
+        """The user; None for invalid credentials. Without credentials, it is anonymous."""
         header = incoming.headers.get("Authorization", "")
         if header:
             scheme, _, token = header.partition(" ")
@@ -104,7 +104,7 @@ class HttpServer:
 
 @lru_cache(256)
 def unix_user(uid: int, owner: int) -> User:
-    """The user with that uid. Root, and whoever runs the server, are admins."""
+    """The user with this uid. Root and the user who runs the server are admins."""
     try:
         entry = pwd.getpwuid(uid)
         name = entry.pw_name
@@ -113,7 +113,7 @@ def unix_user(uid: int, owner: int) -> User:
         name, groups = f"uid:{uid}", []
     if uid in (0, owner):
         groups.append(ADMINS)
-    # A group of the machine that is called like one of ours must not make admins.
+    # A Unix group with the name of a system group must not grant its permissions.
     elif ADMINS in groups:
         groups.remove(ADMINS)
     return User(name, (*groups, EVERYBODY), str(uid))
@@ -127,7 +127,7 @@ def _group_name(gid: int) -> str:
 
 
 def _peer_uid(incoming: web.BaseRequest) -> int | None:
-    """The uid at the other end of a Unix socket, None on any other connection."""
+    """The uid of the peer of a Unix socket; None for other connections."""
     transport = incoming.transport
     connection = transport.get_extra_info("socket") if transport is not None else None
     if connection is None or connection.family != socket.AF_UNIX:
@@ -137,7 +137,7 @@ def _peer_uid(incoming: web.BaseRequest) -> int | None:
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket that a server left behind. Raises OSError if one still listens there."""
+    """Remove a stale socket. Raises OSError if a server still listens on it."""
     if not path.is_socket():
         return
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -183,7 +183,7 @@ async def _streamed(
                 await stream.write(piece)
         await stream.write_eof()
     except (ConnectionError, HttpProcessingError):
-        # The client has gone, which is how most watches end.
+        # The client has disconnected, which is how most watches end.
         pass
     finally:
         close = getattr(body, "aclose", None)
@@ -211,12 +211,11 @@ def _request(
 
 
 def server_context(directory: str | os.PathLike[str], now: datetime) -> ssl.SSLContext:
-    """The TLS context of a server whose certificate is in the directory, made if absent.
+    """The TLS context of a server with the certificate in the directory, created if absent.
 
-    kubectl sends no token over plain HTTP, not even on loopback, so that the server of one machine
-    needs a certificate. It is self-signed and valid for loopback only; for any other address the
-    administrator has to provide one. The files are `server.crt`, which clients trust, and
-    `server.key`, for its owner's eyes only.
+    kubectl sends no token over plain HTTP, even on loopback, so the server needs a certificate. It
+    is self-signed and valid for loopback only; for other addresses the admin must provide one. The
+    files are `server.crt`, which clients trust, and `server.key`, which only the owner can read.
     """
     place = Path(directory)
     certificate, key = place / "server.crt", place / "server.key"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a Job or CronJob, and what of a Job may still change."""
+"""Validates Jobs and CronJobs, and updates of Jobs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _policy_faults(spec: Json, path: str) -> Iterator[FieldError]:
 
 
 def job_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
-    """Who a Job's pods are, and how they are counted, is fixed; see `_template` for more."""
+    """Faults of an update. Selector, completion mode and template are mostly immutable."""
     before, after = mapped(old.get("spec")), mapped(new.get("spec"))
     for field in _FIXED:
         if before.get(field) != after.get(field):
@@ -133,9 +133,9 @@ def _elastic(before: Json, after: Json) -> bool:
 
 
 def _template(spec: Json, free: bool) -> Json:
-    """The template, less what may change while the Job is suspended and has not started.
+    """The template without the fields that may change while the Job is suspended and not started.
 
-    These are the directives for scheduling, and what its containers ask for.
+    These are the scheduling directives and the resources of containers.
     """
     template = mapped(spec.get("template"))
     if not free:
@@ -173,10 +173,10 @@ def cron_job_faults(cron_job: Json) -> Iterator[FieldError]:
 
 
 def _schedule_fault(schedule: str) -> str:
-    """Why nobody could follow the schedule, "" if one can."""
+    """Why the schedule is invalid; "" if it is valid."""
     if schedule.startswith("@"):
         known = schedule.strip() in _MACROS or _EVERY.fullmatch(schedule.strip())
-        return "" if known else f"is none of {', '.join(_MACROS)}, nor like @every 1h30m"
+        return "" if known else f"is none of {', '.join(_MACROS)}, and not like @every 1h30m"
     if "TZ=" in schedule:
         return "must not name a time zone; spec.timeZone does"
     parts = schedule.split()
@@ -185,12 +185,12 @@ def _schedule_fault(schedule: str) -> str:
     for (what, low, high, names), part in zip(_CRON, parts, strict=True):
         for each in part.split(","):
             if not _is_range(each, low, high, names):
-                return f"{what} {each!r} is not within {low}-{high}, nor like */5 or 1-3"
+                return f"{what} {each!r} is not within {low}-{high}, and not like */5 or 1-3"
     return ""
 
 
 def _is_range(text: str, low: int, high: int, names: str) -> bool:
-    """Whether this is `*`, a value or `from-to`, each perhaps with `/step`."""
+    """Whether this is `*`, a value or `from-to`, optionally with `/step`."""
     match = _RANGE.fullmatch(text.upper())
     if match is None or match["step"] in ("0", "00"):
         return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON paths that printer columns and scale subresources use.
+"""The JSON paths of printer columns and scale subresources.
 
-Fields (`.a.b`, `['a']`, a dot escaped by a backslash), indexes (`[0]`), all items (`[*]`) and the
-filter by equality (`[?(@.type=='Ready')]`). That is what CustomResourceDefinitions are written in.
+Supports fields (`.a.b`, `['a']`, a dot escaped by a backslash), indexes (`[0]`), all items (`[*]`)
+and filters by equality (`[?(@.type=='Ready')]`), which CustomResourceDefinitions use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Step = Callable[[Any], Iterator[Any]]
 
 
 class PathError(ValueError):
-    """A path that cannot be read, or uses what is not served here."""
+    """An invalid path, or one with unsupported syntax."""
 
 
 @lru_cache(1024)
@@ -45,7 +45,7 @@ def steps(path: str) -> tuple[Step, ...]:
 
 
 def values(obj: Any, path: str) -> list[Any]:
-    """Every value that the path reaches, in order; null and absent are the same."""
+    """All values at the path, in order; null counts as absent."""
     reached = [obj]
     for step in steps(path):
         reached = [below for each in reached for below in step(each) if below is not None]
@@ -53,7 +53,7 @@ def values(obj: Any, path: str) -> list[Any]:
 
 
 def first(obj: Any, path: str) -> Any:
-    """The first value that the path reaches, None when there is none."""
+    """The first value at the path; None if there is none."""
     found = values(obj, path)
     return found[0] if found else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults and faults by kind: which rules hold for Kubernetes' kinds, Kueue's and custom ones."""
+"""Defaults and validation by kind: Kubernetes' kinds, Kueue's and custom ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_custom(kind: Kind) -> bool:
 
 
 def filled_new(kind: Kind, version: Version, obj: Json, gates: Gates) -> Json:
-    """A new object, as written in `version`, with what the server fills in."""
+    """A new object, as written in `version`, with defaults."""
     if kind.group == crds.GROUP:
         return defaulted(obj, gates)
     if is_custom(kind):
@@ -39,7 +39,7 @@ def filled_new(kind: Kind, version: Version, obj: Json, gates: Gates) -> Json:
 
 
 def generate(kind: Kind, obj: Json) -> None:
-    """Add to a new object what the server makes up, and nobody is said to have written."""
+    """Add generated fields to a new object, which have no field manager."""
     if kind.resource in _WITH_STATUS:
         obj["status"] = {}
     make = GENERATE.get(kind.resource)
@@ -48,9 +48,9 @@ def generate(kind: Kind, obj: Json) -> None:
 
 
 def filled_changed(kind: Kind, version: Version, obj: Json, subresource: str) -> Json:
-    """An updated object with what the server fills in at every write.
+    """An updated object with defaults.
 
-    Of a write to a subresource, only that part of the object is at hand.
+    A write to a subresource contains only that part of the object.
     """
     if kind.group == crds.GROUP:
         return schema_defaulted(obj)
@@ -65,16 +65,16 @@ def filled_changed(kind: Kind, version: Version, obj: Json, subresource: str) ->
 def faults(
     kind: Kind, version: Version, obj: Json, old: Json | None, gates: Gates
 ) -> list[FieldError]:
-    """Everything that keeps the object, as written in `version`, from being stored.
+    """All faults of the object as written in `version`.
 
-    Parts that are the very same as in `old` were checked when that was stored.
+    Parts that are identical in `old` were validated when it was stored.
     """
     found = [] if old is None else [*metadata_update_faults(obj, old)]
     if kind.group == crds.GROUP:
         return [*found, *rules.faults(obj, old, gates)]
     found += metadata_faults(obj, kind, old)
     found += value_faults(obj, version.structure, old)
-    # What the rules below read must be as the schema says, or they would trip over it.
+    # The following rules rely on the schema.
     if found or is_custom(kind):
         return found
     if old is not None and "spec" in obj and obj["spec"] is old.get("spec"):
@@ -103,7 +103,7 @@ def _immutable_faults(new: Json, old: Json) -> Iterator[FieldError]:
                 yield invalid(field, None, "field is immutable when `immutable` is set")
 
 
-# Clients read it before any controller has written it, as they may of a real server's objects.
+# Clients may read it before a controller has written it.
 _WITH_STATUS = frozenset({"jobs.batch", "cronjobs.batch", "nodes", "resourcequotas"})
 _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": crd_faults,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is served: the registry of kinds, their versions, verbs and subresources.
+"""The registry of served kinds, with versions, verbs and subresources.
 
-A *kind* is stored in one version and served in several. Kinds come from three places: Kubernetes'
-own (`builtin_kinds`), Kueue's, and CustomResourceDefinitions installed at run time (`crd`).
+A *kind* is stored in one version and served in several. Kinds are built in (`builtin_kinds`),
+Kueue's, or defined by CustomResourceDefinitions at run time (`crd`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """Where a kind keeps what its scale subresource shows, as JSON paths."""
+    """The JSON paths of the scale subresource of a kind."""
 
     spec_replicas: str
     status_replicas: str
@@ -33,9 +33,9 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One served version of a kind. `warnings` are sent along with every answer in it.
+    """One served version of a kind. `warnings` are sent with every response.
 
-    `shape` names the type, where it is one of Kubernetes' own.
+    `shape` names the type if it is one of Kubernetes' own.
     """
 
     name: str
@@ -55,10 +55,10 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind. `versions` come in order of preference; `stored` is how it lies in the store.
+    """One kind. `versions` are in order of preference; `stored` is the stored version.
 
-    `strategic` kinds take strategic merge patches and are checked while they are decoded, as
-    Kubernetes' own are; `generations` says that changes to the spec are counted.
+    `strategic` kinds support strategic merge patches and are validated while they are decoded, like
+    Kubernetes' own. `generations` means that changes of the spec are counted.
     """
 
     group: str
@@ -79,17 +79,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resource(self) -> str:
-        """The kind's name in the store and in messages: "jobs.batch", or "pods" of the core."""
+        """The name of the resource: "jobs.batch", or "pods" in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def stored_as(self) -> str:
-        """The resource under which objects lie in the store: two kinds of Event share one."""
+        """The resource in the store. The two Event APIs share one."""
         return self.storage or self.resource
 
     @property
     def kept(self) -> bool:
-        """Whether objects of this kind are stored at all. A review is only answered."""
+        """Whether objects of this kind are stored. Reviews are not."""
         return "get" in self.verbs
 
     def version(self, name: str) -> Version | None:
@@ -116,7 +116,7 @@ class Kinds:
         return iter(self._by_resource.values())
 
     def add(self, kind: Kind) -> None:
-        """Serve the kind, in the place of an earlier one of the same resource."""
+        """Serve the kind, replacing an earlier one of the same resource."""
         self.remove(kind.resource)
         self._by_resource[kind.resource] = kind
         for version in kind.versions:
@@ -135,15 +135,15 @@ class Kinds:
         return self._by_resource.get(resource)
 
     def find(self, group: str, version: str, plural: str) -> tuple[Kind, Version] | None:
-        """What is served at /apis/GROUP/VERSION/.../PLURAL."""
+        """The kind and version at /apis/GROUP/VERSION/.../PLURAL."""
         return self._by_path.get((group, version, plural))
 
     def of_kind(self, group: str, kind: str) -> Kind | None:
-        """The kind called so in its group, as owner references name it."""
+        """The kind of this name in the group, as in owner references."""
         return next((each for each in self if each.group == group and each.kind == kind), None)
 
     def by_group(self) -> dict[str, dict[str, list[Kind]]]:
-        """Kinds by group and version: the core first, versions in order of preference."""
+        """Kinds by group and version: core group first, versions in order of preference."""
         groups: dict[str, dict[str, list[Kind]]] = {"": {}}
         for kind in self:
             versions = groups.setdefault(kind.group, {})
@@ -160,7 +160,7 @@ _MATURITY = {None: 0, "beta": 1, "alpha": 2}
 
 
 def preference(version: str) -> tuple[int, int, int, str]:
-    """A key that sorts versions as Kubernetes does: stable before beta before alpha, new first."""
+    """A sort key for versions as in Kubernetes: stable, beta, alpha, newest first."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (3, 0, 0, version)
@@ -180,23 +180,23 @@ _CORE_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
 
 
 def stored_form(kind: Kind, obj: Json) -> Json:
-    """The object as it lies in the store. The argument is left as it is."""
+    """The object in stored form. The argument is not changed."""
     if kind.storage == "events":
         return _renamed(obj, _CORE_NAMES) | {"apiVersion": "v1"}
     return _in_version(kind, obj, kind.stored)
 
 
 def served_form(kind: Kind, obj: Json, version: str) -> Json:
-    """A stored object as `version` shows it. The argument is left as it is."""
+    """A stored object in the form of `version`. The argument is not changed."""
     if kind.storage == "events":
         served = _renamed(obj, _EVENT_NAMES) | {"apiVersion": kind.api_version(version)}
-        # Required there, and null for events that came through the older API.
+        # Required in this version, and null for events of the older API.
         return {"eventTime": None} | served
     return _in_version(kind, obj, version)
 
 
 def same_form(kind: Kind, version: str) -> bool:
-    """Whether what is served in that version is just what is stored."""
+    """Whether the served form in this version equals the stored form."""
     return version == kind.stored and not kind.storage
 
 

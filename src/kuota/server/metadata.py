@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of an object's metadata is the server's: identity, times, generation, names it makes up."""
+"""The metadata that the server maintains: identity, times, generation, generated names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .columns import listed, mapped
 from .kinds import Kind
 from .status import bad_request
 
-# No vowels and no look-alikes, so that no words come up.
+# No vowels and no similar characters, so that no words are generated.
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_BASE = 58
 _KEPT = (
@@ -37,12 +37,12 @@ NAMELESS = required("metadata.name", "name or generateName is required")
 
 
 def timestamp(now: datetime) -> str:
-    """The time as objects carry it: whole seconds, in UTC."""
+    """The time in the format of Kubernetes: whole seconds, in UTC."""
     return now.astimezone(UTC).isoformat()[:19] + "Z"
 
 
 def born(metadata: Json, kind: Kind, namespace: str, now: datetime) -> Json:
-    """The metadata of an object that is about to be created."""
+    """The metadata of a new object."""
     if metadata.get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
     kept = {
@@ -62,12 +62,12 @@ def born(metadata: Json, kind: Kind, namespace: str, now: datetime) -> Json:
 
 
 def made_up(base: str) -> str:
-    """A name that begins with the base and ends in five random letters."""
+    """A name with this prefix and five random characters."""
     return base[:_LONGEST_BASE] + "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
 def succeeding(new: Json, old: Json) -> Json:
-    """The metadata of an update: what is the server's comes from the stored object."""
+    """The metadata of an update, with server-maintained fields of the stored object."""
     kept = {
         name: value
         for name, value in new.items()
@@ -78,15 +78,15 @@ def succeeding(new: Json, old: Json) -> Json:
 
 
 def content(obj: Json, *, with_status: bool) -> Json:
-    """What a generation counts: everything but metadata and, where it is apart, status."""
+    """The content that a generation counts: without metadata and a separate status."""
     left_out = _ENVELOPE if not with_status else _ENVELOPE - {"status"}
     return {name: value for name, value in obj.items() if name not in left_out}
 
 
 def metadata_faults(obj: Json, kind: Kind, old: Json | None = None) -> Iterator[FieldError]:
-    """What is wrong with the metadata of an object of any kind.
+    """Faults of the metadata of an object of any kind.
 
-    A part that is the same in `old` was checked when that was stored.
+    Parts that are identical in `old` were validated when it was stored.
     """
     metadata = mapped(obj.get("metadata"))
     before = {} if old is None else mapped(old.get("metadata"))
@@ -120,7 +120,7 @@ _CHECKS: dict[str, Callable[[Any, str], Iterator[FieldError]]] = {
 
 
 def metadata_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
-    """An object that is being deleted gets no new finalizers."""
+    """Reject new finalizers on an object that is being deleted."""
     before, after = mapped(old.get("metadata")), mapped(new.get("metadata"))
     if not before.get("deletionTimestamp"):
         return

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespaces from their beginning to their end: those that are always there, and the going ones.
+"""Creates the initial namespaces, and completes the deletion of namespaces.
 
-A namespace that was deleted stays, Terminating, until everything in it has gone. One task for each
-such namespace deletes its content and waits for what is held by finalizers or still running.
+A deleted namespace stays in phase Terminating until everything in it is gone. One task per
+namespace deletes its content and waits for objects with finalizers or running pods.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SYSTEM = User("system:apiserver", (ADMINS,))
 
 
 class Namespaces:
-    """Looks after namespaces: `found` makes the first, `resume` takes up unfinished deletions."""
+    """Manages namespaces. `found` creates the initial ones; `resume` continues deletions."""
 
     def __init__(self, store: Store, kinds: Kinds, clock: Callable[[], datetime]) -> None:
         self._store = store
@@ -40,13 +40,13 @@ class Namespaces:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def found(self) -> None:
-        """Make the namespaces that are always there, where they are not."""
+        """Create the initial namespaces if they do not exist."""
         for name in FIRST:
             if self._store.get("namespaces", Key("", name)) is None:
                 self._store.create("namespaces", _namespace(name, self._clock()))
 
     def terminate(self, name: str, rest: Rest) -> None:
-        """See to it that the namespace goes, in a task of the running loop."""
+        """Delete the content of the namespace in a task of the running loop."""
         if name not in self._tasks:
             work = retried("namespace deletion", lambda: self._drain(name, rest))
             task = asyncio.get_running_loop().create_task(work)
@@ -85,7 +85,7 @@ class Namespaces:
             for obj in self._store.list(resource, name).items:
                 key = Key(name, str(obj["metadata"]["name"]))
                 if kind is None:
-                    # Left behind by a definition that is gone: nobody can ask for it any more.
+                    # An object of a deleted definition, which nobody can request any more.
                     self._store.delete(resource, key)
                 else:
                     self._delete(kind, key, rest)
@@ -93,7 +93,7 @@ class Namespaces:
     def _delete(self, kind: Kind, key: Key, rest: Rest) -> None:
         target = Target(kind, kind.versions[0], key.namespace, key.name)
         write = Write(user=SYSTEM, now=self._clock(), manager="apiserver")
-        # Refused is what has gone already, with what owned it.
+        # Already deleted together with its owner.
         with contextlib.suppress(Refused):
             rest.delete(target, DeleteOptions("Background"), write)
 

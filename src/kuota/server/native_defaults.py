@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of Kubernetes' own kinds: what an object gets where its manifest does not say.
+"""Defaults of Kubernetes' own kinds.
 
-The functions in the tables at the end change the object that they are given.
+The functions in the tables at the end change their argument.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _fill_pod(pod: Json) -> None:
 
 
 def _generate_pod(pod: Json) -> None:
-    """Give a pod that is about to be created its account, and the status it begins with."""
+    """Set the service account and the initial status of a new pod."""
     spec = pod["spec"]
     spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
@@ -78,7 +78,7 @@ def _generate_pod(pod: Json) -> None:
 
 
 def _fill_spec(spec: Json) -> None:
-    """Fill in the spec of a pod, or of a template for pods."""
+    """Set the defaults of a pod spec."""
     _default(spec, _POD)
     spec.setdefault("securityContext", {})
     for container in _containers(spec):
@@ -109,7 +109,7 @@ def _fill_container(container: Json) -> None:
 
 
 def _moving(image: str) -> bool:
-    """Whether the image's name may mean another image tomorrow."""
+    """Whether the image name has no fixed version."""
     if "@" in image:
         return False
     tag = image.rpartition("/")[2].partition(":")[2]
@@ -133,7 +133,7 @@ def _fill_volume(volume: Json) -> None:
 
 
 def _fill_requests(container: Json) -> None:
-    """A limit without a request stands for both."""
+    """Use a limit as the request if there is none."""
     resources = mapped(container.get("resources"))
     limits = mapped(resources.get("limits"))
     if limits:
@@ -141,7 +141,7 @@ def _fill_requests(container: Json) -> None:
 
 
 def _quality(spec: Json) -> str:
-    """The quality-of-service class: guaranteed where every limit is set and equals the request."""
+    """The QoS class: Guaranteed if every limit is set and equals the request."""
     containers = listed(spec.get("initContainers")) + listed(spec.get("containers"))
     resources = [mapped(each.get("resources")) for each in containers]
     asks = [(_amounts(each.get("requests")), _amounts(each.get("limits"))) for each in resources]
@@ -153,14 +153,14 @@ def _quality(spec: Json) -> str:
 
 
 def _amounts(values: Any) -> Json:
-    """What is asked for of CPU and memory, in nano-units; without zeros."""
+    """The nonzero amounts of CPU and memory, in nano-units."""
     found = {name: mapped(values).get(name) for name in ("cpu", "memory")}
     amounts = {name: quantity.parse(each) for name, each in found.items() if each is not None}
     return {name: nano for name, nano in amounts.items() if nano > 0}
 
 
 def _generate_job(job: Json) -> None:
-    """Give a Job that is about to be created, and has its uid, the labels that find its pods."""
+    """Set the labels and the selector of a new Job, which already has its uid."""
     if not job["spec"].get("manualSelector"):
         _select(job)
     labels = dig(job, "spec", "template", "metadata", "labels")
@@ -183,7 +183,7 @@ def _fill_job(job: Json) -> None:
 
 
 def _select(job: Json) -> None:
-    """Labels with the Job's uid on its pods, and a selector for them: no other Job has the same."""
+    """Add labels with the uid of the Job to its pods, and a unique selector."""
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
     metadata = job["spec"]["template"].setdefault("metadata", {})
     generated = {CONTROLLER_UID: uid, JOB_NAME: name, "controller-uid": uid, "job-name": name}
@@ -192,7 +192,7 @@ def _select(job: Json) -> None:
 
 
 def _fill_cron_job(cron_job: Json) -> None:
-    """Fill in a CronJob. Its Jobs are filled in when they are made, but for their pods."""
+    """Set the defaults of a CronJob and its pod template. Its Jobs get theirs on creation."""
     spec = cron_job.setdefault("spec", {})
     _default(spec, _CRON_JOB)
     template = dig(spec, "jobTemplate", "spec", "template")
@@ -226,7 +226,7 @@ def _fill_priority_class(priority_class: Json) -> None:
 
 
 def _fill_limit_range(limit_range: Json) -> None:
-    """A container's limit is by default its maximum, and its request its limit or its minimum."""
+    """The default limit is the maximum; the default request is the limit or the minimum."""
     for item in mapped(limit_range.get("spec")).get("limits") or ():
         if item.get("type") != "Container":
             continue
@@ -256,12 +256,12 @@ REFILL: dict[str, Callable[[Json], None]] = {
     "secrets": _fill_secret,
     "services": _fill_service,
 }
-"""Fills in what a manifest does not say, at every write. By resource."""
+"""Set defaults at every write, by resource."""
 FILL = REFILL | {"pods": _fill_new_pod}
-"""The same for an object that is about to be created."""
+"""Set defaults of a new object, by resource."""
 GENERATE: dict[str, Callable[[Json], None]] = {
     "jobs.batch": _generate_job,
     "namespaces": _generate_namespace,
     "pods": _generate_pod,
 }
-"""Adds what the server makes up for a new object, which has its uid by then."""
+"""Adds generated fields to a new object, which already has its uid."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a manifest of Kubernetes' own kinds, told without a server.
+"""Validates manifests of Kubernetes' own kinds without a server.
 
-It is what this server would refuse to create, in one go: unknown fields, types, values. Status is
-left out, since controllers write it, and may be newer than the tables here.
+Reports everything that this server would reject: unknown fields, types, values. Status is not
+checked, because controllers write it and may be newer than these tables.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from .columns import mapped
 from .kinds import Kind, Version
 
 _OWN_GROUPS = ("", "batch")
-"""Groups where nobody else has kinds; in the others it may be somebody's CustomResource."""
+"""Groups without third-party kinds. In other groups, a kind may be a custom resource."""
 
 _NO_FIELD = "Kubernetes has none of that name here"
 _UID = "00000000-0000-0000-0000-000000000000"
 
 
 def native_kind(api_version: str, kind: str) -> Kind | None:
-    """The kind of Kubernetes of that name and version, if it is one that we know all about."""
+    """The built-in kind with this name and version, if it is known."""
     found = _natives().get((api_version, kind))
     return found[0] if found else None
 
 
 def native_kind_fault(api_version: str, kind: str) -> FieldError | None:
-    """The fault of a kind that Kubernetes has, but not by that name or in that version."""
+    """The fault of a wrong name or version of a built-in kind."""
     if api_version.rpartition("/")[0] not in _OWN_GROUPS or native_kind(api_version, kind):
         return None
     said = {kind.lower(), kind.lower().removesuffix("s")}
@@ -51,7 +51,7 @@ def native_kind_fault(api_version: str, kind: str) -> FieldError | None:
 
 
 def native_faults(obj: Json) -> list[FieldError]:
-    """Everything that keeps a new object from being stored; nothing is said of other kinds."""
+    """All faults of a new object; none for unknown kinds."""
     found = _natives().get((obj["apiVersion"], obj["kind"]))
     if found is None:
         return []
@@ -77,13 +77,13 @@ def _natives() -> dict[tuple[str, str], tuple[Kind, Version]]:
 
 
 def _value_faults(kind: Kind, version: Version, cleaned: Json) -> Iterator[FieldError]:
-    """Faults of the object as it would be with all that a server fills in."""
+    """Faults of the object after defaulting."""
     obj = copy.deepcopy(cleaned)
     metadata = mapped(obj.get("metadata"))
     name = metadata.get("name") or metadata.get("generateName")
     if not name:
         yield required("metadata.name", "every object needs a name", "set metadata.name")
-    # What a server makes up at the end of generateName is one valid letter here.
+    # A valid character stands for the generated suffix of generateName.
     made_up = {"uid": _UID, "name": metadata.get("name") or f"{name or ''}x"}
     obj["metadata"] = metadata | made_up
     gates = Gates()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenAPI v3: the index, and one document for each group and version. An empty one in OpenAPI v2.
+"""OpenAPI v3 documents: an index, and one document per group and version. Empty for OpenAPI v2.
 
-kubectl reads them before it applies, creates or explains anything: from the paths it learns which
-patches and parameters a kind takes, from the schemas which fields there are and how lists merge.
+kubectl reads them before it applies, creates or explains objects. Paths declare the supported
+patches and parameters; schemas declare fields and how lists merge.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WRITE_PARAMETERS = {"dryRun": "string", "fieldManager": "string", "fieldValidat
 
 
 class OpenApi:
-    """The documents of a registry, made when they are asked for and kept while it is the same."""
+    """The documents of a registry, created on demand and cached while it does not change."""
 
     def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
@@ -37,7 +37,7 @@ class OpenApi:
         self._documents: dict[str, bytes] = {}
 
     def index(self) -> Json:
-        """Where each document is. The hash in its address changes with its content."""
+        """The index of documents. The hash in a URL changes with the content."""
         self._refresh()
         paths = {}
         for group, versions in self._kinds.by_group().items():
@@ -48,7 +48,7 @@ class OpenApi:
         return {"paths": paths}
 
     def document(self, path: str) -> bytes | None:
-        """The document of "api/v1" or "apis/GROUP/VERSION", None where nothing is served."""
+        """The document of "api/v1" or "apis/GROUP/VERSION"; None if it is not served."""
         self._refresh()
         group, version = _group_version(path)
         if version not in self._kinds.by_group().get(group, {}):
@@ -69,7 +69,7 @@ class OpenApi:
 
 
 def _group_version(path: str) -> tuple[str, str]:
-    """Of "apis/batch/v1" the group and the version; ("", "") of what is no such path."""
+    """Group and version in a path such as "apis/batch/v1"; ("", "") for other paths."""
     parts = path.strip("/").split("/")
     if len(parts) == 2 and parts[0] == "api":
         return "", parts[1]
@@ -95,7 +95,7 @@ def _document(kinds: list[Kind], version: str) -> Json:
 
 
 def component(kind: Kind, version: str) -> str:
-    """The name under which a kind's schema stands in its document."""
+    """The name of the schema of a kind in its document."""
     backwards = ".".join(reversed((kind.group or "core").split(".")))
     return f"{backwards}.{version}.{kind.kind}"
 
@@ -177,7 +177,7 @@ def _gvk(kind: Kind, version: str, name: str) -> Json:
 
 
 def _reached(schemas: Json) -> Json:
-    """The shared types that the schemas refer to, and those that these refer to in turn."""
+    """The types that the schemas refer to, directly or indirectly."""
     known, found = definitions(), {}
     waiting = list(_references(schemas))
     while waiting:
@@ -198,10 +198,10 @@ def _references(node: Any) -> list[str]:
 
 
 def empty_document(accept: str) -> Response:
-    """The OpenAPI v2 document, in the form that is asked for. It lists nothing.
+    """The empty OpenAPI v2 document, in the requested format.
 
-    Before kubectl sends a `kind: List`, it checks the items by this document, and passes what is
-    not in it. The server then checks each item, as it checks all objects.
+    kubectl validates the items of a `kind: List` with this document and accepts unknown kinds. The
+    server then validates each item like any other object.
     """
     if _PROTOBUF in accept.replace("@", "."):
         return Response(200, _protobuf(), _PROTOBUF)

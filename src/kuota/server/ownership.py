@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins field ownership to the registry: schemas, versions, and what each endpoint never sets."""
+"""Connects field ownership with the registry: schemas, versions, excluded fields."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def _schema(kind: Kind, version: Version) -> Schema:
 
 
 def owned(target: Target, old: Json | None, new: Json, write: Write, subresource: str = "") -> Json:
-    """The stored object `new` with the record of what this write changed in `old`.
+    """The stored object `new` with the ownership changes of this write.
 
-    `subresource` names one that stands for the object itself, as scale does.
+    `subresource` names a subresource that represents the object, such as scale.
     """
     kind, version = target.kind, target.version
     before = None if old is None else served_form(kind, old, version.name)
@@ -65,7 +65,7 @@ def owned(target: Target, old: Json | None, new: Json, write: Write, subresource
 
 
 def applied_to(target: Target, live: Json | None, config: Json, write: Write, force: bool) -> Json:
-    """The object, in the version of the request, after the configuration was applied to it."""
+    """The object in the version of the request after applying the configuration."""
     kind, version = target.kind, target.version
     try:
         return applied(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects and lists are owned part by part, and which only whole.
+"""Which objects and lists are owned by part, and which are atomic.
 
-Built-in kinds are known from `kuota.server.wire`, custom kinds from the structural schema of their
-definition. Where nothing is known, objects are owned field by field and lists whole.
+Built-in kinds are described by `kuota.server.wire`, custom kinds by the structural schema of their
+definition. If nothing is known, objects are owned by field and lists are atomic.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Structural(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def atomic(self) -> bool:
-        """Whether an object here is owned whole."""
+        """Whether an object here is atomic."""
         return self.schema.get("x-kubernetes-map-type") == "atomic"
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
-        """The keys that tell items apart, () for a set of values, None for a list owned whole."""
+        """The keys of list items, () for a set of values, None for an atomic list."""
         match self.schema.get("x-kubernetes-list-type"):
             case "map":
                 return tuple(self.schema.get("x-kubernetes-list-map-keys", ()))
@@ -48,7 +48,7 @@ class Structural(msgspec.Struct, frozen=True, gc=False):
         return name in self.schema.get("properties", ())
 
     def starts_with(self, name: str) -> bool:
-        """Whether objects here always have that field, if only an empty one."""
+        """Whether objects here always have this field, possibly empty."""
         return False
 
     def field(self, name: str) -> Schema:
@@ -63,7 +63,7 @@ class Structural(msgspec.Struct, frozen=True, gc=False):
         return _structural(self.schema.get("items"))
 
     def default(self, key: str) -> Any:
-        """What a missing key of a list item means; None if it has to be given."""
+        """The default of a missing key of a list item; None if the key is required."""
         items = self.schema.get("items", {})
         return items.get("properties", {}).get(key, {}).get("default")
 
@@ -112,7 +112,7 @@ def _structural(schema: Any) -> Schema:
 
 
 Schema = Builtin | Structural
-"""What is known of one place in a document. Both answer the same questions."""
+"""The schema of one place in a document. Both classes have the same methods."""
 
 UNKNOWN = Structural({})
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Patch (RFC 6902): a document and a list of operations give a document.
+"""JSON Patch (RFC 6902).
 
-Arguments are never modified; parts that a patch leaves alone are shared with the result. Merge
-patches are in `kuota.api.merge_patch`, strategic ones, which depend on the kind, in `strategic`.
+Arguments are never modified; unchanged parts are shared with the result. Merge patches are in
+`kuota.api.merge_patch`, and strategic ones, which depend on the kind, in `strategic`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kuota.api.merge_patch import equal
 from .strategic import PatchError
 
 _MISSING = object()
-# A copy that is copied again doubles the document each time: what is copied is counted.
+# Repeated copies double the document each time, so the copied size is limited.
 _COPIED_LIMIT = 100_000
 
 
@@ -59,7 +59,7 @@ def _operated(doc: Any, op: dict[str, Any]) -> Any:
             if not equal(_found(doc, path), _value(op)):
                 raise PatchError(path, "the value differs from the one tested for")
             return doc
-    raise PatchError(path, f"{op.get('op')!r} is no operation of a JSON patch")
+    raise PatchError(path, f"{op.get('op')!r} is not a JSON patch operation")
 
 
 def _moved(doc: Any, source: str, path: str) -> Any:
@@ -104,12 +104,12 @@ def _child(doc: Any, token: str, path: str) -> Any:
         return value
     if isinstance(doc, list):
         return doc[_index(token, len(doc) - 1, path)]
-    raise PatchError(path, f"{token!r} is looked for in a value that has no parts")
+    raise PatchError(path, f"{token!r} cannot be found in a scalar value")
 
 
 def _index(token: str, last: int, path: str) -> int:
     if not (token.isascii() and token.isdigit()) or (token[0] == "0" and token != "0"):
-        raise PatchError(path, f"{token!r} is no index of a list")
+        raise PatchError(path, f"{token!r} is not a list index")
     if int(token) > last:
         raise PatchError(path, f"index {token} is beyond the end of the list")
     return int(token)
@@ -128,7 +128,7 @@ def _placed(doc: Any, path: str, tokens: list[str], value: Any, insert: bool = F
     if isinstance(doc, dict):
         return {**doc, token: value}
     if not isinstance(doc, list):
-        raise PatchError(path, f"{token!r} is placed in a value that has no parts")
+        raise PatchError(path, f"{token!r} cannot be added to a scalar value")
     out = list(doc)
     if insert and not rest:
         out.insert(len(doc) if token == "-" else _index(token, len(doc), path), value)

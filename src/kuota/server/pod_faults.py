@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a pod or a template for pods, and what of a pod may still change."""
+"""Validates pods and pod templates, and updates of pods."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIELD = re.compile(
     r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|podIP)s?"
 )
 _NO_FIELD = (
-    "is no field that a variable can have; there are metadata.name, .namespace, .uid, "
+    "is not supported here; supported fields are metadata.name, .namespace, .uid, "
     ".labels['KEY'] and .annotations['KEY'], spec.nodeName and .serviceAccountName, "
     "status.hostIP and .podIP"
 )
@@ -128,7 +128,7 @@ def _volume_faults(spec: Json, path: str) -> Iterator[FieldError]:
 
 
 def _node_affinity_faults(spec: Json, path: str) -> Iterator[FieldError]:
-    """Operators that nobody knows would match no node, and the pod would wait for ever."""
+    """Reject unknown operators, which would match no node and leave the pod pending forever."""
     affinity = mapped(dig(spec, "affinity", "nodeAffinity"))
     hard, soft = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in _STRENGTHS)
     under = f"{path}.affinity.nodeAffinity"
@@ -159,7 +159,7 @@ def _toleration_faults(toleration: Json, path: str) -> Iterator[FieldError]:
 
 
 def pod_update_faults(new: Json, old: Json) -> Iterator[FieldError]:
-    """Only what Kubernetes lets change may change. A node is given by binding, not by update."""
+    """Allow only the updates that Kubernetes allows. A node is set by binding, not by update."""
     before, after = mapped(old.get("spec")), mapped(new.get("spec"))
     free: tuple[str, ...] = _FREE
     if listed(before.get("schedulingGates")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pods have beyond other objects: a node to be bound to, a priority, and logs."""
+"""Pod-specific operations: binding, priority, logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .store import Store
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of whose log is wanted. None means all of it."""
+    """The requested part of a log. None means everything."""
 
     container: str
     follow: bool = False
@@ -33,16 +33,16 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LogSource = Callable[[Json, LogOptions], AsyncIterator[bytes]]
-"""The log of one container of a pod; raises LookupError where there is none."""
+"""The log of one container of a pod. Raises LookupError if there is none."""
 
 _PLURALS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def log_options(pod: Json, request: Request) -> LogOptions:
-    """What the request wants of the log. Raises Refused if it does not say of which container."""
+    """The log options of the request. Raises Refused if the container is ambiguous."""
     since = request.query.get("sinceTime", "")
     if since and parsed_time(since) is None:
-        raise bad_request(f"sinceTime={since[:60]} is no time (RFC 3339)")
+        raise bad_request(f"sinceTime={since[:60]} is not a time in RFC 3339 format")
     return LogOptions(
         container=_container(pod, request.query.get("container", "")),
         follow=request.flag("follow"),
@@ -78,7 +78,7 @@ def _container(pod: Json, wanted: str) -> str:
 
 
 def check_started(pod: Json, options: LogOptions) -> None:
-    """Raises Refused for a container that has not begun: kubectl waits for it by asking again."""
+    """Raise Refused for a container that has not started; kubectl retries."""
     for field in ("initContainerStatuses", "containerStatuses"):
         for status in listed(dig(pod, "status", field)):
             waiting = dig(status, "state", "waiting")
@@ -97,7 +97,7 @@ def _waiting(pod: Json, container: str, reason: str) -> Exception:
 
 
 def bound(kind: Kind, pod: Json, binding: Json, now: datetime) -> Json:
-    """The pod on the node that the binding names. Raises Refused when it is on one already."""
+    """The pod bound to the node. Raises Refused if it is already bound."""
     name, node = str(pod["metadata"]["name"]), dig(binding, "target", "name")
     if not isinstance(node, str) or not node:
         raise bad_request("target.name must name a node")
@@ -125,7 +125,7 @@ def bound(kind: Kind, pod: Json, binding: Json, now: datetime) -> Json:
 
 
 def priority_hook(store: Store) -> Hook:
-    """Gives new pods the number that their priority class stands for."""
+    """Sets the priority of new pods according to their priority class."""
 
     def hook(review: Review) -> Json:
         if review.kind.resource != "pods" or review.old is not None:

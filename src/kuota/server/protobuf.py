@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads protobuf request bodies of kubectl and client-go into the JSON form of the same object.
+"""Decodes protobuf request bodies of kubectl and client-go into JSON objects.
 
-Reading is enough: those clients take JSON answers. A body is four magic bytes, an envelope that
-names the kind, and the object, whose fields are told apart by number (`kuota.server.wire`). Go
-writes fields that hold zero; they are dropped where Kubernetes' JSON would not have them.
+Only decoding is needed, because these clients accept JSON responses. A body consists of four magic
+bytes, an envelope with the kind, and the object, whose fields are identified by number
+(`kuota.server.wire`). Go writes fields with zero values; they are dropped if Kubernetes' JSON would
+omit them.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ MAGIC = b"k8s\x00"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What reading runs into when numbers stand where bytes should, text is no UTF-8, or bytes lack.
+# The exceptions that malformed input causes: wrong types, invalid UTF-8, missing bytes.
 _MALFORMED = (AttributeError, TypeError, ValueError, IndexError, OverflowError, struct.error)
 
 
 class ProtobufError(ValueError):
-    """A body that is not what its media type promises. The message says what and where."""
+    """A malformed body. The message states what and where."""
 
 
 class UnsupportedMedia(ProtobufError):
-    """A kind whose protobuf form is not known here: the client has to send JSON."""
+    """A kind without a known protobuf format: the client must send JSON."""
 
 
 def decoded(body: bytes) -> Json:
@@ -118,7 +119,7 @@ def _value(value: Any, kind: str) -> Any:
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Number, wire type and value of each field in turn; values are int or bytes."""
+    """The number, wire type and value of each field; values are int or bytes."""
     at = 0
     while at < len(raw):
         tag, at = _varint(raw, at)
@@ -165,7 +166,7 @@ def _parts(raw: bytes) -> dict[int, Any]:
 
 
 def _time(form: str) -> Callable[[bytes], str | None]:
-    """Reads a time into RFC 3339, as Kubernetes writes it; None for the zero time."""
+    """Decode a time to RFC 3339; None for the zero time."""
 
     def read(raw: bytes) -> str | None:
         parts = _parts(raw)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that only read: get and list, whole or in pages, as objects, tables or metadata."""
+"""The read verbs: get and list, in full or in pages, as objects, tables or metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAGE = 500
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Where the next page begins, and the revision that all pages are of."""
+    """The start of the next page, and the revision of all pages."""
 
     revision: int
     namespace: str
@@ -30,14 +30,14 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Reading:
-    """Answers reads from the store."""
+    """Serves reads from the store."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self._store = store
         self._clock = clock
 
     def one(self, target: Target, obj: Json, request: Request) -> Response:
-        """The answer that shows one stored object."""
+        """The response with one stored object."""
         form = form_of(request.headers.get("accept", ""))
         shown = self.shown(target, obj, form, request)
         return answered(shown, warnings=target.version.warnings)
@@ -45,9 +45,9 @@ class Reading:
     def shown(
         self, target: Target, obj: Json, form: Form, request: Request, *, headed: bool = True
     ) -> Json:
-        """A stored object in the version and form that the request wants.
+        """A stored object in the requested version and format.
 
-        A table comes with the definitions of its columns if it is `headed`.
+        A table contains column definitions if it is `headed`.
         """
         served = served_form(target.kind, obj, target.version.name)
         if form is Form.TABLE:
@@ -62,14 +62,14 @@ class Reading:
         """A table of stored objects."""
         kind, version = target.kind, target.version
         served = [served_form(kind, each, version.name) for each in objects]
-        # Columns of Events are of the stored form, which both of their APIs share.
+        # The columns of Events use the stored form, which both Event APIs share.
         shown = objects if kind.storage else served
         include = request.query.get("includeObject", "Metadata")
         pairs = list(zip(shown, served, strict=True))
         return table(version, pairs, self._clock(), include=include, headed=headed)
 
     def many(self, target: Target, request: Request) -> Response:
-        """One page, or everything when no limit is given."""
+        """One page, or everything if there is no limit."""
         only = requested(target, request)
         page = _continued(request)
         limit = request.number("limit") or None
@@ -88,7 +88,7 @@ class Reading:
     def _found(
         self, target: Target, only: Selection, page: Page | None, limit: int | None
     ) -> tuple[list[bytes], int, Page | None]:
-        """Bodies that are wanted, the revision they are of, and where the next page begins."""
+        """The selected bodies, their revision, and the start of the next page."""
         revision = self._store.revision if page is None else page.revision
         found: list[bytes] = []
         last = None if page is None else Key(page.namespace, page.name)
@@ -108,7 +108,7 @@ class Reading:
         only: Selection,
         limit: int | None,
     ) -> Iterator[tuple[bytes, Key]]:
-        """What the selection wants, read from the store in strides when there is a limit."""
+        """The selected objects, read in batches if there is a limit."""
         resource, namespace = target.kind.stored_as, target.namespace or None
         if only.key is not None:
             one = self._store.get(resource, only.key)
@@ -150,7 +150,7 @@ class Reading:
         return answered(answer, warnings=target.version.warnings)
 
     def _check_revision(self, request: Request) -> None:
-        """A revision that is yet to come cannot be waited for here."""
+        """Reject a future revision, because this server does not wait for it."""
         wanted = request.number("resourceVersion")
         if wanted is not None and wanted > self._store.revision:
             message = f"Too large resource version: {wanted}, current: {self._store.revision}"
@@ -163,7 +163,7 @@ _NO_KEY = Key("", "")
 def _joined(
     kind: str, api_version: str, metadata: Json, bodies: list[bytes], warnings: tuple[str, ...]
 ) -> Response:
-    """A list whose items are sent just as they are stored."""
+    """A list whose items are sent as stored."""
     head = msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
     return Response(200, head[:-1] + b',"items":[' + b",".join(bodies) + b"]}", warnings=warnings)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and answers without a transport, and what a request is about."""
+"""Requests and responses without a transport, and the targets of paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks. Groups decide what is allowed: see `auth`."""
+    """The user of a request. Groups determine permissions: see `auth`."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -38,22 +38,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     user: User = ANONYMOUS
 
     def flag(self, name: str) -> bool:
-        """Whether the query says so: `watch=true`, `watch=1`."""
+        """Whether the query parameter is true: `watch=true`, `watch=1`."""
         return self.query.get(name, "").lower() in ("true", "1", "t")
 
     def number(self, name: str) -> int | None:
-        """The whole number that the query gives, None when it gives none."""
+        """The integer value of the query parameter; None if it is absent."""
         text = self.query.get(name, "")
         if not text:
             return None
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
-            raise bad_request(f"{name}={text[:60]} is no whole number")
+            raise bad_request(f"{name}={text[:60]} is not an integer")
         return int(text)
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One answer. A body that is an iterator is sent piece by piece, as the pieces come."""
+    """One response. A body that is an iterator is streamed."""
 
     status: int
     body: bytes | AsyncIterator[bytes]
@@ -70,7 +70,7 @@ def refused(refusal: Refused) -> Response:
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a path names: a collection, an object in it, or a subresource of that."""
+    """The target of a path: a collection, an object, or a subresource."""
 
     kind: Kind
     version: Version
@@ -84,7 +84,7 @@ class Target(msgspec.Struct, frozen=True):
         return self.kind.api_version(self.version.name)
 
     def verb(self, method: str, watch: bool) -> str:
-        """The verb of Kubernetes for this method. Raises KeyError for a method that has none."""
+        """The Kubernetes verb of this method. Raises KeyError if there is none."""
         if method in ("GET", "HEAD"):
             return "get" if self.name else "watch" if watch or self.watched else "list"
         if method == "DELETE":
@@ -93,7 +93,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def target(kinds: Kinds, path: str) -> Target:
-    """What the path of a resource names. Raises Refused when nothing is served there."""
+    """The target of a resource path. Raises Refused if it is not served."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]
@@ -116,7 +116,7 @@ def target(kinds: Kinds, path: str) -> Target:
 
 
 def _namespaced(rest: list[str]) -> tuple[str, list[str]]:
-    """The namespace, and what follows; namespaces/NAME/status is about the namespace itself."""
+    """The namespace and the rest; namespaces/NAME/status concerns the namespace itself."""
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
         return rest[1], rest[2:]
     return "", rest

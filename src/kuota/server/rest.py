@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs that change objects: create, replace, patch, delete, on what the store holds.
+"""The write verbs: create, replace, patch, delete.
 
-Nothing here waits, so what is read is still true when it is written.
+Nothing here awaits, so data that was read is still current when it is written.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PROTECTED = ("default", "kube-system")
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """A write that succeeded: the object as stored, warnings, and whether it is new or gone."""
+    """The result of a write: the stored object, warnings, and whether it is new or removed."""
 
     object: Json
     warnings: tuple[str, ...] = ()
@@ -53,11 +53,11 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 Written = Callable[[Kind, Json, bool], None]
-"""Told of every object that was stored, or (True) removed."""
+"""Called for every object that was stored, or (True) removed."""
 
 
 class Rest:
-    """Objects by target. `written` hears of every change that was not a dry run."""
+    """Objects by target. `written` is called for every change that is not a dry run."""
 
     def __init__(self, store: Store, kinds: Kinds, admission: Admission, written: Written) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class Rest:
         self._written = written
 
     def read(self, target: Target) -> Json:
-        """The stored object. Raises Refused when there is none."""
+        """The stored object. Raises Refused if it does not exist."""
         found = self._store.get(target.kind.stored_as, Key(target.namespace, target.name))
         if found is None:
             raise not_found(target.kind, target.name)
@@ -97,7 +97,7 @@ class Rest:
     def replace(
         self, target: Target, written: Json, write: Write, subresource: str = ""
     ) -> Outcome:
-        """Put the object in the place of the one that is there, asked for by a subresource."""
+        """Replace the existing object, possibly through a subresource."""
         old = self.read(target)
         new, warnings = self._admission.updated(target, written, old, write)
         new = owned(target, old, new, write, subresource)
@@ -114,7 +114,7 @@ class Rest:
         return self._update(target, old, owned(target, old, new, write), warnings, write)
 
     def _patched(self, target: Target, old: Json, media: str, body: bytes) -> Json:
-        """The object after the patch, in the version of the request."""
+        """The patched object in the version of the request."""
         current = served_form(target.kind, old, target.version.name)
         patched = patched_json(current, target.kind, media, body)
         if not isinstance(patched, dict):
@@ -161,7 +161,7 @@ class Rest:
         return Outcome(stored, tuple(warnings))
 
     def delete(self, target: Target, options: DeleteOptions, write: Write) -> Outcome:
-        """Delete the object, or mark it as waiting for its end."""
+        """Delete the object, or mark it as being deleted."""
         kind, old = target.kind, self.read(target)
         deletion.check_preconditions(kind, old, options)
         if kind.resource == "namespaces":
@@ -182,7 +182,7 @@ class Rest:
     def _terminate(
         self, target: Target, old: Json, options: DeleteOptions, write: Write
     ) -> Outcome:
-        """A namespace goes when what is in it has gone: see `namespaces`."""
+        """Mark the namespace as Terminating; `namespaces` deletes its content."""
         if target.name in _PROTECTED:
             raise forbidden(target.kind, target.name, "this namespace may not be deleted")
         if old["metadata"].get("deletionTimestamp") or options.dry_run:
@@ -217,7 +217,7 @@ class Rest:
 
 
 def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
-    """The document after a patch of the kind that the media type names."""
+    """The document after a patch of this media type."""
     try:
         if media == MERGE_PATCH:
             return merged(current, _object(body))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes on work whose rights it runs with: the uid of who asked for it, which nobody can forge.
+"""Records the uid of the author on pods and templates, where users cannot forge it.
 
-The runner reads the annotation off pods. Pods get it from their Job's template, and a CronJob's
-Jobs from theirs, so it is written where a person writes: on Pods, Jobs and CronJobs. Admins
-may write it themselves.
+The runner reads this annotation of pods. Pods inherit it from the template of their Job, and Jobs
+from their CronJob, so the server sets it on the objects that users write: Pods, Jobs and CronJobs.
+Admins may set it themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _METADATA: dict[str, Path] = {
 
 
 def run_as_hook(review: Review) -> Json:
-    """The object with the annotation that is due. See `kuota.server.admission.Hook`."""
+    """The object with the correct annotation. See `kuota.server.admission.Hook`."""
     path = _METADATA.get(review.kind.resource)
     if path is None or review.subresource:
         return review.object
@@ -36,7 +36,7 @@ def run_as_hook(review: Review) -> Json:
 def _due(review: Review, path: Path, written: str | None) -> str | None:
     own = _uid(review.user)
     if ADMINS in review.user.groups:
-        # Root is nobody's by default: work runs as root only where an admin writes so.
+        # Never root by default: a pod runs as root only if an admin sets the annotation.
         return own if written is None and review.old is None and own != "0" else written
     if review.old is None or _rewritten(review):
         return own
@@ -44,7 +44,7 @@ def _due(review: Review, path: Path, written: str | None) -> str | None:
 
 
 def _rewritten(review: Review) -> bool:
-    """Whether an update says anew what is to run: then it runs with the rights of its writer."""
+    """Whether an update changes the job template. Its writer then becomes the author."""
     before, after = (dig(each, "spec", "jobTemplate") for each in (review.old, review.object))
     return review.kind.resource == "cronjobs.batch" and before != after
 
@@ -59,7 +59,7 @@ def _value(obj: Json | None, path: Path) -> str | None:
 
 
 def _with(obj: Json, path: Path, uid: str | None) -> Json:
-    """The object with the annotation at that place, or (None) without it."""
+    """The object with the annotation at this path, or (None) without it."""
     if path:
         below = mapped(obj.get(path[0]))
         return obj | {path[0]: _with(below, path[1:], uid)}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects a list or watch asks for: label selectors and field selectors.
+"""Label selectors and field selectors of list and watch requests.
 
-A field selector compares scalar fields with text: `metadata.name=a,status.phase!=Running`. Any
-path may be named; an absent field is the empty text. Backslashes keep `,`, `=` and themselves from
-being read as syntax, as Kubernetes' clients write them.
+A field selector compares scalar fields with text: `metadata.name=a,status.phase!=Running`. Any path
+may be used; an absent field is the empty text. Backslashes escape `,`, `=` and themselves, as in
+Kubernetes' clients.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARTS = re.compile(
 )
 _PATH = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_/-]+)*")
 _ESCAPED = re.compile(r"\\(.)", re.S)
-# Names that Kubernetes gave to fields which stand elsewhere in the object.
+# Selectable field names that differ from the path in the object.
 _ALIASES = {
     ("Event", "source"): "source.component",
     ("Job", "status.successful"): "status.succeeded",
@@ -38,7 +38,7 @@ _ALIASES = {
 _ALWAYS = ("metadata.name", "metadata.namespace")
 _OF_REFERENCE = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
 _OF_POD_SPEC = ("hostNetwork", "nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
-# The paths that fields may be selected by, beyond those of every kind.
+# Selectable paths, besides those of every kind.
 _FIELDS: dict[str, tuple[str, ...]] = {
     "events": (
         *(f"involvedObject.{field}" for field in _OF_REFERENCE),
@@ -57,12 +57,12 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "secrets": ("type",),
 }
-# Where the stored object keeps a field under another name.
+# Paths of fields that have another name in the stored object.
 _STORED = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
 
 
 class FieldRequirement(msgspec.Struct, frozen=True, gc=False):
-    """One scalar field that has, or has not, this value."""
+    """A requirement that a scalar field has, or does not have, this value."""
 
     path: str
     value: str
@@ -85,9 +85,9 @@ _DECODER = msgspec.json.Decoder(_Labelled)
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What a request selects by labels and by fields; all of it must hold.
+    """The label and field requirements of a request; all of them must hold.
 
-    `key` is set if that is one object at most.
+    `key` is set if at most one object can match.
     """
 
     labels: Requirements = ()
@@ -96,12 +96,12 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is required."""
+        """Whether there are no requirements."""
         return not self.labels and not self.fields
 
     @property
     def name(self) -> str | None:
-        """The one name that an object must have, None if any will do."""
+        """The required name of an object; None if any name matches."""
         names = (each.value for each in self.fields if each.equal and each.path == "metadata.name")
         return next(names, None)
 
@@ -112,7 +112,7 @@ class Selection(msgspec.Struct, frozen=True):
         return not self.labels or selects(self.labels, (obj.get("metadata") or {}).get("labels"))
 
     def matches_body(self, body: bytes) -> bool:
-        """Whether the object in these bytes is selected. Decodes no more than it needs."""
+        """Whether the encoded object is selected. Decodes only what is needed."""
         if self.everything:
             return True
         if self.fields:
@@ -121,7 +121,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def requested(target: Target, request: Request) -> Selection:
-    """What the request selects. Raises Refused for selectors that cannot be read."""
+    """The selection of the request. Raises Refused for invalid selectors."""
     known = (*_ALWAYS, *_FIELDS.get(target.kind.resource, ()))
     known += tuple(path.lstrip(".") for path in target.version.selectable)
     try:
@@ -148,9 +148,9 @@ def _stored(fact: FieldRequirement) -> FieldRequirement:
 def selection(
     label_selector: str = "", field_selector: str = "", supported: Collection[str] | None = None
 ) -> Selection:
-    """The selection of a request's two parameters. Raises SelectorError.
+    """The selection of two query parameters. Raises SelectorError.
 
-    `supported` are the paths that fields may be selected by, None for any.
+    `supported` contains the selectable paths, None for any.
     """
     return Selection(parse_selector(label_selector), field_requirements(field_selector, supported))
 
@@ -159,7 +159,7 @@ def field_requirements(
     text: str, supported: Collection[str] | None = None
 ) -> tuple[FieldRequirement, ...]:
     """Every requirement of a field selector; empty text requires nothing. Raises SelectorError."""
-    # Empty terms are ignored, as Kubernetes does.
+    # Empty terms are ignored, as in Kubernetes.
     found = tuple(_requirement(term, text) for term in _TERM.findall(text) if term != ",")
     for each in found:
         if supported is not None and each.path not in supported:
@@ -173,7 +173,7 @@ def _requirement(term: str, text: str) -> FieldRequirement:
         raise SelectorError(f"invalid field selector {text!r}: can't understand {term!r}")
     path, value = parts["path"].strip(), parts["value"]
     if _PATH.fullmatch(path) is None:
-        raise SelectorError(f"invalid field selector {text!r}: {path!r} is no path of a field")
+        raise SelectorError(f"invalid field selector {text!r}: {path!r} is not a field path")
     if re.search(r"(?<!\\)(?:\\\\)*[=,]", value):
         raise SelectorError(f"invalid field selector {text!r}: unescaped = or , in {value!r}")
     return FieldRequirement(path, _ESCAPED.sub(_unescaped, value), parts["operator"] != "!=")
@@ -186,7 +186,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _text(obj: Any, path: str) -> str:
-    """The scalar at the path as text; "" where there is none."""
+    """The scalar at the path as text; "" if there is none."""
     obj = dig(obj, *path.split("."))
     if isinstance(obj, bool):
         return "true" if obj else "false"

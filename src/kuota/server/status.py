@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals: every way a request is turned down, as the Status object that clients know.
+"""Rejections as Status objects.
 
-Reasons and codes are Kubernetes', since clients act on them; so is the form of the messages.
+Reasons, codes and message formats are Kubernetes', because clients depend on them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MODIFIED = (
 
 
 class Refused(Exception):
-    """A request that is turned down. `details` is as in a Status, without what is empty."""
+    """A rejected request. `details` is that of the Status, without empty fields."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ class Refused(Exception):
         self.details = details or {}
 
     def status(self) -> Json:
-        """The Status object to answer with."""
+        """The Status object of the response."""
         return failure_status(self.code, self.reason, self.message, self.details)
 
 
@@ -54,7 +54,7 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 
 def deleted(kind: Kind, name: str = "", uid: str = "") -> Json:
-    """The Status that answers a deletion which is complete."""
+    """The Status for a completed deletion."""
     return SUCCESS | {"details": _details(kind, name) | ({"uid": uid} if uid else {})}
 
 
@@ -113,7 +113,7 @@ def too_large(limit: int) -> Refused:
 
 
 def invalid(kind: Kind, name: str, faults: Iterable[FieldError]) -> Refused:
-    """The object has faults: all are said in the message, and each is a cause."""
+    """The rejection of an invalid object. Every fault is in the message and in the causes."""
     causes = [_cause(each) for each in faults]
     said = [f"{each['field']}: {each['message']}" for each in causes]
     whole = said[0] if len(said) == 1 else f"[{', '.join(said)}]"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the objects of the embedded API server, and the log of their changes, in one SQLite file.
+"""Stores the objects of the embedded API server and the log of their changes in an SQLite file.
 
-Whatever a write returned is in the file; `Durability` says against which accidents. The revision of
-the log is the resourceVersion. Objects are plain JSON and known by resource ("jobs.batch", "pods")
-and key; of their content the store reads and writes metadata.{namespace,name,resourceVersion} only:
-uid, timestamps, generation, finalizers and selectors are for the layers above.
+When a write returns, it is in the file; `Durability` defines against which failures it is safe. The
+revision of the log is the resourceVersion. Objects are plain JSON, identified by resource
+("jobs.batch", "pods") and key. The store only interprets metadata.{namespace,name,resourceVersion};
+higher layers handle uid, timestamps, generation, finalizers and selectors.
 
-One thread, one connection, no waiting inside: between two awaits of its caller nothing changes, so
-read-check-write needs no lock. The store keeps bytes only. What it returns is the caller's own, and
-what a write returns may share parts with its argument.
+There is one thread and one connection, and no method awaits: nothing changes between two awaits of
+the caller, so read-check-write needs no lock. The store keeps bytes only. Callers may change
+returned objects. The result of a write may share parts with its argument.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ __all__ = [
     "key_of",
 ]
 
-# Sorted keys make equal objects equal bytes, and tell 1 from true and from 1.0.
+# Sorted keys give equal objects equal bytes, and distinguish 1 from true and 1.0.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 _Statement = tuple[str, tuple[object, ...]]
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Objects as they all were at `revision`, by namespace and name."""
+    """The objects at `revision`, ordered by namespace and name."""
 
     bodies: list[bytes]
     revision: int
 
     @property
     def items(self) -> list[Json]:
-        """The objects, decoded anew at each access: the caller's own to change."""
+        """The objects, decoded at each access. The caller may change them."""
         return [decoded(body) for body in self.bodies]
 
 
@@ -77,7 +77,7 @@ def key_of(obj: Json) -> Key:
 
 
 class Store:
-    """See the module. Made by `Store.open`; to be used from one thread, and one event loop."""
+    """The store. Create it with `Store.open`, and use it from one thread and one event loop."""
 
     def __init__(
         self,
@@ -103,9 +103,10 @@ class Store:
         durability: Durability = Durability.FULL,
         clock: Callable[[], float] = time.time,
     ) -> Store:
-        """The store in this file, made if absent; ":memory:" is one that nothing outlives.
+        """Open the store in this file, created if absent; ":memory:" is not persistent.
 
-        `clock` dates the log's entries, for compaction by age. Raises TooNew, InUse, StoreError.
+        `clock` sets the time of log entries, for compaction by age. Raises TooNew, InUse,
+        StoreError.
         """
         name = os.fspath(path)
         if name == MEMORY:
@@ -119,7 +120,7 @@ class Store:
             raise
 
     def close(self) -> None:
-        """End all watches and let go of the file."""
+        """Close all watches and the file."""
         self._feed.close()
         self._db.close()
         if self._lock is not None:
@@ -133,7 +134,7 @@ class Store:
 
     @property
     def compacted(self) -> int:
-        """The earliest revision that can be watched from, or listed at."""
+        """The earliest revision that can be watched from or listed at."""
         return self._compacted
 
     def get(self, resource: str, key: Key) -> Json | None:
@@ -141,7 +142,7 @@ class Store:
         return None if body is None else decoded(body)
 
     def body(self, resource: str, key: Key) -> bytes | None:
-        """The object as it is stored: JSON."""
+        """The stored object as JSON."""
         row = self._row(resource, key)
         return None if row is None else row[1]
 
@@ -154,10 +155,10 @@ class Store:
         limit: int | None = None,
         at: int | None = None,
     ) -> Listing:
-        """The objects of a resource, of one namespace or (None) of all.
+        """The objects of a resource, in one namespace or (None) in all.
 
-        `after` and `limit` give one page, `at` the state at an earlier revision, so that the pages
-        of one list are of one instant. Raises Gone if the log does not reach back to `at`.
+        `after` and `limit` select a page, and `at` the state at an earlier revision, so that all
+        pages of a list are consistent. Raises Gone if the log does not reach back to `at`.
         """
         revision = self._revision if at is None else at
         past = revision != self._revision
@@ -177,11 +178,11 @@ class Store:
         return Listing([body for _, _, body in rows], revision)
 
     def resources(self) -> Sequence[str]:
-        """The resources of which there are objects."""
+        """The resources that have objects."""
         return [name for (name,) in self._db.execute(schema.RESOURCES)]
 
     def objects(self) -> Iterator[tuple[str, Key, bytes]]:
-        """Every object: resource, key and JSON. Nothing may be written before the end."""
+        """Every object: resource, key and JSON. Do not write during the iteration."""
         for resource, namespace, name, body in self._db.execute(schema.EVERYTHING):
             yield resource, Key(namespace, name), body
 
@@ -189,16 +190,16 @@ class Store:
         """Store a new object. Returns it with its resourceVersion; raises AlreadyExists."""
         key = key_of(obj)
         if self._row(resource, key) is not None:
-            raise AlreadyExists(f"{resource} {key} exists already")
+            raise AlreadyExists(f"{resource} {key} already exists")
         stored, body = _at_revision(obj, self._revision + 1)
         self._commit(Change(self._revision + 1, "ADDED", resource, key, body), None)
         return stored
 
     def update(self, resource: str, obj: Json, expected: str | None) -> Json:
-        """Replace an object, if it is at resourceVersion `expected` (None: at any).
+        """Replace an object if it is at resourceVersion `expected` (None: any).
 
-        Returns it with its resourceVersion. What changes nothing writes nothing and returns the
-        object as it is stored. Raises NotFound, Conflict.
+        Returns it with its resourceVersion. An update without changes writes nothing and returns
+        the stored object. Raises NotFound, Conflict.
         """
         key = key_of(obj)
         prior, replaced = self._expected(resource, key, expected)
@@ -210,7 +211,7 @@ class Store:
         return stored
 
     def delete(self, resource: str, key: Key, expected: str | None = None) -> Json:
-        """Remove an object, if it is at resourceVersion `expected` (None: at any).
+        """Remove an object if it is at resourceVersion `expected` (None: any).
 
         Returns its last state, with the revision of the deletion as resourceVersion. Raises
         NotFound, Conflict.
@@ -225,8 +226,8 @@ class Store:
     ) -> Watch:
         """Changes after revision `since` (None: from now on) of one resource or (None) of all.
 
-        Raises Gone, here or later, if the log does not hold all of them; also if `since` is yet to
-        come, which a client may ask of a store restored from a copy.
+        Raises Gone, now or later, if the log does not contain all of them, or if `since` is in the
+        future, which can happen after a restore.
         """
         start = self._revision if since is None else since
         self._check_reach(start)
@@ -241,7 +242,7 @@ class Store:
         namespace: str | None = None,
         limit: int | None = None,
     ) -> Sequence[Change]:
-        """The log after revision `since`, in order. Raises Gone if that part is compacted."""
+        """The log after revision `since`, in order. Raises Gone if that part was compacted."""
         self._check_reach(since)
         rows = self._db.execute(
             schema.changes(resource is not None, namespace is not None),
@@ -255,19 +256,19 @@ class Store:
         return [Change(row[0], row[1], row[2], Key(row[3], row[4]), row[5], row[6]) for row in rows]
 
     async def synced(self) -> None:
-        """Return when all that was written before this call is on disk: at once under FULL.
+        """Wait until all previous writes are on disk; returns immediately under FULL.
 
-        Under NORMAL, to await this before an answer goes out gives FULL's promise to whoever gets
-        the answer, for the price of one sync of the disk shared by all who wait for it.
+        Under NORMAL, awaiting this before a response is sent gives clients the guarantee of FULL,
+        at the cost of one disk sync that all waiting tasks share.
         """
         if self._disk is not None:
             await self._disk.synced()
 
     def compact(self, keep: int, before: float | None = None, most: int | None = None) -> int:
-        """Forget the log up to its newest `keep` entries, and of these what is older than `before`.
+        """Remove old entries of the log: all but the newest `keep`, and those before `before`.
 
-        At `most` so many entries, if given, since each takes time. Objects stay as they are.
-        Watches that have yet to read what is forgotten hear Gone. Returns the earliest revision
+        Removes at `most` this number of entries, if given, because each takes time. Objects are not
+        changed. Watches that have not read removed entries get Gone. Returns the earliest revision
         that can still be watched from.
         """
         until = max(self._compacted, self._revision - keep)
@@ -301,8 +302,8 @@ class Store:
     def _check_reach(self, revision: int) -> None:
         if not self._compacted <= revision <= self._revision:
             raise Gone(
-                f"revision {revision} is out of reach: the log holds {self._compacted} to "
-                f"{self._revision}. List afresh"
+                f"revision {revision} is not available: the log contains {self._compacted} to "
+                f"{self._revision}. List again"
             )
 
     def _commit(self, change: Change, prior: int | None) -> None:
@@ -317,7 +318,7 @@ class Store:
         self._feed.publish(change)
 
     def _transact(self, *statements: _Statement) -> None:
-        """All of the statements, or none."""
+        """Execute all statements in one transaction."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             for statement, values in statements:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backups of the store's file: made while it is in use or at rest, and put back in its place.
+"""Backups of the store: creates them, also while it is in use, and restores them.
 
-A backup is a store of its own, in one file. What is put back goes on with revisions above all that
-anyone has seen, so whoever watched the old store lists afresh; the old store stays beside it.
+A backup is a store in one file. A restored store continues with revisions above all earlier ones,
+so that watchers list again. The previous store is kept next to it.
 """
 
 from __future__ import annotations
@@ -30,26 +30,27 @@ _RAISE = "UPDATE state SET value = max(value, ?) WHERE name = 'compacted'"
 
 
 def back_up(source: str, target: str) -> None:
-    """Copy the store at `source`, as it is at one instant, to a file that `restore` takes.
+    """Copy a consistent state of the store at `source` to a file for `restore`.
 
-    Takes the place of an earlier backup, and of nothing else. Raises StoreError, OSError.
+    Replaces an earlier backup, but no other file. Raises StoreError, OSError.
     """
     if not os.path.exists(source):
         raise StoreError(f"there is no store at {source}")
     check_readable(source)
     if os.path.exists(target):
         if os.path.samefile(source, target):
-            raise StoreError(f"{target} is the store itself; back it up to another file")
+            raise StoreError(f"{target} is the store itself; choose another file")
         if os.path.getsize(target) and not _is_store(target):
-            raise StoreError(f"{target} is there already and no backup; name another file")
+            raise StoreError(f"{target} already exists and is not a backup; choose another file")
     copy_store(source, target)
 
 
 def restore(source: str, target: str, stamp: str) -> str | None:
-    """Put the backup at `source` in the place of the store at `target`.
+    """Replace the store at `target` by the backup at `source`.
 
-    Returns where the old store now is, named after `stamp`; None if there was none. Raises InUse
-    while another process has the store open, TooNew, StoreError, OSError; then nothing changed.
+    Returns the new path of the previous store, which contains `stamp`; None if there was none.
+    Raises InUse while another process has the store open, TooNew, StoreError, OSError; then nothing
+    is changed.
     """
     lock = locked(target)
     try:
@@ -72,11 +73,10 @@ def restore(source: str, target: str, stamp: str) -> str | None:
 
 
 def copy_store(source: str, target: str) -> None:
-    """Copy a store, also one that another process is writing to, as it was at one instant.
+    """Copy a consistent state of a store, even if another process writes to it.
 
-    The copy appears whole or not at all, replacing what was there. It has no log, and its revisions
-    go on far above the original's: opened in the original's place, it makes whoever watched that
-    one list afresh.
+    The copy appears atomically and replaces an existing file. It has no log, and its revisions are
+    far above those of the original: if it replaces the original, watchers list again.
     """
     try:
         with (
@@ -99,13 +99,13 @@ def copy_store(source: str, target: str) -> None:
 
 
 def reading(path: str) -> sqlite3.Connection:
-    """A connection that writes nothing to the store; also to one that another process has open."""
+    """A read-only connection to the store, which another process may have open."""
     return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
 
 
 @contextmanager
 def _appearing(target: str) -> Iterator[str]:
-    """A path to write to, whose file then takes the place of `target` in one step."""
+    """A path to write to; its file then replaces `target` atomically."""
     partial = f"{target}.partial"
     Path(partial).unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -122,11 +122,11 @@ def _appearing(target: str) -> Iterator[str]:
 
 
 def check_readable(path: str) -> None:
-    """Raises StoreError if this is no sound store, TooNew if a later Kuota wrote it."""
+    """Raises StoreError if the store is invalid, TooNew if a later Kuota wrote it."""
     try:
         with closing(reading(path)) as connection:
             if not version(connection, path):
-                raise StoreError(f"{path} is no store of Kuota's")
+                raise StoreError(f"{path} is not a Kuota store")
             (fault,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if fault != "ok":
                 raise StoreError(f"{path} is damaged: {fault}")
@@ -144,9 +144,9 @@ def _is_store(path: str) -> bool:
 
 
 def _settled_revision(path: str) -> int:
-    """The store's latest revision, all of it moved into the one file.
+    """The latest revision of the store, after moving everything into one file.
 
-    0 if there is none to be had: a damaged store is what some restores are for.
+    0 if there is none: a damaged store may be the reason for a restore.
     """
     if not os.path.exists(path):
         return 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store's file: tables, statements, errors; how it is opened, brought up to date and synced.
+"""The file of the store: tables, statements, errors, opening, migration, sync.
 
-`objects` holds what is, `log` what happened. The log's revision is the resourceVersion; it grows by
-one with each change and is never used again. `state.compacted` is the last revision that the log
-has forgotten, so the current revision survives even an empty log.
+`objects` contains the current state, `log` the changes. The revision of the log is the
+resourceVersion. It grows by one with each change and is never reused. `state.compacted` is the last
+revision that was removed from the log, so the current revision is known even if the log is empty.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 
 
 class StoreError(Exception):
-    """The store could not do what was asked, and changed nothing."""
+    """The store could not perform the operation, and changed nothing."""
 
 
 class NotFound(StoreError):
-    """No such object."""
+    """The object does not exist."""
 
 
 class AlreadyExists(StoreError):
-    """An object of that name is there already."""
+    """An object with this name already exists."""
 
 
 class Conflict(StoreError):
@@ -34,7 +34,7 @@ class Conflict(StoreError):
 
 
 class Gone(StoreError):
-    """The log does not reach from that revision to now: list afresh and watch from there."""
+    """The log does not contain all changes since that revision: list again and watch from there."""
 
 
 class TooNew(StoreError):
@@ -49,7 +49,7 @@ MEMORY = ":memory:"
 APPLICATION_ID = 0x4B756F74  # "Kuot", in the file's header
 
 RESTORE_GAP = 1_000_000_000
-"""A copy's revisions go on this far above the original's, where no client has been."""
+"""The revisions of a copy start this far above the original, where no client has been."""
 
 STEPS = (
     """
@@ -68,7 +68,7 @@ STEPS = (
     CREATE INDEX log_by_resource ON log (resource, revision);
     """,
 )
-"""Step i takes a file from version i to i + 1. Steps are only ever added."""
+"""Step i migrates a file from version i to i + 1. Steps are only ever added."""
 
 ROW = "SELECT revision, body FROM objects WHERE resource = ? AND namespace = ? AND name = ?"
 PUT = (
@@ -82,9 +82,9 @@ COMPACTED = "SELECT value FROM state WHERE name = 'compacted'"
 COMPACT = "UPDATE state SET value = ? WHERE name = 'compacted'"
 TRIM = "DELETE FROM log WHERE revision <= ?"
 NEWEST = "SELECT ifnull(max(revision), 0) FROM log"
-# Entries are dated in order, so this reads no more than what is about to go.
+# Entries are ordered by time, so this only reads what is about to be removed.
 BEFORE = "SELECT revision - 1 FROM log WHERE revision > ? AND at >= ? ORDER BY revision LIMIT 1"
-# From each resource straight to the next, instead of through all objects.
+# Skip from each resource to the next instead of reading all objects.
 RESOURCES = """
     WITH RECURSIVE found (name) AS (
         SELECT min(resource) FROM objects UNION ALL
@@ -115,7 +115,7 @@ def page(past: bool, one_namespace: bool, further: bool) -> str:
 
 
 def changes(one_resource: bool, one_namespace: bool) -> str:
-    """Entries of the log after revision :since."""
+    """The entries of the log after revision :since."""
     where = "revision > :since"
     where += " AND resource = :resource" if one_resource else ""
     where += " AND namespace = :namespace" if one_namespace else ""
@@ -123,13 +123,13 @@ def changes(one_resource: bool, one_namespace: bool) -> str:
 
 
 class Durability(StrEnum):
-    """What has happened by the time a write returns.
+    """The guarantee when a write returns.
 
-    Either way the death of this process, at any instant, loses nothing.
+    In both modes, the death of this process loses nothing.
     """
 
     FULL = "FULL"
-    """The write is on disk: it also survives a power cut. Costs one sync of the disk each."""
+    """The write is on disk and survives a power failure. Costs one disk sync per write."""
 
     NORMAL = "NORMAL"
     """The write is with the operating system: a power cut may take the last writes, in order, and
@@ -139,9 +139,9 @@ class Durability(StrEnum):
 def connected(
     path: str, durability: Durability, steps: Sequence[str] = STEPS
 ) -> sqlite3.Connection:
-    """A connection to the store at `path`, which is made or brought up to date first.
+    """A connection to the store at `path`, which is created or migrated first.
 
-    Raises TooNew, or StoreError if this is no store.
+    Raises TooNew, or StoreError if this is not a store.
     """
     if path != MEMORY:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # it will hold Secrets
@@ -171,7 +171,7 @@ def _prepare(connection: sqlite3.Connection, path: str, steps: Sequence[str]) ->
 
 
 def version(connection: sqlite3.Connection, path: str, latest: int = len(STEPS)) -> int:
-    """The version of the store, 0 for an empty file.
+    """The version of the store; 0 for an empty file.
 
     Raises TooNew for one above `latest`, StoreError if this is another program's file.
     """
@@ -179,7 +179,7 @@ def version(connection: sqlite3.Connection, path: str, latest: int = len(STEPS))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if application != APPLICATION_ID and (tables or application):
-        raise StoreError(f"{path} is an SQLite file, but no store of Kuota's")
+        raise StoreError(f"{path} is an SQLite file, but not a Kuota store")
     if found > latest:
         raise TooNew(
             f"{path} has store version {found}, written by a later Kuota; this one reads up to "
@@ -196,12 +196,12 @@ def locked(path: str) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise InUse(f"{path} is in use by another process; stop that one first") from error
+        raise InUse(f"{path} is in use by another process; stop it first") from error
     return descriptor
 
 
 def sync_directory(path: str) -> None:
-    """Put on disk that the file of this path exists."""
+    """Sync the directory, so that the existence of the file is on disk."""
     descriptor = os.open(Path(path).resolve().parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -210,11 +210,11 @@ def sync_directory(path: str) -> None:
 
 
 class DiskSync:
-    """Syncs the write-ahead log of the SQLite file at `path`. `revision` is the latest written.
+    """Syncs the write-ahead log of the SQLite file at `path`. `revision` is the latest write.
 
-    A disk syncs a few hundred times a second, however much it is given. Writers therefore write
-    first and then wait together: those that arrive during a sync share the next one. The sync runs
-    in a thread.
+    A disk syncs a few hundred times per second, regardless of the amount of data. Writers therefore
+    write first and then wait together: those that arrive during a sync share the next one. The sync
+    runs in a thread.
     """
 
     def __init__(self, path: str, revision: Callable[[], int]) -> None:
@@ -225,10 +225,10 @@ class DiskSync:
         self._fault = ""
 
     async def synced(self) -> None:
-        """Return when all that was written before this call is on disk.
+        """Wait until all previous writes are on disk.
 
-        Raises StoreError if the disk fails, and then always: what a failed sync was to write may
-        be lost although a later one succeeds.
+        Raises StoreError if the disk fails, and from then on always: data of a failed sync may be
+        lost even if a later one succeeds.
         """
         wanted = self._revision()
         while self._reached < wanted:
@@ -244,7 +244,7 @@ class DiskSync:
             await asyncio.to_thread(_sync_log, self._log, self._reached == 0)
             self._reached = written
         except Exception as error:
-            self._fault = f"{self._log} could not be put on disk: {error}"
+            self._fault = f"{self._log} could not be synced to disk: {error}"
         finally:
             self._running = None
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategic merge patches: like merge patches, but lists of named things merge item by item.
+"""Strategic merge patches: like merge patches, but lists of named items are merged by item.
 
-A patch may carry directives: `$patch` (replace, delete, merge) in an object, `$retainKeys`, and
-beside a list `$setElementOrder/LIST` and `$deleteFromPrimitiveList/LIST`. Order of a merged list:
-the patch's items in the patch's order, or in that of `$setElementOrder`; items that only the
-document has stay before those they stood before.
+A patch may contain directives: `$patch` (replace, delete, merge) in an object, `$retainKeys`, and
+next to a list `$setElementOrder/LIST` and `$deleteFromPrimitiveList/LIST`. A merged list has the
+items of the patch in the order of the patch or of `$setElementOrder`; items that only the document
+has stay before their successors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Key = Callable[[Any], Any]
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied. `path` is the place in the document, "" the whole."""
+    """An invalid patch. `path` is the place in the document, "" for the whole."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -31,7 +31,7 @@ class PatchError(ValueError):
 
 
 def strategic_merge(doc: Json, patch: Json, type_: Message) -> Json:
-    """The document, of that type, after the patch. Neither argument is changed."""
+    """The document, of this type, after the patch. Arguments are not changed."""
     return _merged(doc, patch, type_, "")
 
 
@@ -44,7 +44,9 @@ def _merged(doc: Json, patch: Json, type_: Message, path: str) -> Json:
         case "merge":
             out = _retained(doc, patch, path)
         case other:
-            raise PatchError(path, f"{other!r} is no $patch; use replace, delete or merge")
+            raise PatchError(
+                path, f"{other!r} is not a $patch directive; use replace, delete or merge"
+            )
     for name in _touched(patch):
         where = f"{path}.{name}" if path else name
         if name in patch and patch[name] is None:
@@ -67,7 +69,7 @@ def _merged_value(old: Any, new: Any, type_: Message, path: str) -> Any:
 
 
 def _touched(patch: Json) -> Iterable[str]:
-    """The fields that the patch speaks of, once each."""
+    """The distinct fields that the patch mentions."""
     names = dict.fromkeys(name for name in patch if not name.startswith("$"))
     for name in patch:
         if name.startswith((_ORDER, _DELETE)):
@@ -92,7 +94,7 @@ def _retained(doc: Json, patch: Json, path: str) -> Json:
 
 
 def _clean(value: Any) -> Any:
-    """What a patch value means where the document has nothing: no directives, no nulls."""
+    """The patch value without directives and nulls, for a field that the document lacks."""
     if isinstance(value, dict):
         return {
             key: _clean(item)
@@ -140,12 +142,12 @@ def _merged_items(
             case "merge" if at is not None:
                 out[at] = _merged(out[at], item, type_, f"{path}[{key}]")
             case other:
-                raise PatchError(path, f"{other!r} is no $patch for an item of a list")
+                raise PatchError(path, f"{other!r} is not a $patch directive of a list item")
     return out
 
 
 def _order(items: list[Any], order: Any, key_of: Key, path: str) -> list[Any]:
-    """The keys in the order that the patch wants."""
+    """The keys in the order that the patch requires."""
     own = [key_of(item) for item in items]
     if order is None:
         return own

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forms in which objects are answered: whole, as rows of a table, or only their metadata."""
+"""Response formats of objects: complete, as a table, or metadata only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _META = "meta.k8s.io/v1"
 
 
 class Form(Enum):
-    """What an Accept header asks for."""
+    """The format that an Accept header requests."""
 
     WHOLE = "whole"
     TABLE = "Table"
@@ -25,7 +25,7 @@ class Form(Enum):
 
 
 def form_of(accept: str) -> Form:
-    """The first form in the header that is served. Protobuf is not; its clients take JSON too."""
+    """The first supported format in the header. Protobuf is not; its clients accept JSON."""
     for media in accept.split(","):
         words = {part.strip() for part in media.split(";")}
         if "application/json" not in words and "*/*" not in words:
@@ -46,9 +46,9 @@ def table(
     include: str,
     headed: bool = True,
 ) -> Json:
-    """A Table of (shown, served) objects: cells are read off the first, the second goes along.
+    """A Table of (shown, served) objects: cells are read from the first, rows include the second.
 
-    `include` is what comes with each row: "Metadata", "Object" or "None".
+    `include` selects what each row contains: "Metadata", "Object" or "None".
     """
     columns = version.columns
     return {
@@ -77,7 +77,7 @@ def _definition(column: Column) -> Json:
 
 
 def _cell(column: Column, obj: Json, now: datetime) -> Any:
-    # Custom kinds may hold anything anywhere: a cell that cannot be made must not hide the row.
+    # Custom objects may contain anything: a failing cell must not hide the row.
     try:
         return column.cell(obj, now)
     except (TypeError, ValueError, AttributeError, KeyError):
@@ -91,7 +91,7 @@ def _along(served: Json, include: str) -> Json | None:
 
 
 def metadata_only(obj: Json) -> Json:
-    """What clients get that follow only the metadata of objects."""
+    """The metadata of an object, for clients that only watch metadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": _META,

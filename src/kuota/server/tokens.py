@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bearer tokens and who holds them, from a file in the form of Kubernetes' token file.
+"""Bearer tokens, in a file in the format of Kubernetes' token file.
 
-Each line is `token,user,uid,"group1,group2"`; uid and groups may be left out. Everyone with a token
-is also in the group `system:authenticated`. A server with a `TokenFile` follows the file: at every
-request it checks whether the file has changed, and keeps what it knew if it cannot be read.
+Each line is `token,user,uid,"group1,group2"`; uid and groups are optional. Every user with a token
+is a member of `system:authenticated`. A `TokenFile` checks at every request whether the file has
+changed, and keeps the previous tokens if it cannot be read.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .requests import ADMINS, User
 
 EVERYBODY = "system:authenticated"
 OWNER = "admin"
-"""Whoever runs the server."""
+"""The user who runs the server."""
 _ID_LENGTH = 8
 _log = logging.getLogger(__name__)
 
 
 class TokenError(ValueError):
-    """A token file that cannot be used. The message names the line."""
+    """An invalid token file. The message names the line."""
 
 
 class Tokens:
-    """Knows users by their token. Only digests are kept, and all are compared every time."""
+    """Users by token. Only digests are kept, and all are compared every time."""
 
     def __init__(self, users: Iterable[tuple[str, User]] = ()) -> None:
         self._users = [(_digest(token), user) for token, user in users]
@@ -51,7 +51,7 @@ class Tokens:
         return cls(users)
 
     def user(self, token: str) -> User | None:
-        """Whose token that is, None when nobody's. Takes as long whoever it is."""
+        """The user with this token; None if there is none. Takes constant time."""
         wanted, found = _digest(token), None
         for digest, user in self._users:
             if hmac.compare_digest(digest, wanted):
@@ -60,9 +60,9 @@ class Tokens:
 
 
 def admin_token(path: str | os.PathLike[str]) -> str:
-    """The owner's token in the file, which is made with one admin if it is not there.
+    """The admin token in the file, which is created if absent.
 
-    The file is for its owner's eyes only.
+    Only the owner can read the file.
     """
     place = Path(path)
     if not place.exists():
@@ -73,7 +73,9 @@ def admin_token(path: str | os.PathLike[str]) -> str:
     for token, user, *_ in _rows(place):
         if user == OWNER:
             return token
-    raise TokenError(f"{place}: no token of {OWNER}; add a line `TOKEN,{OWNER},,{ADMINS}`")
+    raise TokenError(
+        f"{place}: contains no token of {OWNER}; add the line `TOKEN,{OWNER},,{ADMINS}`"
+    )
 
 
 def _digest(token: str) -> bytes:
@@ -81,7 +83,7 @@ def _digest(token: str) -> bytes:
 
 
 class TokenHolder(msgspec.Struct, frozen=True):
-    """Somebody with a token. `id` tells tokens apart, and tells nobody the token."""
+    """The holder of a token. `id` identifies the token without revealing it."""
 
     id: str
     user: str
@@ -90,7 +92,7 @@ class TokenHolder(msgspec.Struct, frozen=True):
 
 
 class TokenFile:
-    """One token file, which must be there, and is for its owner's eyes only."""
+    """A token file, which must exist. Only its owner can read it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
@@ -98,16 +100,16 @@ class TokenFile:
         self._tokens = Tokens.load(self._path)
 
     def user(self, token: str) -> User | None:
-        """Whose token that is by now, None when nobody's."""
+        """The current user with this token; None if there is none."""
         self._follow()
         return self._tokens.user(token)
 
     def holders(self) -> list[TokenHolder]:
-        """Everybody in the file, in its order."""
+        """All holders, in the order of the file."""
         return [_holder(row) for row in _rows(self._path)]
 
     def give(self, user: str, groups: Sequence[str] = (), uid: str = "") -> str:
-        """A new token for somebody; raises TokenError for names that cannot be."""
+        """Create a token for a user. Raises TokenError for invalid names."""
         _check(user, groups, uid)
         token = secrets.token_urlsafe(32)
         with self._changing() as lines:
@@ -115,7 +117,7 @@ class TokenFile:
         return token
 
     def revoke(self, user: str = "", id: str = "") -> list[TokenHolder]:
-        """Take the tokens of a user away, or the one with that id; those that were there."""
+        """Remove the tokens of a user, or the one with this id. Returns those removed."""
         gone: list[TokenHolder] = []
         with self._changing() as lines:
             for line in list(lines):
@@ -128,7 +130,7 @@ class TokenFile:
 
     @contextmanager
     def _changing(self) -> Iterator[list[str]]:
-        """The lines of the file, to be changed: then it is replaced whole, one writer at a time."""
+        """The lines of the file for modification; then it is replaced atomically by one writer."""
         with open(self._path.with_suffix(".lock"), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             before = self._path.read_text(encoding="utf-8").splitlines()
@@ -150,7 +152,7 @@ class TokenFile:
         stamp = self._stamped()
         if stamp == self._stamp:
             return
-        # Noted first: a file that cannot be read is not read again before it changes.
+        # Recorded first, so that an unreadable file is not read again until it changes.
         self._stamp = stamp
         try:
             self._tokens = Tokens.load(self._path)
@@ -166,13 +168,13 @@ class TokenFile:
 
 
 def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
-    """The entries of the file: see `_row`."""
+    """The entries of the file; see `_row`."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     return [row for line in lines if (row := _row(line)) is not None]
 
 
 def _row(line: str) -> list[str] | None:
-    """Token, user, uid and groups of a line; None if it names nobody."""
+    """Token, user, uid and groups of a line; None if it is empty."""
     if not line.strip() or line.startswith("#"):
         return None
     fields = [field.strip() for field in next(csv.reader([line]))]
@@ -197,11 +199,13 @@ def _line(token: str, user: str, uid: str, groups: Sequence[str]) -> str:
 def _check(user: str, groups: Sequence[str], uid: str) -> None:
     for name in (user, *groups):
         if not name or name != name.strip() or not name.isprintable() or "," in name:
-            raise TokenError(f"{name!r} cannot be a name: no commas, and no spaces around it")
+            raise TokenError(
+                f"{name!r} is not a valid name: it must not contain commas or surrounding spaces"
+            )
     if user.startswith("system:"):
-        raise TokenError(f"{user}: names that begin with system: are for parts of the system")
+        raise TokenError(f"{user}: names with the prefix system: are reserved")
     for name in groups:
         if name.startswith("system:") and name != ADMINS:
-            raise TokenError(f"{name}: groups that begin with system: are given by the server")
+            raise TokenError(f"{name}: groups with the prefix system: are reserved")
     if uid and not (uid.isascii() and uid.isdigit()):
-        raise TokenError(f"{uid!r} is not the number of a user")
+        raise TokenError(f"{uid!r} is not a uid")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From verb and target to answer: which part of the server does what is asked."""
+"""Dispatches authorized requests by verb and target."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
 
 class Verbs:
-    """Answers requests that were found to be allowed."""
+    """Handles authorized requests."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Verbs:
         return answered(SUCCESS | {"code": 201}, 201)
 
     async def _evict(self, target: Target, verb: str, request: Request) -> Response:
-        """An eviction is a deletion: there are no disruption budgets here."""
+        """Handle an eviction as a deletion. There are no disruption budgets."""
         if verb != "create":
             raise not_allowed("an eviction can only be created")
         body = read_object(request.body, media_type(request.headers))
@@ -148,7 +148,7 @@ class Verbs:
         return answered(SUCCESS | {"code": 201}, 201)
 
     async def _read_back(self, target: Target, verb: str, request: Request) -> Response:
-        """Namespaces are finalized by the server itself: the request changes nothing."""
+        """Return the namespace unchanged: the server finalizes namespaces itself."""
         return self._reading.one(target, self._rest.read(target), request)
 
     async def _log(self, target: Target, verb: str, request: Request) -> Response:
@@ -218,7 +218,7 @@ class Verbs:
 
 
 async def _begun(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The stream, once it is known that there is one."""
+    """The stream, after its first element is known to exist."""
     try:
         first = await anext(stream)
     except StopAsyncIteration:
@@ -233,7 +233,7 @@ async def _resumed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[by
 
 
 def _scale_of(obj: Json, scale: Scale) -> Json:
-    """The Scale object that stands for `obj`."""
+    """The Scale object of `obj`."""
     metadata = {key: obj["metadata"][key] for key in _SHOWN if key in obj["metadata"]}
     status: Json = {"replicas": _count(obj, scale.status_replicas)}
     selector = jsonpath.first(obj, scale.selector) if scale.selector else None
@@ -249,7 +249,7 @@ def _scale_of(obj: Json, scale: Scale) -> Json:
 
 
 def _scaled(obj: Json, wanted: Json, scale: Scale) -> Json:
-    """The object with the number of replicas that the Scale object asks for."""
+    """The object with the number of replicas in the Scale object."""
     count = dig(wanted, "spec", "replicas")
     count = 0 if count is None else count
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watch verb: changes as a stream of lines, with bookmarks, perhaps after what is there."""
+"""The watch verb: streams changes as lines, with bookmarks and optional initial events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
 class Watching:
-    """Answers watches from the store."""
+    """Serves watches from the store."""
 
     def __init__(self, store: Store, reading: Reading, bookmark_s: float = BOOKMARK_S) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class Watching:
         self._bookmark_s = bookmark_s
 
     def stream(self, target: Target, request: Request) -> Response:
-        """The answer to a watch. What cannot be watched from is told within the stream."""
+        """The response to a watch. An expired revision is reported within the stream."""
         only = requested(target, request)
         initial = _initial(request)
         since = request.number("resourceVersion") or 0
@@ -78,7 +78,7 @@ class Watching:
             first = b"".join(lines.event("ADDED", body) for body in present)
             if initial:
                 first += lines.bookmark(start, _INITIAL_END)
-            # Said at once, even if empty: clients wait for the headers, which go with it.
+            # Sent immediately, even if empty, because clients wait for the response headers.
             yield first
             while (left := end - loop.time()) > 0:
                 batch = await _batch(changes, min(left, self._bookmark_s))
@@ -98,7 +98,7 @@ class Watching:
 
 
 async def _batch(changes: Watch, patience_s: float) -> list[Change] | None:
-    """What has changed; None when nothing has for so long, empty at the end."""
+    """The next changes; None after a timeout, empty at the end."""
     try:
         async with asyncio.timeout(patience_s):
             return await changes.batch()
@@ -119,9 +119,9 @@ class _Lines:
         self._headed = True
 
     def of(self, change: Change) -> bytes:
-        """The line for one change, b"" when it is not about anything that is wanted.
+        """The line for one change; b"" if it is not selected.
 
-        What a change takes out of the selection is DELETED to this watch, and what it brings in is
+        A change that removes an object from the selection is DELETED, and one that adds it is
         ADDED.
         """
         if self._only.everything:
@@ -173,7 +173,7 @@ async def _failed(refusal: Refused) -> AsyncIterator[bytes]:
 
 
 def _initial(request: Request) -> bool:
-    """Whether what is there now is to be sent first. Raises Refused for what cannot be asked."""
+    """Whether to send the current objects first. Raises Refused for invalid options."""
     match = request.query.get("resourceVersionMatch", "")
     if "sendInitialEvents" not in request.query:
         if match:

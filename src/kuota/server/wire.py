@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of each field of the built-in kinds: number, type, merge key, list type.
+"""The fields of the built-in kinds: number, type, merge key, list type.
 
-The facts come from the generated `protobuf_tables`. There a line is a message: its name (`%` for
-one that is owned whole), then its fields as `name:NUMBER TYPE FLAGS` without the spaces. An empty
-name means that the field's own fields appear in its place. Types: `s` string, `i` integer, `b`
-boolean, `d` float, `y` bytes, or a message; before it `[]` for lists, `{}` for maps from strings,
-`*` where zero differs from absent. Flags: `!` always written in JSON; `@key` lists that strategic
-patches merge by that key, `@` by value; `^` objects that keep only the patch's keys; `#a,b` lists
-that apply merges by those keys, `#` by value; `%` maps owned whole; `=x` the default of a key.
+They are read from the generated `protobuf_tables`. Each line describes a message: its name (`%` for
+one that is atomic), then its fields as `name:NUMBER TYPE FLAGS` without the spaces. An empty name
+means that the fields of the field's type are inlined. Types: `s` string, `i` integer, `b` boolean,
+`d` float, `y` bytes, or a message; prefixed by `[]` for lists, `{}` for maps with string keys, `*`
+if zero differs from absent. Flags: `!` always present in JSON; `@key` lists that strategic patches
+merge by this key, `@` by value; `^` objects that keep only the keys of the patch; `#a,b` lists that
+apply merges by these keys, `#` by value; `%` atomic maps; `=x` the default of a key.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LIST, MAP = "[]", "{}"
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One field. `merge_key` and `list_keys` are None where lists are replaced whole."""
+    """One field. `merge_key` and `list_keys` are None for lists that are replaced."""
 
     name: str
     number: int
@@ -49,14 +49,14 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def always_there(self) -> bool:
-        """Whether Kubernetes' own JSON has the field even when nobody set it."""
+        """Whether Kubernetes' JSON contains the field even if it is not set."""
         if self.many or not self.is_message:
             return self.required
         return not self.pointer
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
-    """The fields of one type, by name as in JSON and by number as on the wire."""
+    """The fields of one type, by JSON name and by wire number."""
 
     name: str
     atomic: bool
@@ -72,16 +72,16 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         return None if found is None else found.merge_key
 
     def below(self, field: str) -> Message:
-        """The type of the object in that field, or of the items of the list in it.
+        """The type of the object in this field, or of the items of the list in it.
 
-        UNKNOWN if that is no message. It merges as objects do and replaces lists whole.
+        UNKNOWN if it is not a message. UNKNOWN merges like an object and replaces lists.
         """
         found = self.by_name.get(field)
         return message(found.type) if found is not None and found.is_message else UNKNOWN
 
 
 UNKNOWN = Message("", False, {}, {})
-"""A type of which nothing is known."""
+"""An unknown type."""
 
 
 def message_of(api_version: str, kind: str) -> Message | None:
@@ -99,7 +99,7 @@ def is_message(name: str) -> bool:
 
 @cache
 def message(name: str) -> Message:
-    """The named type, the fields of embedded types among its own. KeyError if there is none."""
+    """The named type with inlined fields. Raises KeyError if it does not exist."""
     atomic, tokens = _lines()[name]
     by_name: dict[str, Field] = {}
     by_number = {}
