@@ -81,7 +81,7 @@ _PLAIN = AccountingContext()
 
 
 def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model.Workload:
-    """What the engine needs to know of one Workload."""
+    """Convert one Workload to the engine's model."""
     meta, conditions, gates = obj.metadata, by_type(obj.status.conditions), accounting.gates
     true = {type_ for type_, each in conditions.items() if each.status == "True"}
     priority = effective_priority(obj, boosting=gates.on(Gate.PriorityBoost))

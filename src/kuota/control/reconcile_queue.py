@@ -109,9 +109,9 @@ class QueueReconciler:
         await self._sender.send(effects)
 
     def due_in_s(self, name: Name, *, counters_only: bool = False) -> float:
-        """How long an object that changes now waits for its next write. Only counters wait.
+        """Return the delay until a changed object is written. Only counters are delayed.
 
-        With `counters_only` its conditions have not changed; a finalizer still may have.
+        With `counters_only`, its conditions have not changed, but its finalizer may have.
         """
         resource, key = name
         cached: CachedObject[Any] | None = self._informers[resource].get(key)

@@ -30,9 +30,9 @@ Change = CachedObject[Any] | None
 
 
 class Triggers:
-    """Adds names to work queues as the world changes.
+    """Adds keys to work queues when objects change.
 
-    `mark` takes objects of quota whose status may have changed, and whether only their counters.
+    `mark` enqueues objects whose status may have changed, and says whether only counters did.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Triggers:
         world.checks.observe(self._check)
 
     def enqueue_affected(self, affected: AffectedQueues) -> None:
-        """Publish the figures of those whom a fact concerned, if they changed."""
+        """Enqueue the queues and cohorts that a fact affected."""
         mark, counters_only = self._mark_changed, affected.counters_only
         for name in affected.cluster_queues:
             if name:

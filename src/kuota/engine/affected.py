@@ -30,9 +30,9 @@ Membership = tuple[str, str, str]
 
 
 class AffectedQueues:
-    """Names of ClusterQueues, LocalQueues and Cohorts; some may not exist any more.
+    """Names of ClusterQueues, LocalQueues and Cohorts. Some may no longer exist.
 
-    With `counters_only`, nothing changed but what Workloads use: conditions stay as they are.
+    With `counters_only`, only the usage changed, so that conditions stay the same.
     """
 
     __slots__ = ("cluster_queues", "cohorts", "counters_only", "local_queues")
@@ -69,7 +69,7 @@ class ChangeTracker:
             workload, before = self._state.workloads.get(key), self._membership(key)
             self._engine.apply(fact, now)
             if isinstance(fact, ObjectStored) and self._state.workloads.get(key) is workload:
-                # The engine keeps the value that it has when a fact says nothing new.
+                # The engine keeps its value if the fact contains nothing new.
                 return affected
             for membership in {before, self._membership(key)}:
                 self._workload(key, membership, affected)

@@ -68,7 +68,10 @@ class FaultIsolation:
         self.failures: list[Failure] = []
 
     def run(self, step: Callable[P, T], head: Head, *args: P.args, **kwargs: P.kwargs) -> T | Wait:
-        """What the step gives; if it raises, the snapshot is as before and the head waits."""
+        """Return the result of the step.
+
+        If it raises, the snapshot is restored and the head waits.
+        """
         mark = self._snapshot.mark()
         try:
             return step(*args, **kwargs)
@@ -77,9 +80,9 @@ class FaultIsolation:
             return self._failed(head, error)
 
     def ordered(self, entries: list[Entry], decisions: list[Decision]) -> Iterator[Entry]:
-        """The entries in their order; when that cannot be found, those that are left wait.
+        """Yield the entries in order. If ordering fails, the remaining heads wait.
 
-        The order is found in trials, so a failure of it leaves the snapshot as it was.
+        Ordering changes the snapshot only in trials, so a failure leaves it unchanged.
         """
         try:
             yield from in_order(entries, self._snapshot)

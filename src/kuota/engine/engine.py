@@ -268,8 +268,9 @@ class Engine:
         return self.queues.heads(now, self.state.is_schedulable)
 
     def sample(self, now: Instant) -> float | None:
-        """Sample the usage of the LocalQueues that are due; the seconds to the next sample, None
-        without admission fair sharing.
+        """Sample the usage of due LocalQueues. Returns the seconds until the next sample.
+
+        Returns None without admission fair sharing.
         """
         return self.history.sample(now)
 

@@ -62,7 +62,7 @@ def requested(workload: Workload, declared: Iterable[str] | None = None) -> Requ
 
 
 def _scaled(amounts: Mapping[str, int], factor: float) -> Nanos:
-    """Each amount times the factor, both exact, cut toward zero."""
+    """Multiply each amount exactly and truncate toward zero."""
     numerator, denominator = factor.as_integer_ratio()
     return {name: nano * numerator // denominator for name, nano in amounts.items()}
 
@@ -76,16 +76,16 @@ def _sum(*parts: Mapping[str, int]) -> Nanos:
 
 
 class Sample(NamedTuple):
-    """What a LocalQueue had consumed when its usage was last sampled."""
+    """The usage of a LocalQueue when it was last sampled."""
 
     consumed: Nanos
     at: Instant
 
 
 class _Account:
-    """What one LocalQueue has used, and what admissions under way will cost it.
+    """The usage of one LocalQueue, and the penalties of admissions in progress.
 
-    `sampled` is what its status shows. A `fresh` account is due for its first sample.
+    The status shows `sampled`. A `fresh` account is due for its first sample.
     """
 
     __slots__ = (
@@ -137,7 +137,7 @@ class Ledger:
         return dict(account.consumed) if account is not None else {}
 
     def sampled(self, local_queue: Key) -> Sample | None:
-        """The last sample; None before the first one."""
+        """Return the last sample; None before the first one."""
         account = self._accounts.get(local_queue)
         return account.sampled if account is not None else None
 
@@ -153,7 +153,7 @@ class Ledger:
         )
 
     def due(self, local_queue: Key, now: Instant) -> bool:
-        """Whether it is time for a sample."""
+        """Whether a sample is due."""
         account = self._accounts.get(local_queue)
         if account is None or account.updated is None or account.fresh or account.penalties:
             return True
@@ -191,15 +191,15 @@ class Ledger:
         self._accounts.pop(local_queue, None)
 
     def sample(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
-        """Make a step of decay whose result the status shows."""
+        """Decay the usage and record the result, which the status shows."""
         self.decay(local_queue, admitted, now)
         account = self._account(local_queue)
         account.sampled = Sample(dict(account.consumed), now)
 
     def decay(self, local_queue: Key, admitted: Requests, now: Instant) -> None:
-        """Forget a part of the past and put what is used now in its place.
+        """Decay past usage and blend in the current usage.
 
-        Without a half-life nothing is remembered.
+        Without a half-life, past usage does not count.
         """
         account = self._account(local_queue)
         before = account.updated if account.updated is not None else now
@@ -309,7 +309,10 @@ class History:
             self.ledger.drop(workload.local_queue, workload.key)
 
     def sample(self, now: Instant) -> float | None:
-        """Sample the usage of every active LocalQueue that is due; the time to the next sample."""
+        """Sample the usage of every active LocalQueue that is due.
+
+        Returns the seconds until the next sample.
+        """
         if self.ledger is None:
             return None
         next_s = self.ledger.sampling_s
@@ -328,9 +331,9 @@ class History:
         return True
 
     def _admitted(self, local_queue: Key) -> Requests:
-        """What the admitted workloads of a LocalQueue use now, flavors merged.
+        """Return the current usage of a LocalQueue's admitted workloads, summed over flavors.
 
-        Of resources that it may use but does not, it uses 0.
+        Resources that the queue offers but nobody uses are included as 0.
         """
         total: Requests = {}
         spec = self._state.local_queues.get(local_queue)

@@ -185,7 +185,7 @@ class PendingQueue:
         return pending
 
     def park_refused(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
-        """Park every best workload whose class was refused before and would be refused again.
+        """Make every best workload inadmissible whose class would be rejected again.
 
         A preemptor, and a workload whose flavor scan is in progress, must be tried.
         """

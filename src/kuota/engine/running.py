@@ -80,7 +80,7 @@ class UsageTotal:
 
 
 class Phase(IntEnum):
-    """How far a charged workload has come. Integers, because an Enum is slow as a part of keys."""
+    """The progress of a charged workload. Integers, because other enums are slow as dict keys."""
 
     ASSUMED = 0
     RESERVED = 1

@@ -166,7 +166,7 @@ class Node:
 
     @property
     def cyclic(self) -> bool:
-        """Whether walking up from here never reaches a root."""
+        """Whether the path upward never reaches a root."""
         at = self.parent
         if at is None or at.parent is None:
             return False

@@ -84,8 +84,8 @@ class Classes(Struct):
 def workload(job: Json, classes: Classes | None = None, gates: Gates | None = None) -> Json:
     """Return the Workload that Kueue creates for a Job, as v1beta2 JSON.
 
-    Raises ClassMissing when the job names a priority class that does not exist, and
-    TopologyRequestError when its topology annotations cannot be parsed: then Kueue makes none.
+    Raises ClassMissing if the job names a priority class that does not exist, and
+    TopologyRequestError if its topology annotations cannot be parsed. Kueue then creates none.
     """
     gates = gates or Gates()
     ref, priority = _priority(job, classes or Classes())
@@ -105,7 +105,7 @@ def workload(job: Json, classes: Classes | None = None, gates: Gates | None = No
 
 
 def pod_sets(job: Json, gates: Gates | None = None) -> list[Json]:
-    """The one pod set of a Job: as many pods as run at once. Raises TopologyRequestError."""
+    """Return the only pod set of a Job, with its parallelism. Raises TopologyRequestError."""
     gates = gates or Gates()
     template = child(job, "spec", "template")
     minimum = annotation(job, MIN_PARALLELISM) if gates.on(Gate.PartialAdmission) else None
