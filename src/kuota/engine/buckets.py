@@ -59,6 +59,7 @@ class Pending(HeapItem):
         "cluster_queue",
         "evaluated",
         "flush_count",
+        "key",
         "newest",
         "preemptor",
         "progress",
@@ -70,6 +71,7 @@ class Pending(HeapItem):
     def __init__(self, workload: Workload, cluster_queue: str, rank: Rank) -> None:
         super().__init__()
         self.workload = workload
+        self.key = workload.key
         self.cluster_queue = cluster_queue
         self.rank = rank
         self.bucket: Bucket | None = None
@@ -79,10 +81,6 @@ class Pending(HeapItem):
         self.newest: Workload | None = None
         self.preemptor = False
         self.second_pass = False
-
-    @property
-    def key(self) -> Key:
-        return self.workload.key
 
     @property
     def in_heap(self) -> bool:

@@ -34,4 +34,4 @@ class Policy(Struct):
     by_eviction: bool = True
 
     def on(self, gate: Gate) -> bool:
-        return self.gates.on(gate)
+        return gate in self.gates.enabled

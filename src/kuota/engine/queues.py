@@ -322,9 +322,10 @@ class Queues:
 
     def _note(self, queue: PendingQueue) -> None:
         head = self.quiescent.get(queue.name)
-        if head is not None and queue.would_repeat(head):
-            return
-        self.quiescent.pop(queue.name, None)
+        if head is not None:
+            if queue.would_repeat(head):
+                return
+            del self.quiescent[queue.name]
         self.dirty.add(queue.name)
         if queue.heap_size:
             self._ready.add(queue.name)

@@ -30,22 +30,19 @@ class Running:
     the API server has stored its reservation.
     """
 
-    __slots__ = ("assumed", "queue", "rank", "usage", "workload")
+    __slots__ = ("assumed", "key", "queue", "rank", "usage", "workload")
 
     def __init__(
         self, workload: Workload, queue: str, usage: Amounts, *, assumed: bool = False
     ) -> None:
         self.workload = workload
+        self.key = workload.key
         self.assumed = assumed
         self.queue = queue
         self.usage = usage
         since = self.reserved_at
         newest_first = -math.inf if since is None else -since
         self.rank = (workload.priority, newest_first, workload.uid, workload.key)
-
-    @property
-    def key(self) -> Key:
-        return self.workload.key
 
     @property
     def reserved_at(self) -> Instant | None:

@@ -391,8 +391,10 @@ def _same_charge(running: Running, reservation: Reservation) -> bool:
 
 
 def _says_the_same(before: Running, after: Running) -> bool:
-    """Whether at most the time of a reservation that was assumed is new."""
-    workload, held = after.workload, after.workload.reservation
-    if before.assumed and held is not None:
-        workload = replace(workload, reservation=replace(held, since=before.reserved_at))
-    return workload == before.workload
+    """Whether at most the time of a reservation that was assumed is new. The usage is not."""
+    old, new = before.workload, after.workload
+    if not before.assumed or old.reservation is None or new.reservation is None:
+        return old == new
+    if old.reservation.pod_sets != new.reservation.pod_sets:
+        return False
+    return old == replace(new, reservation=old.reservation)
