@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API server makes of pod templates: defaults, overhead, and the limits of LimitRanges.
+"""How the API server completes pod templates: defaults, overhead, and LimitRanges.
 
-A pending Workload is counted by adjusted templates, which are never written back. Whatever is set
-already stays; where nothing changes, the very same object is returned. Maxima and minima are
-checked on adjusted templates, as an API server checks them after it has filled in the defaults.
+The requests of a pending Workload come from adjusted templates, which are never written back.
+Values that are set stay; if nothing changes, the same object is returned. Maxima and minima are
+checked on adjusted templates, as the API server checks them after defaulting.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ POD = "Pod"
 T = TypeVar("T")
 
 Summary = Mapping[str, LimitRangeItem]
-"""One merged item per type. The item's own `type` is left empty."""
+"""One merged item per type. Its own `type` is empty."""
 
 _NO_LIMITS = LimitRangeItem()
 
 
 def summarize(ranges: Iterable[LimitRange]) -> dict[str, LimitRangeItem]:
-    """The limits of all ranges together: smallest maxima, largest minima, first defaults."""
+    """Merge all ranges: smallest maxima, largest minima, first defaults."""
     merged: dict[str, LimitRangeItem] = {}
     for limit_range in ranges:
         for item in limit_range.spec.limits or ():
@@ -78,9 +78,9 @@ def _first(a: Quantity, b: Quantity) -> Quantity:
 
 
 def limit_range_faults(workload: Workload, summary: Summary) -> list[FieldError]:
-    """Every container and pod of the workload that breaks a maximum or minimum.
+    """Return every container and pod of the workload that violates a maximum or minimum.
 
-    The ratio of limit to request is not checked, nor is a resource that is not mentioned.
+    The ratio of limit to request is not checked, nor are resources that are not mentioned.
     """
     faults: list[FieldError] = []
     for index, pod_set in enumerate(workload.spec.pod_sets or ()):
@@ -112,7 +112,7 @@ def _faults(path: str, item: LimitRangeItem, highest: Nanos, lowest: Nanos) -> l
 
 
 def _beyond(bounds: Nanos, values: Nanos, sign: int) -> list[str]:
-    """The resources whose value lies beyond its bound, upwards for +1, downwards for -1."""
+    """Return the resources beyond their bound: above it for +1, below it for -1."""
     return sorted(
         name
         for name, bound in bounds.items()
@@ -130,10 +130,10 @@ def adjusted(
     limit_ranges: Iterable[LimitRange] = (),
     runtime_classes: Mapping[str, RuntimeClass] | None = None,
 ) -> Workload:
-    """The workload with overhead, LimitRange defaults and requests taken from limits.
+    """Return the workload with overhead, LimitRange defaults, and requests from limits.
 
-    `limit_ranges` are those of its namespace; RuntimeClasses go by name, and one that is missing
-    adds no overhead.
+    `limit_ranges` are those of its namespace. RuntimeClasses are given by name; a missing one adds
+    no overhead.
     """
     summary = summarize(limit_ranges)
     classes = runtime_classes or {}
@@ -158,7 +158,7 @@ def _adjusted_pod_set(
 def adjusted_spec(
     spec: PodSpec, summary: Summary, runtime_classes: Mapping[str, RuntimeClass]
 ) -> PodSpec:
-    """One pod spec, adjusted as `adjusted` does."""
+    """Adjust one pod spec, as `adjusted` does."""
     container, pod = summary.get(CONTAINER, _NO_LIMITS), summary.get(POD, _NO_LIMITS)
     overhead = spec.overhead or _overhead(spec, runtime_classes)
     first = _containers(spec.init_containers, container)
@@ -196,7 +196,7 @@ def _container(container: Container, item: LimitRangeItem) -> Container:
 
 
 def _filled(resources: ResourceRequirements, item: LimitRangeItem) -> ResourceRequirements:
-    """Defaults first, then requests for whatever has a limit only."""
+    """Apply defaults first, then requests for resources that have only a limit."""
     limits = _with(resources.limits, item.default)
     requests = _with(_with(resources.requests, item.default_request), limits)
     if limits is resources.limits and requests is resources.requests:
@@ -205,7 +205,7 @@ def _filled(resources: ResourceRequirements, item: LimitRangeItem) -> ResourceRe
 
 
 def _with(own: ResourceList | None, defaults: ResourceList | None) -> ResourceList | None:
-    """`own` completed from `defaults`; the same object when nothing is missing."""
+    """Complete `own` from `defaults`; the same object if nothing is missing."""
     if not defaults or (own and defaults.keys() <= own.keys()):
         return own
     return {**defaults, **(own or {})}

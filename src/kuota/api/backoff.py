@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long to wait before trying again. Chance is left to the caller: no jitter here."""
+"""Exponential backoff. The caller adds jitter."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from .base import Struct
 
 
 class Backoff(Struct):
-    """Doubling waits (or whatever the factor is), from `base` to `cap`, in the caller's unit."""
+    """Delays that grow by a factor, by default 2, from `base` to `cap`, in the caller's unit."""
 
     base: int
     cap: int
     factor: float = 2
 
     def wait(self, attempt: int) -> int:
-        """The wait before the attempt of that number; the first is 1, before that there is none."""
+        """Return the delay before this attempt.
+
+        Attempts count from 1; earlier ones have no delay.
+        """
         if attempt <= 0:
             return 0
         wait: float = self.base

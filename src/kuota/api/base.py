@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes every Kubernetes object shares: metadata, conditions, keys, selectors.
+"""Shapes shared by all Kubernetes objects: metadata, conditions, keys, selectors.
 
-Decoding keeps only the declared fields, so a decoded object is for reading: whoever writes to an
-API server sends a patch, never a re-encoded struct. An absent string is "", an absent list or
-object is None: defaulting is a separate step (`kuota.api.defaults`), and the difference between
-"unset" and "set to the default" sometimes matters.
+Decoding keeps only the declared fields, so a decoded object is read-only: writers send a patch,
+never a re-encoded struct. An absent string is "", an absent list or object is None. Defaulting is a
+separate step (`kuota.api.defaults`), because "unset" sometimes differs from the default.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ ResourceList = dict[str, Quantity]
 class Struct(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
 ):
-    """Base of every API shape: immutable, camelCase on the wire, empty fields left out."""
+    """Base class of API shapes: immutable, camelCase on the wire, empty fields omitted."""
 
 
 class Key(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
-    """Names one namespaced object. Cluster-scoped objects have an empty namespace."""
+    """The key of an object. Cluster-scoped objects have an empty namespace."""
 
     namespace: str
     name: str
@@ -37,7 +36,7 @@ class Key(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
 
     @classmethod
     def parse(cls, text: str) -> Key:
-        """The key written as `namespace/name`, or as a bare name."""
+        """Parse `namespace/name` or a bare name."""
         namespace, _, name = text.rpartition("/")
         return cls(namespace, name)
 
@@ -71,11 +70,11 @@ class ObjectMeta(Struct):
         return Key(self.namespace, self.name)
 
     def label(self, name: str) -> str:
-        """The label's value, "" when absent."""
+        """Return the label's value, "" if absent."""
         return (self.labels or {}).get(name, "")
 
     def annotation(self, name: str) -> str:
-        """The annotation's value, "" when absent."""
+        """Return the annotation's value, "" if absent."""
         return (self.annotations or {}).get(name, "")
 
 
@@ -89,7 +88,7 @@ class Condition(Struct):
 
 
 class Object(Struct):
-    """What every kind has. Subclasses add spec and status."""
+    """The fields of every kind. Subclasses add spec and status."""
 
     api_version: str = ""
     kind: str = ""
@@ -112,7 +111,7 @@ class LabelSelector(Struct):
 
 
 def condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
-    """The condition of that type, if present."""
+    """Return the condition of this type, if present."""
     for each in conditions or ():
         if each.type == type_:
             return each
@@ -128,7 +127,7 @@ def by_type(conditions: list[Condition] | None) -> dict[str, Condition]:
 
 
 def true_condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
-    """The condition of that type, if it is true."""
+    """Return the condition of this type, if it is true."""
     found = condition(conditions, type_)
     return found if found is not None and found.status == "True" else None
 
@@ -138,7 +137,7 @@ def is_true(conditions: list[Condition] | None, type_: str) -> bool:
 
 
 def failure_status(code: int, reason: str, message: str, details: Json | None = None) -> Json:
-    """The Status object with which an API server refuses a request."""
+    """The Status object of an error response."""
     return {
         "kind": "Status",
         "apiVersion": "v1",

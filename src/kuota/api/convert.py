@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion between v1beta1 and v1beta2, on plain JSON, in both directions.
 
-A conversion is total and keeps what it does not know. What only one version can say is dropped on
-the way to the other; what both can say survives the way there and back. Kinds and fields that
-are not named here are the same in both versions.
+A conversion is total and keeps unknown fields. Fields that exist only in one version are dropped;
+fields of both versions survive a round trip. Kinds and fields that are not named here are the same
+in both versions.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _SOURCE_OF_REF = {ref: source for source, ref in _REF_OF_SOURCE.items()}
 
 
 def convert(obj: Json, version: str) -> Json:
-    """`obj` as `version` ("v1beta1" or "v1beta2") writes it; the argument is left as it is.
+    """Return `obj` in `version` ("v1beta1" or "v1beta2"); the argument is unchanged.
 
-    An object of another group, or already of that version, comes back unchanged.
+    An object of another group, or already of this version, is returned as it is.
     """
     if version not in VERSIONS:
         raise ValueError(f"cannot convert to {version!r}: Kueue's versions are v1beta1 and v1beta2")
@@ -47,7 +47,7 @@ def convert(obj: Json, version: str) -> Json:
 
 
 def _checks_to_strategy(spec: Json) -> Json:
-    """The plain list of checks wins over a strategy: the two exclude each other in v1beta1."""
+    """The list of checks takes precedence over a strategy: they are exclusive in v1beta1."""
     checks = spec.get("admissionChecks")
     kept = without("admissionChecks")(spec)
     if not isinstance(checks, list) or not checks:
@@ -57,7 +57,7 @@ def _checks_to_strategy(spec: Json) -> Json:
 
 
 def _class_to_ref(spec: Json) -> Json:
-    """A class name without a source says nothing about which class is meant, so it is lost."""
+    """A class name without a source does not identify a class, so it is dropped."""
     name = spec.get("priorityClassName")
     ref = _REF_OF_SOURCE.get(str(spec.get("priorityClassSource")))
     kept = without("priorityClassName", "priorityClassSource")(spec)
@@ -83,7 +83,7 @@ class _Domains(msgspec.Struct):
 
 
 def _domains_to_slices(assignment: Json) -> Json:
-    """An assignment that is not in the old form, or not in any, is kept as it is."""
+    """An assignment in an unknown form is kept as it is."""
     if "domains" not in assignment:
         return assignment
     try:
@@ -106,7 +106,7 @@ def _slices_to_domains(assignment: Json) -> Json:
 
 
 def _to_cluster_source(spec: Json) -> Json:
-    """A kubeConfig without a location stands for none: v1beta1 could not leave it out."""
+    """A kubeConfig without a location means none: v1beta1 requires the field."""
     source = {}
     kube_config, profile = spec.get("kubeConfig"), spec.get("clusterProfileRef")
     if isinstance(kube_config, dict) and kube_config.get("location"):
@@ -119,7 +119,7 @@ def _to_cluster_source(spec: Json) -> Json:
 def _from_cluster_source(spec: Json) -> Json:
     source = spec.get("clusterSource")
     source = source if isinstance(source, dict) else {}
-    # Required in v1beta1, so a profile-only cluster shows one without a location.
+    # Required in v1beta1, so a cluster with only a profile has one without a location.
     parts = {"kubeConfig": source.get("kubeConfig") or {"location": ""}}
     if source.get("clusterProfileRef") is not None:
         parts["clusterProfileRef"] = source["clusterProfileRef"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of core, batch, scheduling and node kinds that are read. Nothing else is decoded."""
+"""The fields of core, batch, scheduling and node kinds that Kuota reads."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime
 from .base import Condition, Json, LabelSelectorRequirement, Object, Quantity, ResourceList, Struct
 
 RUN_AS = "kuota.dev/run-as-uid"
-"""The user whose rights a pod's processes have: the server writes it, the runner obeys."""
+"""The user whose permissions the processes of a pod have. The server sets it."""
 
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 
 ENDED = ("Succeeded", "Failed")
-"""The phases of a pod that ran to its end, well or badly."""
+"""The phases of a finished pod."""
 _ENDS = ("Complete", "Failed")
 
 
@@ -171,7 +171,7 @@ class PriorityClass(Object):
 
 
 def is_terminated(pod: Json) -> bool:
-    """Whether the pod ran to its end, well or badly."""
+    """Whether the pod succeeded or failed."""
     return (pod.get("status") or {}).get("phase") in ENDED
 
 
@@ -182,7 +182,7 @@ def is_finished(job: Json) -> bool:
 
 
 def containers(spec: Json) -> list[Json]:
-    """Init containers and containers of a pod spec, in the order in which they start."""
+    """Return the init containers and containers of a pod spec, in start order."""
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
@@ -197,7 +197,7 @@ class JobSpec(Struct):
 
 
 class UncountedTerminatedPods(Struct):
-    """UIDs of pods that ended but are not in the counters of the status yet."""
+    """UIDs of finished pods that the counters of the status do not include yet."""
 
     succeeded: list[str] | None = None
     failed: list[str] | None = None

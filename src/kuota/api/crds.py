@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CustomResourceDefinitions of the eleven kinds, as Kueue has them."""
+"""The CustomResourceDefinitions of the eleven kinds, equal to Kueue's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STORED = "v1beta2"
 
 
 class Column(msgspec.Struct, frozen=True):
-    """One column of `kubectl get`. Those that are `wide` show with `-o wide` only."""
+    """One column of `kubectl get`. `wide` columns show only with `-o wide`."""
 
     name: str
     path: str
@@ -23,7 +23,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a CRD says beyond its schema. `converted` kinds need the conversion webhook."""
+    """The part of a CRD beyond its schema. `converted` kinds need the conversion webhook."""
 
     name: str
     plural: str
@@ -36,7 +36,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     selectable: tuple[str, ...] = ()
 
     def columns_in(self, version: str) -> tuple[Column, ...]:
-        """The columns of that version, which follow renamed fields."""
+        """Return the columns of this version, with renamed fields."""
         if version == STORED:
             return self.columns
         return tuple(
@@ -110,7 +110,7 @@ KINDS = (
         plural="provisioningrequestconfigs",
         short_names=("prc",),
     ),
-    # Kueue left the deprecation warning out on this one kind.
+    # Kueue omits the deprecation warning for this kind.
     Kind(name="MultiKueueConfig", plural="multikueueconfigs", short_names=("mkconf",), warns=False),
     Kind(
         name="MultiKueueCluster",
@@ -124,7 +124,7 @@ KINDS = (
 
 
 def crds(version: str | None = None) -> list[Json]:
-    """One definition per kind, with both versions, or with one that is then the stored one."""
+    """Return one CRD per kind, with both versions, or with one version that is stored."""
     if version is not None and version not in VERSIONS:
         raise ValueError(f"no version {version!r}: Kueue's versions are v1beta1 and v1beta2")
     return [crd(kind, VERSIONS if version is None else (version,)) for kind in KINDS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API server and Kueue's webhooks fill in before an object is stored."""
+"""Defaults of the API server and of Kueue's webhooks."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _GUARDED = frozenset({"ClusterQueue", "ResourceFlavor"})
 
 
 def defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
-    """`obj` as it would be stored when created; an unknown kind as it is.
+    """Return `obj` as stored on creation; objects of unknown kinds are unchanged.
 
-    `obj` is left as it is, and shared where nothing is filled in. Safe on any JSON: where
-    something has the wrong type, nothing is filled in below it.
+    `obj` itself is not changed; unchanged parts are shared. Any JSON is accepted: nothing is set
+    below a value of the wrong type.
     """
     return webhook_defaulted(schema_defaulted(obj), gates)
 
 
 def webhook_defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
-    """What Kueue's mutating webhooks make of a new object that has the defaults of its schema.
+    """Apply Kueue's mutating webhooks to a new object with schema defaults.
 
-    Nothing is changed in place. What stays as it was is shared with the result; where nothing is
-    to be filled in, the result is `obj` itself. Safe on any JSON.
+    Nothing is changed in place. Unchanged parts are shared with the result; without any change the
+    result is `obj` itself. Any JSON is accepted.
     """
     if structure(obj) is None:
         return obj
@@ -38,9 +38,9 @@ def webhook_defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
 
 
 def schema_defaulted(obj: Json) -> Json:
-    """With the defaults of the CRD only: these also apply to updates, and on reading.
+    """Apply only the defaults of the CRD, which also apply to updates and reads.
 
-    What needs none is shared, so that it can be told to be unchanged without being compared.
+    Unchanged parts are shared, so that they can be recognised without a comparison.
     """
     known = structure(obj)
     full: Json = obj if known is None else filled(obj, known)
@@ -48,7 +48,7 @@ def schema_defaulted(obj: Json) -> Json:
 
 
 def _guarded(obj: Json) -> Json:
-    """With the finalizer that keeps the object while workloads use it."""
+    """Add the finalizer that protects the object while workloads use it."""
     metadata = obj.get("metadata", {})
     if not isinstance(metadata, dict):
         return obj

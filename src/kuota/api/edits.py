@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small changes to JSON objects at a path, sharing with the original whatever stays the same.
+"""Changes of JSON objects at a path. Unchanged parts are shared with the original.
 
-An edit takes an object and gives a new one; it never changes its argument. Paths are written as
-people do, `spec.podSets[].topologyRequest`. Where the path leads nowhere nothing happens.
+An edit takes an object and returns a new one; it never changes its argument. Paths look like
+`spec.podSets[].topologyRequest`. A path that does not exist is ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Edit = Callable[[Json], Json]
 
 
 def edited(obj: Json, path: str, edit: Edit) -> Json:
-    """`obj` with every object at `path` put through `edit`."""
+    """Return `obj` with `edit` applied to every object at `path`."""
     if not path:
         return edit(obj)
     step, _, rest = path.partition(".")
@@ -34,7 +34,7 @@ def _element(value: Any, path: str, edit: Edit) -> Any:
 
 
 def without(*names: str) -> Edit:
-    """Leaves those fields out."""
+    """Return an edit that removes these fields."""
 
     def drop(obj: Json) -> Json:
         return {name: value for name, value in obj.items() if name not in names}
@@ -43,7 +43,7 @@ def without(*names: str) -> Edit:
 
 
 def renamed(old: str, new: str) -> Edit:
-    """Calls the field `old` by the name `new`, in the same place."""
+    """Return an edit that renames the field `old` to `new`, keeping its position."""
 
     def rename(obj: Json) -> Json:
         if old not in obj:
@@ -55,7 +55,7 @@ def renamed(old: str, new: str) -> Edit:
 
 
 def respelt(field: str, words: Mapping[str, str]) -> Edit:
-    """Replaces the value of `field` by the word it maps to, if it maps."""
+    """Return an edit that maps the value of `field`, if it is in the mapping."""
 
     def respell(obj: Json) -> Json:
         value = obj.get(field)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one way Kuota says that a field is wrong: where, what kind of fault, why, and what to do.
+"""Faults of fields: path, type, reason, and a fix.
 
-Paths and type names are Kubernetes', so a fault reads the same whether kubectl, Kueue or Kuota
-found it. Who checks returns every fault it can find, not the first one.
+Paths and type names are those of Kubernetes, so a fault reads the same whether kubectl, Kueue or
+Kuota reports it. A check returns all faults, not only the first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IMMUTABLE = "cannot be changed"
 
 
 class ErrorType(StrEnum):
-    """The closed list of kinds of fault, named as in a Kubernetes Status."""
+    """The types of faults, named as in a Kubernetes Status."""
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
@@ -32,7 +32,7 @@ class ErrorType(StrEnum):
 
 
 class FieldError(Struct):
-    """One fault of one field. `fix` is the way out when there is a definite one."""
+    """One fault of one field. `fix` is a remedy, if there is a definite one."""
 
     path: str
     type: ErrorType
@@ -46,7 +46,7 @@ class FieldError(Struct):
 
 
 class Invalid(ValueError):
-    """Raised where an answer was asked for and the input has faults. Carries all of them."""
+    """Raised for an input with faults. Contains all of them."""
 
     def __init__(self, errors: Iterable[FieldError]) -> None:
         self.errors = tuple(errors)
@@ -86,7 +86,7 @@ def type_invalid(path: str, value: Any, message: str, fix: str = "") -> FieldErr
 
 
 def not_supported(path: str, value: Any, allowed: Iterable[str], what: str = "") -> FieldError:
-    """The value is none of `allowed`; `what` says what the allowed values are."""
+    """The value is none of `allowed`; `what` describes the allowed values."""
     options = ", ".join(map(str, allowed)) or "(none)"
     message = f"{quoted(value)} is not {what or 'a value allowed here'}"
     return _error(path, ErrorType.NOT_SUPPORTED, message, value, f"use one of: {options}")
@@ -99,13 +99,13 @@ def immutable(path: str, value: Any, why: str, fix: str) -> FieldError:
 def malformed(
     path: str, value: str, complaints: Iterable[str], fix: str = ""
 ) -> Iterator[FieldError]:
-    """One fault for each complaint about the syntax of `value`."""
+    """Return one fault for each complaint about the syntax of `value`."""
     for complaint in complaints:
         yield invalid(path, value, f"{quoted(value)} {complaint}", fix)
 
 
 def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[FieldError]:
-    """All complaints about the value in a single fault."""
+    """Return one fault with all complaints about the value."""
     said = "; ".join(complaints)
     if said:
         yield invalid(path, value, f"{quoted(value)} {said}")
@@ -116,6 +116,6 @@ def _error(path: str, kind: ErrorType, message: str, value: Any, fix: str = "") 
 
 
 def quoted(value: Any) -> str:
-    """The value as a person would write it, cut short when long."""
+    """Format the value for a message, shortened if it is long."""
     text = f'"{value}"' if isinstance(value, str) else str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of Kueue's feature gates are on, and whether a choice of them is allowed.
+"""Kueue's feature gates: which are enabled, and whether the combination is valid.
 
-Names, stages, defaults and dependencies are those of Kueue 0.20. A gate cannot be on while one it
-needs is off, so switching a gate off can oblige the user to switch its dependents off as well.
+Names, stages, defaults and dependencies are those of Kueue 0.20. A gate cannot be enabled while one
+it depends on is disabled, so disabling a gate may require disabling its dependents.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Stage(StrEnum):
 
 
 class Gate(StrEnum):
-    """Every gate there is. The value is the name, as users write it."""
+    """All feature gates. The value is the name that users write."""
 
-    # Enum's own hash is a Python call; this one is what makes `Gates.on` cheap.
+    # A native hash instead of Enum's Python-level one makes `Gates.on` fast.
     __hash__ = str.__hash__
 
     @staticmethod
@@ -203,11 +203,11 @@ REMOVED = frozenset(
         "WorkloadResourceRequestsSummary",
     }
 )
-"""Gates of older Kueue releases that no longer exist; what they switched is now fixed."""
+"""Gates of older Kueue releases that were removed."""
 
 
 class GateSpec(msgspec.Struct, frozen=True, gc=False):
-    """What Kueue says of one gate. `needs` are the gates that must be on when this one is."""
+    """The definition of one gate. `needs` are the gates it depends on."""
 
     default: bool
     stage: Stage
@@ -237,7 +237,7 @@ _DEFAULT = frozenset(gate for gate, spec in GATES.items() if spec.default)
 
 
 class Gates(msgspec.Struct, frozen=True, gc=False):
-    """The gates that are on. `Gates()` is Kueue's defaults."""
+    """The enabled gates. `Gates()` has Kueue's defaults."""
 
     enabled: frozenset[Gate] = _DEFAULT
 
@@ -246,10 +246,10 @@ class Gates(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, overrides: Mapping[str, bool], *, check: bool = True) -> Gates:
-        """Kueue's defaults with `overrides` laid over them; raises Invalid with every fault.
+        """Return Kueue's defaults with `overrides`; raises Invalid with every fault.
 
-        `AllAlpha` and `AllBeta` set a whole stage, except the gates named themselves. Without
-        `check`, locked gates may be set and dependencies broken; unknown names still raise.
+        `AllAlpha` and `AllBeta` set a whole stage, except for gates that are named. Without
+        `check`, locked gates may be set and dependencies violated; unknown names still raise.
         """
         errors = _unknown_errors(overrides)
         if check and not errors:
@@ -295,7 +295,7 @@ def _locked_errors(overrides: Mapping[str, bool]) -> list[FieldError]:
 
 
 def dependency_errors(gates: Gates) -> list[FieldError]:
-    """At most one fault, which names every gate that is on without all it needs."""
+    """Return at most one fault, which names every gate with a missing dependency."""
     broken = {need: dependents for need in Gate if (dependents := _stranded(need, gates))}
     if not broken:
         return []
@@ -314,9 +314,9 @@ def _stranded(need: Gate, gates: Gates) -> list[Gate]:
 
 
 def resolved(flag: str, file: Mapping[str, bool] | None) -> Gates:
-    """The gates chosen by the flag `--feature-gates` or by the file, never by both.
+    """Return the gates of the flag `--feature-gates` or of the file, never of both.
 
-    Raises Invalid with a single fault, as Kueue reports it, that tells of all that is wrong.
+    Raises Invalid with a single fault, as Kueue reports it, that contains everything wrong.
     """
     if flag and file is not None:
         raise Invalid(
@@ -336,9 +336,9 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 def parse_flag(text: str) -> dict[str, bool]:
-    """`A=true,B=false` as a mapping; raises Invalid for every entry that is not of that form.
+    """Parse `A=true,B=false`; raises Invalid for every malformed entry.
 
-    Whether the gates exist is for `Gates.of` to say. The last of two entries for a gate counts.
+    `Gates.of` checks whether the gates exist. The last of two entries for a gate counts.
     """
     chosen: dict[str, bool] = {}
     errors: list[FieldError] = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does this match that: labels against selectors, taints against tolerations, flavors against pods.
+"""Matching: labels against selectors, taints against tolerations, flavors against pods.
 
-A flavor is judged only on the label keys it defines: what a pod says about any other key is left
-to the Kubernetes scheduler. Reading selectors from text is in `kuota.api.selector`.
+Only the label keys that a flavor defines count; other keys are left to the Kubernetes scheduler.
+`kuota.api.selector` parses selectors from text.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class SelectorError(ValueError):
-    """A selector that no API server would store. The message names the fault and its place."""
+    """An invalid selector. The message names the fault and its path."""
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether the labels satisfy the selector. An absent one matches nothing, an empty one all.
+    """Whether the labels match the selector. An absent one matches nothing, an empty one all.
 
     Raises SelectorError for an operator outside In, NotIn, Exists, DoesNotExist.
     """
@@ -40,7 +40,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) ->
 
 
 def holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    """Whether the labels satisfy one well-formed requirement. Gt and Lt compare integers."""
+    """Whether the labels match one valid requirement. Gt and Lt compare integers."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":
@@ -64,7 +64,7 @@ def _compares(requirement: LabelSelectorRequirement, value: str) -> bool:
 
 
 def integer(text: str) -> int | None:
-    """The 64-bit integer written in decimal, None when it is not one."""
+    """Parse a 64-bit decimal integer; None if it is not one."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 30:
         return None
@@ -73,7 +73,7 @@ def integer(text: str) -> int | None:
 
 
 def check_label_requirement(requirement: LabelSelectorRequirement) -> None:
-    """Raise SelectorError unless the requirement may stand in a label selector."""
+    """Raise SelectorError unless the requirement is valid in a label selector."""
     if requirement.operator in ("Gt", "Lt"):
         raise _unknown_operator(requirement)
     check_requirement(requirement)
@@ -107,10 +107,10 @@ def _unknown_operator(requirement: LabelSelectorRequirement) -> SelectorError:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration lets a pod onto a node with the taint.
+    """Whether the toleration matches the taint.
 
-    Gt and Lt read "the taint's value is greater (less) than mine"; text that is no integer is
-    never tolerated.
+    Gt and Lt mean that the taint's value is greater (less) than the toleration's. A value that is
+    not an integer is never tolerated.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -130,7 +130,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def same_toleration(a: Toleration, b: Toleration) -> bool:
-    """Whether two tolerations say the same. No operator is Equal."""
+    """Whether two tolerations are equal. An unset operator is Equal."""
     return (
         a.key == b.key
         and a.value == b.value
@@ -143,10 +143,7 @@ def same_toleration(a: Toleration, b: Toleration) -> bool:
 def untolerated(
     taints: Iterable[Taint] | None, *tolerations: Iterable[Toleration] | None
 ) -> Taint | None:
-    """The first taint that keeps pods away and that no toleration covers.
-
-    Only NoSchedule and NoExecute keep pods away.
-    """
+    """Return the first NoSchedule or NoExecute taint that no toleration matches."""
     for taint in taints or ():
         if taint.effect in _BLOCKING and not any(
             tolerates(each, taint) for some in tolerations for each in some or ()
@@ -160,15 +157,15 @@ def has_taint_key(taints: Iterable[Taint] | None, key: str) -> bool:
 
 
 def node_selector_accepts(wanted: Mapping[str, str] | None, labels: Mapping[str, str]) -> bool:
-    """Whether the labels differ nowhere from what the node selector wants of the same keys."""
+    """Whether the labels do not contradict the node selector."""
     return not wanted or all(labels.get(key, value) == value for key, value in wanted.items())
 
 
 def affinity_accepts(required: NodeSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether required node affinity, read only where it speaks of these labels' keys, is met.
+    """Whether the required node affinity is met, considering only these labels' keys.
 
-    Terms are alternatives, so one that says nothing about these keys leaves all open. Raises
-    SelectorError when no term matches and one is malformed.
+    Terms are alternatives, so a term without any of these keys matches. Raises SelectorError if no
+    term matches and one is malformed.
     """
     terms = required.node_selector_terms if required else None
     if not terms or any(not _relevant(term, labels) for term in terms):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax of Kubernetes names, keys and label values: what is wrong with a text, in words.
+"""The syntax of Kubernetes names, keys and label values.
 
-Each function returns one complaint for each rule that the text breaks, and an empty list for a
-text that is fine. One complaint is one fault in Kubernetes too, so the count is part of the
-contract; the wording is ours.
+Each function returns one complaint for each violated rule, and an empty list for a valid text. One
+complaint is one fault in Kubernetes too, so their number is part of the contract; the wording is
+ours.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def qualified_name(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    """Complaints about the value of a label. An empty value is fine."""
+    """Complaints about a label value. An empty value is valid."""
     return _complaints(text, _NAME_PART, MAX_LABEL, _bad_part("label value")) if text else []
 
 
@@ -72,7 +72,7 @@ def condition_reason(text: str) -> list[str]:
 
 
 def similar_name(text: str) -> str:
-    """A DNS name close to the text, to be offered instead; "" when nothing is left of it."""
+    """Return a valid DNS name similar to the text, as a suggestion; "" if there is none."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower())[:MAX_LABEL].strip("-.")
 
 

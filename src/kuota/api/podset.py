@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admission puts into a pod template and takes out again, and when pod sets are equal."""
+"""What an admission injects into a pod template, how to remove it, and when pod sets are equal."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class FlavorMissing(LookupError):
 
 
 class MergeConflict(ValueError):
-    """The template already says something else. Retrying cannot help."""
+    """The template conflicts with the injection. A retry cannot help."""
 
 
 class Injection(Struct):
-    """What one pod set is given at its start: how many pods, and where they may run."""
+    """What is injected into one pod set: the number of pods, and scheduling constraints."""
 
     name: str = ""
     count: int = 0
@@ -50,10 +50,10 @@ def injection(
     *,
     topology: bool = True,
 ) -> Injection:
-    """What the assigned flavors bring, each once, in order of the resources' names.
+    """Return the injection of the assigned flavors, each once, in order of resource names.
 
-    With `topology` on, a topology assignment adds the gate that keeps pods from the scheduler
-    until their nodes are known.
+    With `topology`, a topology assignment adds the scheduling gate that holds pods until their
+    nodes are known.
     """
     selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
@@ -82,12 +82,12 @@ def _asks_topology(pod_set: PodSet) -> bool:
 
 
 def labelled(into: Injection, label: str, value: str) -> Injection:
-    """The injection with that label, replacing an earlier value."""
+    """Return the injection with this label, replacing an earlier value."""
     return msgspec.structs.replace(into, labels={**(into.labels or {}), label: value})
 
 
 def joined(into: Injection, update: PodSetUpdate) -> Injection:
-    """The injection with what an admission check adds. Raises MergeConflict."""
+    """Return the injection with an admission check's update. Raises MergeConflict."""
     return msgspec.structs.replace(
         into,
         labels=_union("labels", into.labels, update.labels),
@@ -151,9 +151,9 @@ def _tolerations(
 
 
 def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplateSpec:
-    """The template with everything an injection touches set back, exactly, to the original.
+    """Return the template with everything that an injection changes restored.
 
-    The same object when nothing needs setting back.
+    The same object if nothing has to be restored.
     """
     meta = TemplateMeta(
         labels=_kept(template.metadata.labels, original.metadata.labels),
@@ -171,18 +171,17 @@ def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplat
 
 
 def _kept(now: T | None, then: T | None) -> T | None:
-    """`then`, but absent and empty count as equal and change nothing."""
+    """Return `then`, but treat absent and empty as equal."""
     return now if not now and not then else then
 
 
 def equivalent(
     some: list[Json] | None, others: list[Json] | None, *, ignore_tolerations: bool = False
 ) -> bool:
-    """Whether two lists of pod sets would run the same pods: the same counts, containers and
-    tolerations, in order.
+    """Whether two lists of pod sets run the same pods: equal counts, containers and tolerations.
 
-    Takes undecoded JSON, because images and commands count too. Names, labels and placement do
-    not. Quantities are compared by value; empty equals absent.
+    Takes undecoded JSON, because images and commands count. Names, labels and placement do not.
+    Quantities are compared by value; empty equals absent.
     """
     a, b = some or [], others or []
     return len(a) == len(b) and all(
@@ -199,7 +198,7 @@ def _essence(pod_set: Json, ignore_tolerations: bool) -> Json:
 
 
 def _plain(value: Any, inside: str = "") -> Any:
-    """The value without its empty parts; quantities in lists of resources as integers."""
+    """Return the value without empty parts, with quantities as integers."""
     if isinstance(value, dict):
         plain = {key: _plain(each, "" if _amounts(inside) else key) for key, each in value.items()}
         if _amounts(inside):

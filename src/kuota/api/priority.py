@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How important a workload is: its own priority, a boost, and the classes both come from."""
+"""The priority of a workload: its own, its boost, and priority classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INT32 = range(-(2**31), 2**31)
 
 
 class BoostError(ValueError):
-    """The boost annotation does not hold a 32-bit integer."""
+    """The boost annotation is not a 32-bit integer."""
 
 
 class ClassMissing(LookupError):
@@ -25,12 +25,12 @@ class ClassMissing(LookupError):
 
 
 def priority(workload: Workload) -> int:
-    """The priority of the spec, 0 when unset."""
+    """Return the priority of the spec; 0 if unset."""
     return workload.spec.priority or 0
 
 
 def boost(workload: Workload) -> int:
-    """What the annotation adds to the priority, 0 without one. Raises BoostError."""
+    """Return the boost of the annotation; 0 without one. Raises BoostError."""
     text = workload.metadata.annotation(BOOST)
     if not text:
         return 0
@@ -41,9 +41,9 @@ def boost(workload: Workload) -> int:
 
 
 def effective_priority(workload: Workload, *, boosting: bool) -> int:
-    """What every comparison of priorities uses. May leave the 32-bit range.
+    """Return the effective priority, used in every comparison. May exceed 32 bits.
 
-    `boosting` is the feature gate; an unreadable boost counts as none.
+    `boosting` is the feature gate; an invalid boost is ignored.
     """
     if not boosting:
         return priority(workload)
@@ -56,9 +56,9 @@ def effective_priority(workload: Workload, *, boosting: bool) -> int:
 def pod_priority(
     name: str, classes: Mapping[str, PriorityClass]
 ) -> tuple[PriorityClassRef | None, int]:
-    """Reference and value of a PriorityClass. Without a name, of the global default, if any.
+    """Return reference and value of a PriorityClass, or of the global default without a name.
 
-    Kubernetes takes the lowest of several global defaults. Raises ClassMissing.
+    Kubernetes uses the lowest of several global defaults. Raises ClassMissing.
     """
     if not name:
         defaults = [each for each in classes.values() if each.global_default]
@@ -74,7 +74,7 @@ def pod_priority(
 def workload_priority(
     name: str, classes: Mapping[str, WorkloadPriorityClass]
 ) -> tuple[PriorityClassRef, int]:
-    """Reference and value of a WorkloadPriorityClass. Raises ClassMissing."""
+    """Return reference and value of a WorkloadPriorityClass. Raises ClassMissing."""
     found = classes.get(name)
     if found is None:
         raise ClassMissing(f'workload priority class "{name}" not found')

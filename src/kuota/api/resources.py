@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one pod asks for, and what a set of pods costs.
+"""The requests of one pod, and the total of a set of pods.
 
-Requests are kept as exact nano integers until `pod_amounts` turns them into the integers that
-decisions count with: rounded up once per pod, then multiplied by the number of pods.
+Requests are exact nano integers until `pod_amounts` converts them to the engine's integers: rounded
+up once per pod, then multiplied by the number of pods.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Amounts = dict[str, int]
 
 
 class Transformation(Struct):
-    """One rule of the configuration: `input` also counts as (or is replaced by) `outputs`."""
+    """One transformation: `input` is also counted as, or replaced by, `outputs`."""
 
     input: str = ""
     strategy: str = ""
@@ -35,7 +35,7 @@ _NO_RULES: Mapping[str, Transformation] = {}
 
 
 def by_input(rules: Iterable[Transformation]) -> dict[str, Transformation]:
-    """The rules by the resource they apply to, as `transformed` wants them."""
+    """Return the transformations by input resource."""
     return {rule.input: rule for rule in rules}
 
 
@@ -44,10 +44,10 @@ def transformed(
     rules: Mapping[str, Transformation],
     excluded: tuple[str, ...] = (),
 ) -> dict[str, int]:
-    """The requests of one pod as quota sees them, in nano-units.
+    """Return the requests of one pod after exclusion and transformation, in nano-units.
 
-    Exclusion comes first and is a plain prefix test; outputs are exempt from it. Outputs may
-    cancel one another through negative factors, but never reduce what was asked for directly.
+    Exclusion is a prefix test and comes first; outputs are exempt from it. Outputs with negative
+    factors may cancel each other, but never reduce direct requests.
     """
     asked = {
         name: nano
@@ -81,10 +81,10 @@ def nanos(resources: ResourceList | None) -> Nanos:
 
 
 def pod_requests(spec: PodSpec) -> Nanos:
-    """What Kubernetes reserves on a node for the pod. A request of zero is kept as zero.
+    """Return what Kubernetes reserves on a node for the pod. Zero requests are kept.
 
-    Init containers run one after another, so the largest moment counts; sidecars stay on. Cpu,
-    memory and hugepages requested for the pod as a whole replace the containers' own.
+    Init containers run one after another, so the peak counts; sidecars keep running. Pod-level
+    requests for cpu, memory and hugepages replace those of the containers.
     """
     total: Nanos = {}
     for container in spec.containers or ():
@@ -133,7 +133,7 @@ def pod_amounts(
     rules: Mapping[str, Transformation] = _NO_RULES,
     excluded: tuple[str, ...] = (),
 ) -> Amounts:
-    """What one pod counts for: excluded prefixes dropped, transformations applied, rounded up."""
+    """Return the amounts of one pod: excluded, transformed, and rounded up."""
     requests = pod_requests(spec)
     if rules or excluded:
         requests = transformed(requests, rules, excluded)
@@ -141,21 +141,20 @@ def pod_amounts(
 
 
 def multiplied(amounts: Amounts, count: int) -> Amounts:
-    """What `count` pods cost together. A negative count costs nothing."""
+    """Return the total of `count` pods; nothing for a negative count."""
     pods = max(0, count)
     return {name: mul(value, pods) for name, value in amounts.items()}
 
 
 def rescaled(totals: Amounts, current: int, wanted: int) -> Amounts:
-    """Totals for `current` pods as totals for `wanted` ones. Of no pods nothing is known, so
-    they stay as they are."""
+    """Scale totals of `current` pods to `wanted` pods. Totals of 0 pods are unchanged."""
     if current == wanted or current == 0:
         return totals
     return {name: mul(value // current, wanted) for name, value in totals.items()}
 
 
 def request_faults(workload: Workload) -> list[FieldError]:
-    """Every place where a request exceeds its own limit, one fault per place."""
+    """Yield a fault for every place where a request exceeds its limit."""
     return [
         invalid(
             path,
@@ -169,7 +168,7 @@ def request_faults(workload: Workload) -> list[FieldError]:
 
 
 def exceeding(requests: ResourceList | None, limits: ResourceList | None) -> list[str]:
-    """The resources whose request is above their limit, as counted in decisions; sorted."""
+    """Return the resources whose request exceeds their limit, sorted."""
     if not requests or not limits:
         return []
     return sorted(
@@ -182,7 +181,7 @@ def exceeding(requests: ResourceList | None, limits: ResourceList | None) -> lis
 def _places(
     workload: Workload,
 ) -> Iterator[tuple[str, ResourceList | None, ResourceList | None]]:
-    """Each block of requests and limits of a workload, with its path."""
+    """Yield each block of requests and limits of a workload, with its path."""
     for index, pod_set in enumerate(workload.spec.pod_sets or ()):
         path, spec = pod_set_path(index), pod_set.template.spec
         for at, container in containers(spec, path):
@@ -192,12 +191,12 @@ def _places(
 
 
 def pod_set_path(index: int) -> str:
-    """The path of a pod set's pod spec."""
+    """Return the path of a pod set's pod spec."""
     return f"spec.podSets[{index}].template.spec"
 
 
 def containers(spec: PodSpec, path: str) -> Iterator[tuple[str, Container]]:
-    """Init containers, then containers, each with its path."""
+    """Yield init containers, then containers, each with its path."""
     for field, some in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(some or ()):
             yield f"{path}.{field}[{index}]", container

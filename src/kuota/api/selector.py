@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label selectors as people write them: "team=eng, dep in (a, b), !legacy, rank>3"."""
+"""Label selectors as text: "team=eng, dep in (a, b), !legacy, rank>3"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETS = {"in": "In", "notin": "NotIn"}
 
 
 def parse_selector(text: str) -> Requirements:
-    """Every requirement of the text, all of which must hold. Empty text requires nothing."""
+    """Parse all requirements of the text. Empty text has none."""
     tokens = _TOKEN.findall(text)
     if "".join(tokens) != re.sub(r"\s+", "", text):
         raise SelectorError(f"{text!r}: cannot be read as a label selector")
@@ -38,7 +38,7 @@ def parse_selector(text: str) -> Requirements:
 
 
 def selects(requirements: Requirements, labels: Mapping[str, str] | None) -> bool:
-    """Whether the labels satisfy every requirement."""
+    """Whether the labels match every requirement."""
     have = labels or {}
     return all(holds(each, have) for each in requirements)
 
@@ -90,7 +90,7 @@ class _Reader:
         return self.take()
 
     def value(self) -> str:
-        """A label value; nothing at all is the empty value."""
+        """Parse a label value; nothing is the empty value."""
         return "" if self.peek() in _PUNCTUATION or not self.peek() else self.take()
 
     def _set(self) -> list[str]:
