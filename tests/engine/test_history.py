@@ -34,7 +34,7 @@ def test_what_runs_is_half_consumed_after_a_half_life() -> None:
     engine.sample(NOW)
     assert engine.sample(NOW + 300) == 300
     assert consumed(engine, "a") == {"gpu": GPU}
-    assert consumed(engine, "b") == {}
+    assert consumed(engine, "b") == {"gpu": 0}
 
 
 def test_amounts_of_several_workloads_and_flavors_are_added_up() -> None:

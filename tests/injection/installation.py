@@ -180,7 +180,7 @@ class Installation:
                 crash_backoff=pod_steps.CrashBackoff(first_s=1),
             ),
             clock=self.clock,
-            pace=job_rules.ReplacementBackoff(first_s=1),
+            backoff=job_rules.ReplacementBackoff(first_s=1),
             recorder=events,
             cgroups=cgroups.Cgroups(refusal="there is no cgroup v2 in tests"),
         )

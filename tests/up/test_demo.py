@@ -83,7 +83,12 @@ def test_the_story_is_told_to_its_end_with_real_processes(state: Path) -> None:
 
 def test_a_story_that_is_broken_off_leaves_no_process_behind(state: Path) -> None:
     with subprocess.Popen(
-        [KUOTA, "demo", "--state", str(state)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [KUOTA, "demo", "--state", str(state)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background makes them ignore the signal.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         assert any("step 1 of 12" in line for line in process.stdout)

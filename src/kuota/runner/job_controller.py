@@ -51,7 +51,7 @@ class JobController(Controller):
     ) -> None:
         super().__init__("job-controller", client, jobs, clock, recorder)
         self._pods = pods
-        self._pace = backoff or ReplacementBackoff()
+        self._backoff = backoff or ReplacementBackoff()
 
     async def run(self) -> None:
         """Reconcile until cancelled. Both informers must be running."""
@@ -79,7 +79,7 @@ class JobController(Controller):
         if job is None:
             return None
         for _ in range(_ROUNDS):
-            todo = step(job, self._pods_of(job), self._now(), self._pace)
+            todo = step(job, self._pods_of(job), self._now(), self._backoff)
             if not (todo.create or todo.drop or todo.end):
                 break
             await self._change_pods(job, todo)
