@@ -25,6 +25,11 @@ def annotated(**annotations: str) -> Json:
 
 CREATE = [
     (labelled(queue_name="Not A Name"), QUEUE, "Invalid"),
+    (labelled(queue_name=""), QUEUE, "Invalid"),
+    (labelled(prebuilt_workload_name=""),
+     f"metadata.labels[{PREFIX}prebuilt-workload-name]", "Invalid"),
+    (labelled(max_exec_time_seconds="9223372036854775808"),
+     f"metadata.labels[{PREFIX}max-exec-time-seconds]", "Invalid"),
     (labelled(max_exec_time_seconds="-1"),
      f"metadata.labels[{PREFIX}max-exec-time-seconds]", "Invalid"),
     (annotated(job_min_parallelism="4"),

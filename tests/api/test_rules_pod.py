@@ -44,8 +44,7 @@ def grouped(total: str = "2", spec: Json | None = None, **labels: str) -> Json:
 
 COUNT = at_annotation("pod-group-total-count")
 
-CREATE = [
-    (pod(queue_name="Not A Name"), at_label("queue-name"), "Invalid"),
+ALWAYS = [
     (pod(managed="false"), at_label("managed"), "Forbidden"),
     (pod(pod_group_name="g"), COUNT, "Required"),
     (pod({"pod_group_total_count": "2"}), at_label("pod-group-name"), "Required"),
@@ -58,7 +57,13 @@ CREATE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("obj", "path", "kind"), CREATE)
+def test_the_format_of_a_queue_name_is_checked_when_a_pod_is_created() -> None:
+    misnamed = pod(queue_name="Not A Name")
+    assert {(at_label("queue-name"), "Invalid")} == said(pod_faults(misnamed))
+    assert [] == pod_faults(misnamed, misnamed)
+
+
+@pytest.mark.parametrize(("obj", "path", "kind"), ALWAYS)
 def test_a_pod_is_held_to_what_kueue_reads_in_it(obj: Json, path: str, kind: str) -> None:
     assert {(path, kind)} == said(pod_faults(obj))
     assert (path, kind) in said(pod_faults(obj, obj))

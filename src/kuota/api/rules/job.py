@@ -54,10 +54,11 @@ def _number(value: object, absent: int) -> int:
 
 def _faults(obj: Json, old: Json | None, gates: Gates, default_queue: bool) -> Iterator[FieldError]:
     yield from _type_faults(obj)
-    if old is None:
-        yield from common_faults(obj, gates)
-    else:
-        yield from common_update_faults(obj, old, gates, default_queue)
+    known = list(common_faults(obj, gates))
+    yield from known
+    if old is not None:
+        changed = common_update_faults(obj, old, gates, default_queue)
+        yield from (fault for fault in changed if fault not in known)
         yield from _update_faults(obj, old)
     # Partial admission lowers the pod count itself, so a minimum that stands is not checked again.
     if old is None or annotation(old, MIN_PARALLELISM) != annotation(obj, MIN_PARALLELISM):

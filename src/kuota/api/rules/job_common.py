@@ -70,11 +70,12 @@ def common_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    queue = queue_name(obj)
-    if queue:
+    queue = label(obj, QUEUE_NAME)
+    if queue is not None:
+        # Kueue refuses a label without a value too.
         yield from malformed(label_path(QUEUE_NAME), queue, names.dns_subdomain(queue))
     seconds = label(obj, MAX_EXEC_TIME)
-    if seconds is not None and (whole(seconds) or 0) <= 0:
+    if seconds is not None and not 0 < (whole(seconds) or 0) <= _MAX_INT64:
         message = f'must be a whole number of seconds above 0, is "{seconds}"'
         yield invalid(label_path(MAX_EXEC_TIME), seconds, message)
     yield from gated_by_faults(obj, gates)
@@ -82,10 +83,9 @@ def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     name, path = prebuilt(obj, gates)
-    if not name:
-        return
-    yield from malformed(path, name, names.dns_subdomain(name))
-    if obj.get("kind") not in _PREBUILT_KINDS:
+    if name or label(obj, PREBUILT) is not None:
+        yield from malformed(path, name, names.dns_subdomain(name))
+    if name and obj.get("kind") not in _PREBUILT_KINDS:
         message = f"{obj.get('kind')} cannot use a prebuilt workload"
         yield forbidden(path, message, "remove it: Kueue makes the workload")
 
@@ -107,12 +107,11 @@ def common_update_faults(
     default_queue: bool,
     at_rest: Callable[[Json], bool] = suspended,
 ) -> Iterator[FieldError]:
-    """Faults of a changed job. `default_queue`: the namespace has a LocalQueue called default.
+    """Faults of the change itself. `default_queue`: the namespace has a LocalQueue called default.
 
     `at_rest` says by the notion of the kind whether a job is suspended.
     """
     resting = at_rest(obj)
-    yield from _format_faults(obj, gates)
     yield from _queue_faults(obj, old, resting, default_queue)
     if resting or elastic(old, gates):
         yield from _prebuilt_faults(obj, gates)
