@@ -33,17 +33,17 @@ NEVER = ("Never", "")
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A running workload to preempt, and the reason why it was chosen."""
+    """A running workload to preempt, and the reason."""
 
     running: Running
     reason: PreemptionReason
 
 
 class PreemptionRequest:
-    """A workload that needs room, and how much. `needed` are the columns that do not fit now.
+    """A workload that needs quota, and how much. `needed` are the columns that do not fit now.
 
-    Columns with a requested amount of zero are ignored, even if they are overdrawn. `placement` is
-    an additional test of the snapshot, applied after the quota fits.
+    Columns with a requested amount of zero are ignored, even if their usage exceeds the quota.
+    `placement` is an additional test of the snapshot, applied after the quota fits.
     """
 
     __slots__ = ("_cells", "amounts", "needed", "placement", "queue", "snapshot", "workload")
@@ -77,9 +77,9 @@ class PreemptionRequest:
 
 
 def may_preempt(rule: str, candidate: Workload, preemptor: Workload, policy: Policy) -> bool:
-    """Whether a preemption policy lets the preemptor displace the candidate.
+    """Whether a preemption policy allows the preemptor to preempt the candidate.
 
-    An unset policy does not.
+    An unset policy does not allow it.
     """
     if rule == ANY:
         return True
@@ -91,7 +91,7 @@ def may_preempt(rule: str, candidate: Workload, preemptor: Workload, policy: Pol
 
 
 def max_victim_priority(rule: str, preemptor: int) -> float:
-    """The highest priority that the policy lets a preemptor of that priority displace."""
+    """Return the highest priority that a preemptor may preempt under this policy."""
     if rule == ANY:
         return math.inf
     if rule not in POLICIES:
@@ -123,7 +123,7 @@ def candidates_in(
 
 
 def has_candidates(queue: Queue, rule: str, request: PreemptionRequest) -> bool:
-    """Whether the queue has a candidate at all."""
+    """Whether the queue has any candidate."""
     max_priority = max_victim_priority(rule, request.workload.priority)
     for leaving in (False, True):
         line = queue.running.ranked(leaving)
@@ -188,11 +188,11 @@ def _compare_by_usage(one: Running, other: Running, snapshot: Snapshot) -> bool:
 def fill_back(
     victims: list[Target], request: PreemptionRequest, borrowing: bool = True
 ) -> tuple[Target, ...]:
-    """Return the victims without those that are not needed, tried from the last but one to the
-    first.
+    """Return the victims without those that are not needed.
 
-    All victims are removed from the snapshot, and spared ones are restored. The last victim always
-    stays and takes the position of a spared one.
+    Victims are tested from the last but one to the first. All of them must be removed from the
+    snapshot; those that are not needed are restored. The last victim always stays and takes the
+    position of a restored one.
     """
     for index in range(len(victims) - 2, -1, -1):
         running = victims[index].running

@@ -20,7 +20,7 @@ from .reasons import EvictionReason, PreemptionReason, RequeueReason, WaitReason
 
 
 class Why(StrEnum):
-    """Why exactly a workload waits; more detailed than the reason of its condition."""
+    """The detailed reason why a workload waits; more specific than the reason of its condition."""
 
     NO_FIT = "NoFit"
     NO_CANDIDATES = "NoCandidates"
@@ -71,7 +71,7 @@ class Admit(Struct):
         return self.assignment.usage if self.replaced is None else self.assignment.granted
 
     def reservation(self, since: Instant | None = None) -> Reservation:
-        """What the workload holds. Without a time, it is as new as any."""
+        """Return the reservation. Without a time it counts as the most recent one."""
         given = tuple(
             Assigned(
                 name=each.name,
@@ -123,10 +123,10 @@ class Evict(Struct):
 
 
 class Wait(Struct):
-    """Do not admit now. `reason` goes into the condition; `requeue` decides where the workload
-    waits.
+    """Do not admit the workload now.
 
-    Without an assignment the workload was rejected before quota was evaluated.
+    `reason` is written to the condition; `requeue` determines where the workload waits. Without an
+    assignment the workload was rejected before quota was evaluated.
     """
 
     workload: Workload

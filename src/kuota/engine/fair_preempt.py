@@ -225,7 +225,7 @@ class _Search:
         self.taken: list[Target] = []
 
     def run(self, streams: dict[Node, CandidateStream]) -> bool:
-        """Whether the victims found make room.
+        """Whether evicting the selected victims makes the request fit.
 
         If so, the request is still included in the usage.
         """

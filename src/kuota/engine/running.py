@@ -54,7 +54,7 @@ class Running:
         return self.workload.evicted is not None
 
     def uses(self, columns: AbstractSet[FlavorResource]) -> bool:
-        """Whether it uses any of these columns, even with amount zero."""
+        """Whether it uses any of these columns, even if the amount is zero."""
         return not columns.isdisjoint(self.usage)
 
     def __repr__(self) -> str:
@@ -117,7 +117,7 @@ class RunningSet(dict[Key, Running]):
         return _sum(each for each in parts if each is not None)
 
     def use_up_to(self, priority: float, column: FlavorResource) -> int:
-        """What the workloads of that priority and below use of a column."""
+        """Return the usage of a column by workloads of at most this priority."""
         return sum(
             total.amounts.get(column, 0)
             for (each, _), total in self._by_priority.items()

@@ -256,10 +256,9 @@ class Tree:
     def put_queue(
         self, name: str, cohort: str, groups: Iterable[ResourceGroup], weight: float
     ) -> Node:
-        """Add or update a ClusterQueue. Its usage stays; the trees it left and joined are
-        recomputed.
+        """Add or update a ClusterQueue, and recompute the trees that it left and joined.
 
-        The generation increases only if quotas or the parent changed.
+        Its usage stays. The generation increases only if quotas or the parent changed.
         """
         node = self.queues.get(name)
         fresh = node is None

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads that need more quota than could be made available, so that they are not retried.
+"""Unsatisfiable workloads: they need more quota than is attainable, so they are not retried.
 
-Whenever quota is released, Kueue tries every parked workload of the tree again. Most are refused as
-before, and with many different ones waiting in a queue that is nearly all the work there is. Here a
-class of workloads stays parked as long as more than can possibly be had is asked of every flavor:
-more than is free, plus all that its victims could give. Whoever stays would have been refused.
-The same test spares heads of queues a turn when others have taken the released quota before them.
+Whenever quota is released, Kueue retries every inadmissible workload of the tree. Most of them are
+rejected again, and with many different workloads this is most of the work of a scheduler. Here a
+class of workloads stays inadmissible while its needs exceed what is attainable in every flavor:
+the available quota plus the usage of all possible victims. A retry would be rejected in any case.
+The same test skips heads of queues if other workloads have taken the released quota.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ Need = tuple[int, FlavorResource, int]
 """A priority, a column, and the amount that a workload of this priority needs."""
 
 Needs = tuple[Need, ...]
-"""Attaining any of these justifies a retry. If empty, only a change of policies does."""
+"""Needs of which any attainable one justifies a retry. If empty, only a policy change does."""
 
 
 class Refusal(NamedTuple):
-    """Why a class was refused, and what it needs."""
+    """Why a class was rejected, and what it needs."""
 
     reason: WaitReason
     needs: Needs
 
 
 UpperBound = Callable[[int, FlavorResource], int]
-"""The most that a workload of this priority could attain of a column, with preemption."""
+"""Returns the maximum of a column that a workload of this priority could get, with preemption."""
 
 Attainable = Callable[[int, FlavorResource, int], bool]
-"""Whether somebody of a priority could get an amount of a column."""
+"""Whether a workload of this priority could get this amount of a column."""
 
 _QUOTA = frozenset({Cause.EXCEEDS_MAX, Cause.INSUFFICIENT})
 
 
 class UnsatisfiableClasses:
-    """Unsatisfiable scheduling classes, by what they need.
+    """Unsatisfiable scheduling classes, indexed by their needs.
 
-    A class has one entry for each of its needs, and they come and go together. What a class needs
-    is remembered when it is taken out, until it is dropped.
+    A class has one entry for each of its needs; all are added and removed together. The needs of a
+    class that became satisfiable are kept until it is dropped.
     """
 
     def __init__(self) -> None:
@@ -66,14 +66,14 @@ class UnsatisfiableClasses:
         return known.reason if known is not None else None
 
     def put(self, scheduling_hash: str, refusal: Refusal) -> None:
-        """Add a class, in place of what was known of it before."""
+        """Add a class and replace its earlier needs."""
         self.drop(scheduling_hash)
         self._classes[scheduling_hash] = refusal
         for priority, column, amount in refusal.needs:
             insort(self._by_need.setdefault((priority, column), []), (amount, scheduling_hash))
 
     def refused_again(self, scheduling_hash: str, attainable: Attainable) -> Refusal | None:
-        """How a class that was taken out would be refused now; None if it has to be tried."""
+        """Return how a satisfiable class would be rejected now; None if it must be tried."""
         known = self._satisfiable.get(scheduling_hash)
         if known is None:
             return None
@@ -82,7 +82,7 @@ class UnsatisfiableClasses:
         return known
 
     def drop(self, scheduling_hash: str) -> None:
-        """Forget a class, if it is known."""
+        """Remove a class and its needs, if it is known."""
         self._take_out(scheduling_hash)
         self._satisfiable.pop(scheduling_hash, None)
 
@@ -98,7 +98,7 @@ class UnsatisfiableClasses:
                 del self._by_need[priority, column]
 
     def freed(self, upper_bound: UpperBound) -> list[str]:
-        """Remove and return the classes whose needs may be attainable now."""
+        """Remove and return the classes of which a need may be attainable now."""
         found: dict[str, None] = {}
         for (priority, column), entries in self._by_need.items():
             most = upper_bound(priority, column)
@@ -111,7 +111,7 @@ class UnsatisfiableClasses:
         return list(found)
 
     def clear(self) -> list[str]:
-        """Take out and forget every class."""
+        """Remove all classes and their needs. Return the unsatisfiable ones."""
         found = list(self._classes)
         self._classes.clear()
         self._by_need.clear()
@@ -162,10 +162,10 @@ def _needs(priority: int, group: ResourceGroup, attempts: Mapping[str, Attempt])
 
 
 class AttainableQuota:
-    """Upper bounds of what workloads could get in the trees as they are now.
+    """Upper bounds of the quota that workloads could get in the current state of the trees.
 
-    Use it up before anything changes. With `fair` sharing, who gives quota back is a matter of
-    shares and not of nominal quota.
+    Results are cached, so discard the object when anything changes. With `fair` sharing, shares
+    and not nominal quota determine which queues must return quota.
     """
 
     def __init__(self, queues: Mapping[str, Queue], *, fair: bool) -> None:
@@ -174,13 +174,13 @@ class AttainableQuota:
         self._borrowed_usage: dict[tuple[str, FlavorResource], int] = {}
 
     def attainable(self, name: str, priority: int, column: FlavorResource, amount: int) -> bool:
-        """Whether the amount is within `upper_bound`, which is found only if it is not free."""
+        """Whether the amount is available or within `upper_bound`."""
         if amount <= available(self._queues[name].node.cell(column)):
             return True
         return amount <= self.upper_bound(name, priority, column)
 
     def upper_bound(self, name: str, priority: int, column: FlavorResource) -> int:
-        """The most of a column that is free or that preemption could free."""
+        """Return the maximum of a column that is available or that preemption could release."""
         queue = self._queues[name]
         node, rules = queue.node, queue.spec.preemption
         cell = node.cell(column)
@@ -195,7 +195,7 @@ class AttainableQuota:
         return min(total, cell.potential)
 
     def _borrowers(self, root: Node, column: FlavorResource) -> int:
-        """Return the usage of queues above nominal quota; no other queue has to give quota back."""
+        """Return the usage of queues above nominal quota. Only such queues must return quota."""
         found = self._borrowed_usage.get((root.name, column))
         if found is None:
             cells = (self._queues[name].node.cells.get(column) for name in root.leaf_names)
@@ -205,10 +205,10 @@ class AttainableQuota:
 
 
 def _entitlement(node: Node, column: FlavorResource, own: int) -> int:
-    """The most for which other queues have to give quota back to a queue that must not borrow.
+    """Return the largest amount for which other queues must return quota, without borrowing.
 
-    It is what the queue's nominal quota holds once its `own` victims are gone, which counts only
-    while it is not used up, or what a cohort around the queue could hold within its quota.
+    This is the unused nominal quota of the queue, if any, plus the usage of its `own` victims; or,
+    if it is more, what a cohort between the queue and the root can hold within its own quota.
     """
     cell = node.cell(column)
     left = cell.nominal - cell.used

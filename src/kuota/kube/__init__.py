@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Talking to a Kubernetes API: requests, errors, caches, leases and events.
+"""The Kubernetes client: requests, errors, caches, leases and events.
 
-Nothing here knows whether the server is a real one or ours: that is the `Transport`'s secret.
-Import what you need from its module.
+This package does not depend on the kind of server. A `Transport` connects it to a real API server
+or to the embedded one. Import names from their modules.
 """

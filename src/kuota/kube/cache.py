@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest known state of each object of one kind, and indexes over them.
+"""A cache of the newest known state of each object of one kind, with indexes.
 
-States arrive from lists, from the watch and from the answers to writes, in any order. A
-resourceVersion is a number that only grows, so an older state never replaces a newer one.
+States arrive from lists, from the watch and from responses to writes, in any order. A
+resourceVersion is a number that only increases, so an older state never replaces a newer one.
 
 Every change is passed to the observers as (old, new), with None for "does not exist". An object
 that was deleted and created again under the same name is a different object: observers see a
 deletion and a creation. An observer that raises ends the process (`kuota.failures`). Objects that
-are rarely read can be kept packed.
+are rarely read can be stored compressed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .resources import key_of
 _LEVEL = 3
 _RAW = -15
 _MEMORY = 5
-"""Of zlib: how hard to look, no header and the largest window, and a small working memory."""
+"""Parameters of zlib: the level, a raw stream with the largest window, and a low memory level."""
 
 
 class Packer:
-    """Packs objects, and makes them anew. What one packer packed only that one can unpack."""
+    """Compresses objects. Only the packer that packed an object can unpack it."""
 
     def __init__(self) -> None:
         self._alike = b""
@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Entry(NamedTuple, Generic[T]):
-    """The value, or, of a packed one, None and what to make it from."""
+    """A value, or None and the compressed object from which the value is decoded."""
 
     value: T | None
     uid: str
@@ -71,12 +71,12 @@ def never_packed(value: object) -> bool:
 
 
 def revision_of(obj: Json) -> str:
-    """The object's resourceVersion, "" when it has none."""
+    """Return the object's resourceVersion; "" if it has none."""
     return obj["metadata"].get("resourceVersion") or ""
 
 
 def number(revision: str) -> int:
-    """A resourceVersion for comparison. One that is not a number counts as the oldest."""
+    """Return a resourceVersion for comparison. One that is not a number counts as the oldest."""
     return int(revision) if revision.isdigit() else 0
 
 
@@ -85,9 +85,9 @@ def _uid(obj: Json) -> str:
 
 
 class Cache(Generic[T]):
-    """Objects by key. Values are shared with every reader: they are not to be changed.
+    """Objects by key. Values are shared by all readers and must not be changed.
 
-    Values that `packs` is true of are packed, and made anew each time they are asked for.
+    Values for which `packs` returns true are stored compressed and decoded at every read.
     """
 
     def __init__(
@@ -111,17 +111,17 @@ class Cache(Generic[T]):
         return key in self._entries
 
     def get(self, key: Key) -> T | None:
-        """The object, None when there is none."""
+        """Return the object; None if it does not exist."""
         entry = self._entries.get(key)
         return None if entry is None else self._value(entry)
 
     def revision(self, key: Key) -> str | None:
-        """The resourceVersion of the object, None when there is none."""
+        """Return the resourceVersion of the object; None if it does not exist."""
         entry = self._entries.get(key)
         return None if entry is None else entry.revision
 
     def add_index(self, name: str, indexer: Indexer[T]) -> None:
-        """Maintain one more index, for a reader that shares the cache with others."""
+        """Add an index and maintain it. The index covers existing objects as well."""
         self._indexers[name] = indexer
         index = self._indexes[name] = {}
         for key, entry in self._entries.items():
@@ -131,16 +131,16 @@ class Cache(Generic[T]):
         return self._entries.keys()
 
     def values(self) -> Iterator[T]:
-        """Every object, in the order of their first sight."""
+        """Yield every object, in the order in which they were first seen."""
         return (self._value(entry) for entry in self._entries.values())
 
     def indexed(self, index: str, word: str) -> list[T]:
-        """The objects for which the indexer of that name gives that word."""
+        """Return the objects for which the named indexer yields this word."""
         keys = self._indexes[index].get(word, ())
         return [self._value(self._entries[key]) for key in keys]
 
     def observe(self, observer: Observer[T]) -> None:
-        """Tell the observer of every change from now on, and first of all that is there."""
+        """Notify the observer of every existing object, and then of every change."""
         self._observers.append(observer)
         try:
             for entry in list(self._entries.values()):
@@ -149,7 +149,7 @@ class Cache(Generic[T]):
             _break(error)
 
     def put(self, obj: Json) -> Key:
-        """Store the object's state unless it is already known, or a newer one is."""
+        """Store the object and return its key. Does nothing if this or a newer state is stored."""
         key, uid, revision = key_of(obj), _uid(obj), revision_of(obj)
         before = self._entries.get(key)
         if before is not None:
@@ -159,7 +159,7 @@ class Cache(Generic[T]):
         try:
             value = self._decode(obj)
         except (msgspec.MsgspecError, ValueError, TypeError, LookupError) as error:
-            # One object that nobody can read must not hide the others.
+            # One object that cannot be decoded must not hide the others.
             _log.error("%s %s cannot be read, and is ignored: %s", obj.get("kind"), key, error)
             self.drop(key)
             return key
@@ -176,20 +176,20 @@ class Cache(Generic[T]):
         return key
 
     def pack(self, obj: Json) -> None:
-        """Keep the object packed until it changes; `obj` is what its value can be made from."""
+        """Store the object compressed until it changes. The value must be decodable from `obj`."""
         key = key_of(obj)
         entry = self._entries.get(key)
         if entry is not None and not entry.packed and entry.revision == revision_of(obj):
             self._entries[key] = _Entry(None, entry.uid, entry.revision, self._packer.pack(obj))
 
     def drop(self, key: Key) -> None:
-        """Forget the object."""
+        """Remove the object."""
         before = self._entries.pop(key, None)
         if before is not None:
             self._change(key, self._value(before), None)
 
     def deleted(self, obj: Json) -> None:
-        """Forget an object whose deletion was reported, unless its name is in use again."""
+        """Remove an object whose deletion was reported, unless its name is in use again."""
         key = key_of(obj)
         known = self._entries.get(key)
         if known is None:
@@ -198,7 +198,7 @@ class Cache(Generic[T]):
             self.drop(key)
 
     def keep_only(self, keys: Collection[Key], revision: str) -> None:
-        """Forget what a list of that revision should contain but does not."""
+        """Remove the objects that a complete list of this revision does not contain."""
         absent = [
             key
             for key, entry in self._entries.items()
@@ -243,6 +243,6 @@ class Cache(Generic[T]):
 
 
 def _break(error: Exception) -> NoReturn:
-    """End the process: what an observer keeps no longer matches, and nothing would correct it."""
+    """End the process: an observer's state is inconsistent, and nothing would correct it."""
     report("observer", error, "an observer of the API server's objects failed")
     raise Fatal("an observer of the API server's objects failed") from error

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verbs of a Kubernetes API, for whoever reads or writes objects.
+"""The verbs of the Kubernetes API, for all code that reads or writes objects.
 
-They go over any `Transport`, so that the embedded server in this process and a real one behind
-HTTP are used alike: the transport moves bytes, everything else (paths, paging, patch types,
-retries, typed errors, decoding of watches) is shared.
+A client works with any `Transport`, so the embedded server in this process and a real server behind
+HTTP are used in the same way. The transport only moves bytes; paths, paging, patch types, retries,
+typed errors and the decoding of watches are shared.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ WHOLE_LOG = LogOptions()
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Objects as they were at one revision. Each carries its apiVersion and kind."""
+    """Objects as of one revision. Each contains its apiVersion and kind."""
 
     items: list[Json]
     revision: str
 
 
 class Client:
-    """What controllers, runner and commands may ask of an API server.
+    """The operations that controllers, the runner and commands use on an API server.
 
-    Objects are plain JSON, and belong to the caller. Failures are those of `kuota.kube.errors`.
-    The generators hang up when closed: use them under `contextlib.aclosing`.
+    Objects are plain JSON and belong to the caller. All methods raise the errors of
+    `kuota.kube.errors`. Closing a generator closes its connection: use `contextlib.aclosing`.
 
-    Writes name `manager` as their field manager unless told otherwise. They are held back, with
-    WritesSuspended, while `may_write` is false; it is asked before every attempt.
+    Writes use `manager` as their field manager by default. They raise WritesSuspended while
+    `may_write` returns false; it is called before every attempt.
 
-    Without `managed_fields`, those are left out of objects of the kinds that controllers work on.
+    Without `managed_fields`, managedFields are omitted from objects of kinds that controllers use.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Client:
         self._own = WriteOptions(manager=manager)
 
     async def get(self, resource: Resource, key: Key) -> Json:
-        """The object; raises NotFound."""
+        """Return the object; raises NotFound."""
         return await self._object(resource, requests.reading(resource, key))
 
     async def list(
@@ -82,20 +82,20 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing:
-        """All objects that match, as of one revision, however many pages that takes."""
+        """Return all matching objects as of one revision, over as many pages as needed."""
         which = Selection(namespace, label_selector, field_selector)
         try:
             return await self._listing(resource, which, requests.PAGE)
         except Gone:
-            # Compaction overtook the paging. In one piece it cannot.
+            # The revision was compacted between two pages. A single page avoids this.
             return await self._listing(resource, which, None)
 
     async def pages(
         self, resource: Resource, which: Selection, *, limit: int | None = requests.PAGE
     ) -> AsyncGenerator[Listing, None]:
-        """The same page by page, for who need not hold all at once.
+        """Yield the matching objects page by page, so that they need not all be in memory.
 
-        Raises Gone when the server forgot the revision between two pages; begin again then, with
+        Raises Gone if the revision was compacted between two pages. Start again in this case, with
         a limit of None.
         """
         resume = ""
@@ -118,9 +118,9 @@ class Client:
         field_selector: str = "",
         bookmarks: bool = False,
     ) -> AsyncGenerator[Event, None]:
-        """Every change after the revision `since`, until the server ends the stream.
+        """Yield every change after the revision `since` until the server ends the stream.
 
-        Raises Gone when that revision was compacted, and Unreachable when the line breaks.
+        Raises Gone if that revision was compacted, and Unreachable if the connection breaks.
         """
         which = Selection(namespace, label_selector, field_selector)
         request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
@@ -138,13 +138,13 @@ class Client:
         subresource: str = "",
         **options: Unpack[WriteOptions],
     ) -> Json:
-        """The object as stored; raises AlreadyExists, Invalid."""
+        """Create the object and return it as stored; raises AlreadyExists and Invalid."""
         return await self._object(
             resource, requests.creation(resource, obj, self._own | options, subresource)
         )
 
     async def replace(self, resource: Resource, obj: Json) -> Json:
-        """The object as stored; raises Conflict when it is no longer what `obj` was made from."""
+        """Replace the object and return it as stored; raises Conflict if `obj` is outdated."""
         return await self._object(resource, requests.replacement(resource, obj, self._own))
 
     async def patch(
@@ -157,33 +157,39 @@ class Client:
         subresource: str = "",
         **options: Unpack[WriteOptions],
     ) -> Json:
-        """The object as stored. A body with `metadata.resourceVersion` is refused by Conflict
-        when the object is no longer at that revision."""
+        """Patch the object and return it as stored.
+
+        If the body has a `metadata.resourceVersion`, raises Conflict if the object is no longer at
+        that revision.
+        """
         return await self._object(
             resource,
             requests.patching(resource, key, body, kind, self._own | options, subresource),
         )
 
     async def delete(self, resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> Json:
-        """The dying object, or a Status; raises NotFound, and Conflict for another uid."""
+        """Delete the object and return it, or a Status.
+
+        Raises NotFound, and Conflict if the object has another UID than requested.
+        """
         return await self._object(resource, requests.deletion(resource, key, **options))
 
     def log(
         self, key: Key, options: LogOptions = WHOLE_LOG, *, pods: Resource = PODS
     ) -> AsyncGenerator[bytes, None]:
-        """The text of a pod's log, in chunks. `pods` names where the pod is served."""
+        """Yield a pod's log in chunks. `pods` is the resource that serves the pod."""
         return self._stream(requests.log_reading(pods, key, options))
 
     async def fetch(self, path: str) -> Any:
-        """The JSON found at any path, such as `/version` or `/apis`."""
+        """Return the JSON at any path, such as `/version` or `/apis`."""
         return anything((await self._sender.send(requests.fetching(path))).body)
 
     async def quiet(self) -> None:
-        """Return when none of this client's writes is under way."""
+        """Return when none of this client's writes is in flight."""
         await self._sender.quiet()
 
     async def close(self) -> None:
-        """Let go of the transport. The client is of no use afterwards."""
+        """Close the transport. The client cannot be used afterwards."""
         await self._sender.transport.close()
 
     async def _listing(self, resource: Resource, which: Selection, limit: int | None) -> Listing:
@@ -192,7 +198,7 @@ class Client:
         async with aclosing(self.pages(resource, which, limit=limit)) as pages:
             async for page in pages:
                 items.extend(page.items)
-                # Later pages may be newer; a watch from the first revision misses nothing.
+                # Later pages may be newer. A watch from the first revision misses no change.
                 revision = revision or page.revision
         return Listing(items, revision)
 
@@ -214,11 +220,11 @@ class Client:
 
 
 _Items = list[Json]
-"""Spelled out here because inside the class `list` is a verb."""
+"""An alias, because inside the class `list` is a method."""
 
 
 async def served(client: Client, resource: Resource) -> bool:
-    """Whether the server has the kind in that version. True when it does not say."""
+    """Whether the server serves this kind in this version. True if that cannot be determined."""
     root = "/apis" if resource.group else "/api"
     try:
         found = await client.fetch(f"{root}/{resource.api_version}")

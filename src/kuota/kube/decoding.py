@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns bytes from an API server into objects: single ones, pages of lists, and events of watches.
+"""Decodes responses of an API server: single objects, pages of lists, and watch events.
 
 managedFields are most of an object's JSON, and controllers do not read them. For kinds whose fields
-are known they can be left out while decoding, which costs a third of decoding and dropping them.
+are known they can be skipped while decoding, at a third of the cost of decoding and removing them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ BOOKMARK = "BOOKMARK"
 _ERROR = "ERROR"
 
 LONGEST_LINE = 64 << 20
-"""Bytes. An object is at most a few MiB; past this it is no watch, and memory has its bounds."""
+"""The maximum length of a line in bytes, to limit memory. An object has at most a few MiB."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One change: ADDED, MODIFIED or DELETED with the whole object.
+    """One change: ADDED, MODIFIED or DELETED, with the complete object.
 
-    A BOOKMARK carries nothing but a revision: everything up to it has been sent.
+    A BOOKMARK contains only a revision: all changes up to it have been sent.
     """
 
     type: str
@@ -75,9 +75,9 @@ class _LeanEvent(Event, frozen=True):
 
 
 class Decoding:
-    """How objects of one kind are decoded. What cannot be read raises Unreachable.
+    """Decodes objects of one kind. Raises Unreachable if the response cannot be decoded.
 
-    Without `managed_fields`, a Status in the place of an object keeps only its kind and status.
+    Without `managed_fields`, a Status in place of an object keeps only its kind and status.
     """
 
     def __init__(self, resource: Resource, *, managed_fields: bool) -> None:
@@ -88,19 +88,19 @@ class Decoding:
         self._event = _decoder(_LeanEvent if lean else Event)
 
     def object(self, answer: bytes) -> Json:
-        """The object in an answer."""
+        """Return the object in a response."""
         obj: Json = _decoded(self._object, answer)
         return obj
 
     def page(self, answer: bytes) -> Json:
-        """A page of a list. Its items say of which kind they are, which real servers leave out."""
+        """Return a page of a list. Sets the kind of its items, which API servers omit."""
         page: Json = _decoded(self._page, answer)
         for each in page.get("items") or ():
             self._label(each)
         return page
 
     def event(self, line: bytes) -> Event:
-        """The event in a line of a watch; raises the ApiError that an ERROR event carries."""
+        """Return the event in a line of a watch; raises the ApiError of an ERROR event."""
         event: Event = _decoded(self._event, line)
         if event.type == _ERROR:
             raise status_error(_decoded(_WHOLE_EVENT, line).object)
@@ -113,7 +113,7 @@ class Decoding:
 
 
 def anything(answer: bytes) -> Any:
-    """The JSON in an answer; raises Unreachable."""
+    """Return the JSON in a response; raises Unreachable."""
     return _decoded(_ANYTHING, answer)
 
 
@@ -132,10 +132,10 @@ def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes) -> Any:
 
 
 class Lines:
-    """Splits a stream into lines, without blank ones.
+    """Splits a stream into lines and skips blank ones.
 
-    What follows the last line break when the stream ends is dropped: the stream was cut, and
-    whoever resumes it gets that event again.
+    An incomplete line at the end of the stream is dropped: the connection broke, and a resumed
+    watch delivers that event again.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that the chunk completes; raises Unreachable when one is too long."""
+        """Return the lines that the chunk completes; raises Unreachable if one is too long."""
         *ended, rest = chunk.split(b"\n")
         if ended and self._pending:
             ended[0] = b"".join((*self._pending, ended[0]))

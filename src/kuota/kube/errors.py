@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between us and an API server, as one tree of exceptions.
+"""The exceptions that requests to an API server raise, as one hierarchy.
 
     KubeError
       ConfigError            kubeconfig, certificates or credentials are unusable
-      Unreachable            no answer: refused, reset, cut off, too slow
-      NotWriting             a write was held back because this process may not write now
-      ApiError               the server answered with a failure
+      Unreachable            no usable response: refused, reset, truncated, timed out
+      WritesSuspended        a write was not sent because this process may not write now
+      ApiError               the server responded with an error
         BadRequest  Unauthorized  Forbidden  NotFound  MethodNotAllowed
         Conflict  AlreadyExists  Gone  TooLarge  UnsupportedMediaType  Invalid
         TooManyRequests  ServerError
 
-The reason in the server's Status decides the class; its HTTP code where the reason is unknown.
+The reason in the server's Status determines the class. If the reason is unknown, the HTTP status
+does.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> list[Json]:
-        """The faults of single fields, each with `field`, `reason` and `message`."""
+        """The errors of single fields, each with `field`, `reason` and `message`."""
         return list(self.details.get("causes") or ())
 
 
@@ -124,7 +125,7 @@ class UnsupportedMediaType(ApiError, status=415):
 
 
 class Invalid(ApiError, status=422):
-    """422: the object is invalid; `causes` lists the faults."""
+    """422: the object is invalid; `causes` lists the errors."""
 
 
 class TooManyRequests(ApiError, status=429):

@@ -34,7 +34,7 @@ class EventWriter:
         self._core = True
 
     async def create(self, event: Json, count: int, first: datetime, last: datetime) -> None:
-        """Create the core/v1 Event, complete but for its times and count."""
+        """Create the core/v1 Event. It must be complete except for its times and count."""
         times = {"eventTime": micro_time(first), "firstTimestamp": time_text(first)}
         whole = event | times | _core_count(count, last)
         if self._core:
@@ -43,7 +43,7 @@ class EventWriter:
                 return
             except Forbidden as error:
                 refused = error
-            # A namespace that is being deleted refuses both versions, so this decides nothing yet.
+            # A namespace that is being deleted rejects both versions, so this proves nothing yet.
             try:
                 await self._client.create(EVENTS, _modern(whole, count, last))
             except Forbidden:
@@ -53,7 +53,7 @@ class EventWriter:
         await self._client.create(EVENTS, _modern(whole, count, last))
 
     async def count(self, key: Key, count: int, last: datetime) -> None:
-        """Update how often the Event was seen, and when last."""
+        """Update the count of the Event and the time of its last occurrence."""
         if self._core:
             await self._client.patch(CORE_EVENTS, key, _core_count(count, last))
         else:
@@ -69,7 +69,7 @@ def _series(count: int, last: datetime) -> Json:
 
 
 def _modern(event: Json, count: int, last: datetime) -> Json:
-    """The core/v1 Event as events.k8s.io/v1 has it."""
+    """Return the core/v1 Event in the form of events.k8s.io/v1."""
     kept = {field: value for field, value in event.items() if field not in _CORE_ONLY}
     renamed = {_NAMES.get(field, field): value for field, value in kept.items()}
     renamed["apiVersion"] = EVENTS.api_version

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves requests to an API server over HTTP/1.1, on connections that are kept open in between."""
+"""The HTTP/1.1 transport to an API server. It keeps connections open between requests."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from .http_route import CONNECT_S, Route
 from .requests import HttpRequest, HttpResponse
 
 IDLE_S = 15.0
-"""How long an unused connection is kept. Servers keep theirs longer, so that a request does not
-arrive at a connection that its server is closing."""
+"""How long an idle connection is kept. Servers keep idle connections longer, so a request is
+rarely sent on a connection that the server is closing."""
 _UNAUTHORIZED = 401
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]*")
-"""Paths that need no quoting, which is almost all of them."""
+"""Paths that need no percent-encoding, which are almost all paths."""
 _LINE_BREAK = re.compile(r"[\0\r\n]")
 
 
 def http_client(connection: Connection, *, clock: Clock | None = None) -> Client:
-    """A client of the server behind the connection. Make it inside a running event loop."""
+    """Return a client for the server of this connection. Requires a running event loop."""
     return Client(HttpTransport(connection, clock), clock=clock)
 
 
 class _Answer(NamedTuple):
-    """The head of a response. Its body is still to be read from the connection."""
+    """The head of a response. Its body has not been read from the connection yet."""
 
     line: HttpConnection
     status: int
@@ -45,7 +45,7 @@ class _Answer(NamedTuple):
 class HttpTransport:
     """A `Transport` that keeps connections open between requests.
 
-    How many requests run at a time is limited by its users: watches must never wait.
+    It does not limit concurrent requests, because watches must never wait. Callers do.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class HttpTransport:
         self._credentials = Credentials(connection, clock or SystemClock())
         self._route = Route(connection)
         self._pool = _Pool(self._route, self._credentials)
-        # Compression would cost the API server more than it saves inside a cluster.
+        # Inside a cluster, compression costs the API server more than it saves.
         constant = {"Host": self._route.host, "User-Agent": agent, "Accept-Encoding": "identity"}
         self._constant = _lines([*constant.items(), *self._route.headers])
 
@@ -70,7 +70,7 @@ class HttpTransport:
         return HttpResponse(answer.status, answer.headers, body)
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
-        # No limit on the whole: a watch may go on for as long as it is alive.
+        # The timeout applies to each read, because a watch has no maximum duration.
         answer = await self._answer(request, per_read=True)
         try:
             if answer.status >= 300:
@@ -87,7 +87,7 @@ class HttpTransport:
         await self._pool.close()
 
     async def _answer(self, request: HttpRequest, *, per_read: bool) -> _Answer:
-        """The answer to a request. One that is refused is sent again if newer proof is there."""
+        """Send the request. After a 401, send it once more if newer credentials are available."""
         for last in (False, True):
             proof = await self._credentials.headers()
             answer = await self._exchange(request, self._message(request, proof), per_read)
@@ -97,7 +97,7 @@ class HttpTransport:
         return answer
 
     async def _exchange(self, request: HttpRequest, message: bytes, per_read: bool) -> _Answer:
-        """Send the request, and again if the server had closed an idle connection meanwhile."""
+        """Send the request. If it is idempotent and an idle connection was closed, retry it."""
         while True:
             line, fresh = await self._connection(request)
             try:
@@ -112,7 +112,7 @@ class HttpTransport:
                     raise self._unreachable(request, error) from error
 
     async def _connection(self, request: HttpRequest) -> tuple[HttpConnection, bool]:
-        """A connection for the request, and whether it is a new one."""
+        """Return a connection for the request, and whether it is new."""
         line = self._pool.idle()
         if line is not None:
             return line, False
@@ -143,7 +143,7 @@ class HttpTransport:
 
 
 class _Pool:
-    """Connections that wait for a request, and all others that are open."""
+    """The open connections, both idle and in use."""
 
     def __init__(self, route: Route, credentials: Credentials) -> None:
         self._route = route
@@ -151,11 +151,11 @@ class _Pool:
         self._loop = asyncio.get_running_loop()
         self._idle: list[HttpConnection] = []
         self._open: dict[HttpConnection, int] = {}
-        """Each connection with the generation of the client certificate that it shows."""
+        """Each connection, with the generation of the client certificate that it uses."""
         self._closed = False
 
     def idle(self) -> HttpConnection | None:
-        """The connection that was used last, if one waits."""
+        """Return the most recently used idle connection; None if there is none."""
         while self._idle:
             line = self._idle.pop()
             if self._fit(line):
@@ -164,7 +164,7 @@ class _Pool:
         return None
 
     async def opened(self) -> HttpConnection:
-        """A new connection."""
+        """Open a new connection."""
         self._check()
         generation = self._credentials.generation
         line = await self._route.open(self._credentials.context)
@@ -182,7 +182,7 @@ class _Pool:
             raise RuntimeError("this transport was closed")
 
     def give_back(self, line: HttpConnection) -> None:
-        """Keep the connection for the next request; close it if it is of no more use."""
+        """Keep the connection for the next request, or close it if it cannot be reused."""
         line.idle_since = self._loop.time()
         if self._closed or not self._fit(line):
             line.abort()
@@ -209,12 +209,12 @@ class _Pool:
 
 @lru_cache(maxsize=64)
 def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    """The query of a URL. Those of writes repeat: they name the field manager."""
+    """Return the query of a URL. Cached, because the queries of writes repeat."""
     return urlencode(query, quote_via=quote)
 
 
 def _lines(headers: Iterable[tuple[str, str]]) -> str:
-    """The headers as they are sent; raises ConfigError when one would break out of its line."""
+    """Return the headers as they are sent; raises ConfigError if one contains a line break."""
     pairs = [": ".join(each) for each in headers]
     if _LINE_BREAK.search("".join(pairs)):
         names = ", ".join(name for name, _ in headers)

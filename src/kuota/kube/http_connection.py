@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One HTTP/1.1 connection of a client: it carries one exchange of request and response at a time.
+"""One HTTP/1.1 client connection, which carries one request and response at a time.
 
-`httptools` parses responses. Nothing here knows of pools, credentials or Kubernetes.
+`httptools` parses responses. This module does not depend on pools, credentials or Kubernetes.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import cast
 from httptools import HttpParserError, HttpResponseParser
 
 MAX_BUFFERED = 1 << 20
-"""Bytes of a body that are buffered before the socket is no longer read."""
+"""The number of buffered body bytes above which reading from the socket pauses."""
 _SWITCHING, _OK = 101, 200
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection that the event loop has opened. Failures are OSErrors, TimeoutError included.
+    """An open connection. Errors are OSErrors, including TimeoutError.
 
-    Call `start`, then `head`, then `chunk` until it returns nothing. A failure, or `abort`, closes
-    the connection; an exchange that is given up early must be aborted.
+    Call `start`, then `head`, then `chunk` until it returns nothing. An error, or `abort`, closes
+    the connection. Call `abort` to abandon an exchange before its end.
     """
 
     transport: asyncio.Transport
@@ -28,7 +28,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        """Done once the socket is closed."""
+        """Done when the socket is closed."""
         self.idle_since = 0.0
         self.answered = False
         """Whether any byte of the response to the latest request has arrived."""
@@ -55,7 +55,7 @@ class HttpConnection(asyncio.Protocol):
         return self._complete and self._failure is None and not self.closed.done()
 
     def start(self, request: bytes, timeout_s: float | None, *, per_read: bool = False) -> None:
-        """Send a request. `timeout_s` limits the whole exchange, or each silence of the server."""
+        """Send a request. `timeout_s` limits the whole exchange or, if `per_read`, each read."""
         self._reset(self._loop.time(), timeout_s, per_read=per_read)
         self._complete = self.answered = False
         if timeout_s is not None:
@@ -63,7 +63,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport.write(request)
 
     async def head(self) -> tuple[int, dict[str, str]]:
-        """The status and the headers, by lower-case name; repeated ones are joined."""
+        """Return the status and the headers by lower-case name. Repeated headers are joined."""
         while not self._status:
             await self._news()
         headers: dict[str, str] = {}
@@ -73,7 +73,7 @@ class HttpConnection(asyncio.Protocol):
         return self._status, headers
 
     async def chunk(self) -> bytes:
-        """What has arrived of the body since the last call; empty at its end."""
+        """Return the body bytes received since the last call; empty at the end of the body."""
         while not self._received:
             if self._complete:
                 return b""
@@ -86,14 +86,14 @@ class HttpConnection(asyncio.Protocol):
         return received[0] if len(received) == 1 else b"".join(received)
 
     async def body(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         parts = []
         while part := await self.chunk():
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def abort(self) -> None:
-        """Close at once. A TLS goodbye would need the answer of a peer that nobody waits for."""
+        """Close at once, without a TLS shutdown, which would have to wait for the peer."""
         self._fail(ConnectionAbortedError("the connection was given up"))
 
     async def _news(self) -> None:
@@ -130,12 +130,12 @@ class HttpConnection(asyncio.Protocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Those of uvloop are no subclass of it, but have all of its methods.
+        # Transports of uvloop are not subclasses of asyncio.Transport, but have its methods.
         self.transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         if self._complete:
-            # Nobody asked: whatever this is, no later response can be told from it.
+            # Unsolicited data could be mistaken for the response to the next request.
             return self.abort()
         self.answered = True
         if self._per_read:
@@ -158,7 +158,7 @@ class HttpConnection(asyncio.Protocol):
             self.closed.set_result(None)
 
     def _ends_with_connection(self) -> bool:
-        """Whether the body has no other end than that of the connection."""
+        """Whether the end of the connection is the end of the body."""
         names = {name.lower() for name, _ in self._headers}
         return names.isdisjoint((b"content-length", b"transfer-encoding"))
 
@@ -187,7 +187,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         if not self._status:
-            # 1xx: the response proper is still to come.
+            # The final response follows an informational one (1xx).
             self._headers.clear()
             return
         self._complete = True

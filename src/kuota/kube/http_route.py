@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens connections to an API server: over TCP, TLS or a Unix socket, straight or by a proxy."""
+"""Opens connections to an API server over TCP, TLS or a Unix socket, directly or via a proxy."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .errors import ConfigError
 from .http_connection import HttpConnection
 
 CONNECT_S = 10.0
-"""How long opening a connection may take."""
+"""The timeout for opening a connection."""
 _NEXT_ADDRESS_S = 0.25
-"""How long one address of a host is tried before the next one is tried beside it."""
+"""The delay before the next address of a host is tried in parallel (Happy Eyeballs)."""
 _OK = 200
 _PORTS = {"http": 80, "https": 443}
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    # A peer that vanished silently is noticed within a minute, not within a watch.
+    # Detect a peer that disappeared silently within a minute, instead of at the end of a watch.
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 20),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
@@ -35,10 +35,10 @@ _KEEPALIVE = (
 
 
 class Route:
-    """The way to the server of a connection.
+    """The route to the server of a connection.
 
-    `host` is what requests say in their Host header. `target` precedes their path, and `headers`
-    are to be added to them: requests without TLS say to a proxy where they are meant to go.
+    `host` is the value of the Host header. Requests must prefix their path with `target` and add
+    `headers`, because a proxy for plain HTTP requires the full URL and its own credentials.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -56,7 +56,7 @@ class Route:
             self.headers = self._proxy.authorization("Proxy-Authorization")
 
     async def open(self, context: ssl.SSLContext | None) -> HttpConnection:
-        """A new connection; raises OSError. The caller limits the time that it takes."""
+        """Open a connection; raises OSError. The caller must apply a timeout."""
         if self._local:
             loop = asyncio.get_running_loop()
             return (await loop.create_unix_connection(HttpConnection, self._unix))[1]
@@ -68,7 +68,7 @@ class Route:
     async def _tunnel(
         self, proxy: _Address, near: HttpConnection, context: ssl.SSLContext
     ) -> HttpConnection:
-        """The connection to the server that a proxy passes on."""
+        """Open a TLS tunnel to the server through the proxy."""
         try:
             there = f"{self._server.bracketed}:{self._server.port}"
             lines = [f"CONNECT {there} HTTP/1.1", f"Host: {there}"]
@@ -90,7 +90,7 @@ class Route:
 
 
 class _Address:
-    """Where a URL leads."""
+    """The parts of a URL that are needed to connect."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -105,7 +105,7 @@ class _Address:
         self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
 
     def authorization(self, header: str) -> list[tuple[str, str]]:
-        """The header that carries the user and password of the URL, if it names any."""
+        """Return the header with the user and password of the URL; empty if it has none."""
         if not self._user:
             return []
         pair = base64.b64encode(f"{self._user}:{self._password}".encode()).decode()
@@ -126,7 +126,7 @@ async def _connected(
     )
     if not address.tls:
         return (await loop.create_connection(HttpConnection, sock=line))[1]
-    # A proxy may want TLS although the server behind it does not.
+    # A proxy may require TLS although the server behind it does not.
     context = context or ssl.create_default_context()
     made = loop.create_connection(HttpConnection, sock=line, ssl=context, server_hostname=tls_name)
     return (await made)[1]
@@ -142,9 +142,9 @@ def _alive_socket(address: Any) -> socket.socket:
 
 
 def proxy_for(connection: Connection) -> str | None:
-    """The proxy to go through: the connection's own, else the environment's; None for none.
+    """Return the connection's proxy, or else the environment's; None if neither applies.
 
-    As in Go, the environment's never stands between us and this machine.
+    As in Go, a proxy from the environment is never used for loopback addresses.
     """
     if connection.proxy:
         return connection.proxy

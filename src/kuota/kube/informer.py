@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a cache equal to what an API server holds: list once, then follow the watch.
+"""Keeps a cache consistent with an API server: lists once, then follows the watch.
 
-A controller must not act on the state from before its own write, and the watch delivers a write
-only some time after its answer. So the answer goes into the cache at once (`wrote`), observers are
-told then, and the watch's event with the same revision changes nothing.
+A controller must not act on the state before its own write, but the watch delivers a write only
+after its response. So the response is stored in the cache at once (`wrote`) and observers are
+notified. The watch event with the same revision then changes nothing.
 
-Nothing is polled. A watch that ends, however it ends, is resumed from the last revision seen;
-when the server no longer knows that revision (410), everything is listed again and only the
-differences are told. Failures are waited out, longer each time, until something succeeds.
+Nothing is polled. A watch that ends for any reason is resumed from the last revision seen. If the
+server has compacted that revision (410), everything is listed again and only the differences are
+reported. Consecutive failures cause an increasing delay.
 
-A server that does not have the kind at all is told apart from one that does not answer: there
-are no such objects then, and whoever can do without them need not wait.
+A server that does not serve the kind is distinguished from a server that does not respond. In the
+first case there are no such objects, and callers for which the kind is optional need not wait.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ from .resources import JOBS, Resource, key_of
 T = TypeVar("T")
 
 PAUSE = Backoff(base=100, cap=10_000)
-"""Waits after failures in a row, in milliseconds."""
+"""Delays after consecutive failures, in milliseconds."""
 LIVELY_S = 1.0
-"""A watch that lived this long did not fail, even if it had nothing to tell."""
+"""A watch that lasted this long has not failed, even if it delivered no events."""
 LOOK_AGAIN_S = 30.0
-"""Between two looks for a kind that the server does not have."""
+"""The interval between checks for a kind that the server does not serve."""
 REMIND_S = 300.0
-"""After this long, a failure that goes on is worth saying again."""
+"""The interval at which a persistent failure is logged again."""
 
 _log = logging.getLogger(__name__)
 
 
 def trimmed(obj: Json) -> Json:
-    """The object without managedFields, which are half of it and which no controller reads."""
+    """Return the object without managedFields, which are large and which no controller reads."""
     obj["metadata"].pop("managedFields", None)
     return obj
 
 
 class Informer(Cache[T]):
-    """The objects of one kind as of a moment ago. `run` keeps it up to date until cancelled.
+    """The objects of one kind, slightly delayed. `run` keeps them up to date until cancelled.
 
-    `decode` makes of each object what is kept; it may change the object it is given. `synced` is
-    set once the first list is in: decide nothing before. `settled` is set then too, or once it is
-    sure that the server has no such kind. Observers are called in the order of changes, inside the
-    task that runs the informer or reports a write, and must not block.
+    `decode` returns the value to store; it may modify its argument. `synced` is set after the first
+    list; make no decisions before. `settled` is set at the same time, or as soon as it is known
+    that the server does not serve the kind. Observers are called in the order of changes, in the
+    task that runs the informer or reports a write. They must not block.
     """
 
     def __init__(
@@ -80,16 +80,16 @@ class Informer(Cache[T]):
         self.synced = asyncio.Event()
         self.settled = asyncio.Event()
         self.lacking = False
-        """Whether the server does not have this kind."""
+        """Whether the server does not serve this kind."""
         self.error: KubeError | None = None
-        """Why the cache may be stale at present; None while all is well."""
+        """Why the cache may be stale; None if it is not."""
         self._client = client
         self._which = Selection(namespace, label_selector, field_selector)
         self._clock = clock or SystemClock()
         self._revision = ""
-        """Every change up to here has reached the cache."""
+        """The cache contains every change up to this revision."""
         self._listed = False
-        """Whether the watch can go on from `_revision`."""
+        """Whether the watch can resume from `_revision`."""
         self._paged = True
         self._failures = 0
         self._told = False
@@ -99,20 +99,20 @@ class Informer(Cache[T]):
         self._impatient: list[asyncio.Future[None]] = []
 
     def wrote(self, answer: Json) -> None:
-        """Take in the answer to a write, as if the watch had delivered it already.
+        """Store the response to a write, as if the watch had already delivered it.
 
-        The answer to a read is as good. An answer that the watch has overtaken changes nothing, and
-        neither does a Status. An object on its way out stays until the watch reports its deletion.
+        The response to a read is accepted as well. A response older than the cache is ignored, and
+        so is a Status. An object that is being deleted stays until the watch reports its deletion.
         """
         if answer.get("kind") == "Status":
             return
-        # Where the cache has no such object, the watch either has not come to it or saw its end.
+        # If it is not cached, the watch has not delivered it yet or has reported its deletion.
         known = self.revision(key_of(answer)) or self._revision
         if number(revision_of(answer)) > number(known):
             self.put(answer)
 
     async def run(self) -> None:
-        """List and watch for ever. Only cancelling ends it."""
+        """List and watch until cancelled."""
         while True:
             self._told = self._lived = False
             try:
@@ -126,9 +126,9 @@ class Informer(Cache[T]):
                 await self._pause()
 
     async def caught_up(self) -> None:
-        """Return when the cache holds all that was stored when this was called.
+        """Return when the cache contains everything that was stored before this call.
 
-        A watch tells late, and does not say how late. So everything is listed again.
+        A watch is delayed by an unknown time, so everything is listed again.
         """
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._impatient.append(reached)
@@ -148,7 +148,7 @@ class Informer(Cache[T]):
                 each.set_result(None)
 
     async def _follow(self) -> None:
-        """Watch until the stream ends, or until somebody is impatient."""
+        """Watch until the stream ends or `caught_up` requests a new list."""
         started = self._clock.monotonic()
         self._watching = watching = asyncio.ensure_future(self._watch())
         try:
@@ -190,7 +190,7 @@ class Informer(Cache[T]):
         self._revision = event.revision or self._revision
 
     async def _relist(self) -> None:
-        """Bring the cache to the state of one list. Page by page, to hold one page at a time."""
+        """List again and update the cache. Only one page is in memory at a time."""
         seen: set[Key] = set()
         revision = ""
         limit = PAGE if self._paged else None
@@ -202,11 +202,11 @@ class Informer(Cache[T]):
                     revision = revision or page.revision
                     seen.update(self.put(each) for each in page.items)
         except Gone:
-            # Compaction overtook the paging. In one piece it cannot.
+            # The revision was compacted between two pages. A single page avoids this.
             self._paged = False
             raise
         self._paged = True
-        # What was created after the list is not missing from it.
+        # Objects that were created after the list are kept.
         self.keep_only(seen, revision)
         self._revision = revision
         self._listed = True
@@ -220,7 +220,7 @@ class Informer(Cache[T]):
             self.error = None
 
     async def _look_for_kind(self, error: KubeError) -> None:
-        """Find out whether there is such a kind. A server may refuse before it looks for it."""
+        """Check whether the server serves the kind. It may return 403 before it checks that."""
         if self.synced.is_set() or not isinstance(error, NotFound | Forbidden):
             return
         self.lacking = not await served(self._client, self.resource)
@@ -228,7 +228,7 @@ class Informer(Cache[T]):
             self.settled.set()
 
     def _explain(self, error: KubeError) -> None:
-        """Say why the cache may be stale: at first, and once in a while, not at every attempt."""
+        """Record and log why the cache may be stale: first as a warning, then only periodically."""
         now = self._clock.monotonic()
         fresh = self.error is None or now - self._said_at >= REMIND_S
         loud = fresh and not isinstance(error, Gone)
@@ -246,7 +246,11 @@ class Informer(Cache[T]):
         return f"watching {self.resource} failed: {error}"
 
     async def _pause(self) -> None:
-        """No pause after a watch that lived, a short one if it told anything, else ever longer."""
+        """Wait before the next attempt.
+
+        The delay resets after a watch that lasted, is short after one that delivered events, and
+        increases otherwise.
+        """
         if self._lived:
             self._failures = 0
         else:
@@ -259,7 +263,7 @@ class Informer(Cache[T]):
 
 
 def job_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
-    """Jobs as plain JSON. Suspended and finished ones, of which there may be many, are packed."""
+    """Return an informer of Jobs as plain JSON. Suspended and finished Jobs are compressed."""
 
     def rests(job: Json) -> bool:
         return bool((job.get("spec") or {}).get("suspend")) or is_finished(job)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends requests with rate limiting and retries.
 
-A 429 guarantees that nothing was done, so every verb is retried. After a 5xx or a broken connection
-the result is unknown, so only idempotent requests are retried. A Retry-After by the server is
-honoured.
+A 429 guarantees that the request was not processed, so every verb is retried. After a 5xx or a
+broken connection the result is unknown, so only idempotent requests are retried. The server's
+Retry-After is honored.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ def _read_status(readings: GaugeReadings, key: Key, custom: Labels) -> None:
 
 
 def read_unadmitted(readings: GaugeReadings) -> None:
-    """Count the Workloads that are neither admitted nor over, by their reasons.
+    """Count the Workloads that are neither admitted nor finished, by their reasons.
 
-    Variants do not count: it is their parent that waits. Nor do Workloads of stopped LocalQueues.
+    Variants do not count, because their parent does. Workloads of stopped LocalQueues do not count.
     """
     if not readings.shows("kueue_unadmitted_workloads"):
         return
@@ -119,8 +119,10 @@ def read_unadmitted(readings: GaugeReadings) -> None:
 
 
 def _reasons(obj: Workload) -> tuple[str, str] | None:
-    """The reasons why a Workload is not admitted and has no quota; None for one that is over or
-    admitted. A Workload without conditions waits to be evaluated.
+    """Return why a Workload is not admitted and why it has no quota reservation.
+
+    Returns None if it is admitted, finished or being deleted. A Workload without a QuotaReserved
+    condition is pending evaluation.
     """
     conditions = obj.status.conditions
     over = is_true(conditions, "Finished") or obj.metadata.deletion_timestamp is not None

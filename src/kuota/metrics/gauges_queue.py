@@ -134,7 +134,7 @@ def share_of(node: Node) -> float:
 
 
 def read_cohorts(readings: GaugeReadings) -> None:
-    """Read all cohorts, also those that are only named, but for those in a cycle."""
+    """Read all cohorts, including those without a Cohort object, except those in a cycle."""
     for name, node in readings.engine.state.tree.cohorts.items():
         if node.cyclic:
             continue

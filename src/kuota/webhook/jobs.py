@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reviews of batch/v1 Jobs (`kuota.bridge.jobs.job_webhook`) and of Pods (`api.rules.pod`).
 
-New Pods get no defaults. A gated Pod would wait for ever, because no controller removes the gate
-yet.
+New Pods get no defaults. A gated Pod would wait indefinitely, because no controller removes the
+gate yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup of other objects for reviews: from caches once they have synced, else by requests.
+"""Looks up other objects for reviews: in caches that have synced, or else by requests.
 
-Reviews start before any cache has synced, so that a starting controller blocks nobody.
+Reviews start before any cache has synced, so that a starting controller does not block writes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The managed job above a job, if there is one: it is queued for both.
+"""Finds the managed ancestor of a job, which is queued on behalf of both.
 
 Controller references are followed upward while their kinds are known. Kinds of disabled
 integrations are followed too, but they are never managed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batch/v1 Job -> its Workload: name, pod sets, priority."""
+"""Converts a batch/v1 Job into its Workload: name, pod sets and priority."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _hashed(prefix: str, parts: list[str], short: bool) -> str:
 MAIN = "main"
 DEFAULT_QUEUE = "default"
 RANKS = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
-"""How a topology request learns the order of the pods of a Job."""
+"""The fields of a topology request that define the order of the pods of a Job."""
 
 JOB_UID = f"{PREFIX}job-uid"
 SLICE_NAME = f"{PREFIX}workload-slice-name"

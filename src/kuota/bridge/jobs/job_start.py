@@ -65,8 +65,9 @@ def injections(
 
 
 def _pod_set(obj: Workload, name: str, at: int) -> PodSet:
-    """The pod set that an assignment is for: by its name or, where others wrote one that no pod set
-    has, by its place. Raises MergeConflict.
+    """Return the pod set of an assignment: by name or, if no pod set has that name, by position.
+
+    Raises MergeConflict if there is neither.
     """
     sets = obj.spec.pod_sets or []
     named = next((each for each in sets if each.name == name), None)
@@ -99,7 +100,7 @@ def _updated(added: Injection, obj: Workload) -> Injection:
 
 
 def started(job: Json, given: Sequence[Injection], gates: Gates) -> Json:
-    """The Job with its injection, released. Raises MergeConflict."""
+    """Return the Job with its injection, unsuspended. Raises MergeConflict."""
     if len(given) != 1:
         raise MergeConflict(f"a Job has 1 pod set, the admission has {len(given)}")
     added = given[0]

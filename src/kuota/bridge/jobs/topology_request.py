@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Annotations of a pod template -> the topology request of its pod set."""
+"""Converts the annotations of a pod template into the topology request of its pod set."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class _Layer(Struct):
 
 
 def topology_request(template: Json, gates: Gates, ranks: Json | None = None) -> Json | None:
-    """The topology request; None if there is nothing to request. Raises TopologyRequestError.
+    """Return the topology request; None if nothing is requested. Raises TopologyRequestError.
 
-    `ranks` are the fields by which the kind of job orders its pods. They alone make a request too.
+    `ranks` are the fields by which this kind of job orders its pods. They are sufficient for a
+    request without annotations.
     """
     annotations = string_map(child(template, "metadata").get("annotations"))
     placement = _placement(annotations)
@@ -51,7 +52,7 @@ def topology_request(template: Json, gates: Gates, ranks: Json | None = None) ->
 
 
 def _placement(annotations: Mapping[str, str]) -> Json:
-    """The first of required, preferred and unconstrained that is annotated."""
+    """Return the first placement that is annotated: required, preferred or unconstrained."""
     if REQUIRED in annotations:
         return {"required": annotations[REQUIRED]}
     if PREFERRED in annotations:
@@ -65,7 +66,7 @@ def _placement(annotations: Mapping[str, str]) -> Json:
 
 
 def _slices(annotations: Mapping[str, str], gates: Gates) -> Json:
-    """The slices of the pod set. A topology for slices takes effect only with their size."""
+    """Return the slices of the pod set. A slice topology takes effect only with a slice size."""
     if SLICE_LAYERS in annotations and gates.on(Gate.TASMultiLayerTopology):
         return {"podsetSliceRequiredTopologyConstraints": _layers(annotations[SLICE_LAYERS])}
     if SLICE_REQUIRED not in annotations or SLICE_SIZE not in annotations:
