@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota apply`: make the server hold what manifests say.
+"""`kuota apply`: applies manifests to the server with server-side apply.
 
-Everything is checked first by the rules of `kuota check`; with any fault nothing is sent at all.
+All manifests are validated first by the rules of `kuota check`. If any manifest has a fault,
+nothing is sent to the server.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _FIRST = ("Namespace", "CustomResourceDefinition")
-"""Kinds that others need to be there before they can be."""
+"""Kinds that are applied first, because other objects depend on them."""
 _NO_SUCH_KIND = "could not find the requested resource"
 _BOOKKEEPING = ("managedFields", "resourceVersion", "generation")
 
@@ -67,7 +68,7 @@ def command(
 
 
 def _checked(paths: tuple[str, ...]) -> list[Manifest]:
-    """The objects to apply; ends the command when any has a fault."""
+    """Return the manifests to apply. Exits the process if any of them has a fault."""
     manifests = load(paths)
     verdict = inspected(manifests, resolved("", None))
     faults = [each for each in verdict.findings if each.severity is Severity.ERROR]
@@ -95,11 +96,11 @@ def _is_configuration(manifest: Manifest) -> bool:
 
 
 class Refused(Exception):
-    """One manifest that cannot be applied, and why."""
+    """The manifest cannot be applied; the message gives the reason."""
 
 
 class Applying:
-    """One run of `kuota apply`. What one object is refused for does not stop the others."""
+    """One run of `kuota apply`. An error in one object does not prevent the others."""
 
     def __init__(self, session: Session, *, dry_run: bool, force: bool) -> None:
         self._session = session
@@ -108,7 +109,7 @@ class Applying:
         )
 
     async def run(self, manifests: Sequence[Manifest], output: str, namespace_given: bool) -> int:
-        """Apply all, and print the outcomes; returns the exit status."""
+        """Apply all manifests, print the outcomes, and return the exit status."""
         done: list[Json] = []
         failures = 0
         for manifest in sorted(manifests, key=lambda each: each.object["kind"] not in _FIRST):
@@ -140,7 +141,7 @@ class Applying:
             click.echo(f"{name_text(resource, obj)} {outcome}{note}")
 
     async def _resource(self, manifest: Manifest, namespace_given: bool) -> Resource:
-        """Where the object goes. Raises Refused if that cannot be told."""
+        """Return the resource of the object. Raises Refused if the object cannot be applied."""
         obj = manifest.object
         resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
         if resource is None:
@@ -168,7 +169,7 @@ class Applying:
 async def applied(
     session: Session, resource: Resource, config: Json, options: WriteOptions
 ) -> tuple[Json, str]:
-    """Apply one object by server-side apply, and print the server's warnings.
+    """Apply one object with server-side apply, and print the server's warnings.
 
     Returns the object as stored, and "created", "configured" or "unchanged".
     """
@@ -187,7 +188,7 @@ async def applied(
 
 
 def _stated(obj: Json) -> Json:
-    """What people say in the object: not who manages its fields, nor its revision or status."""
+    """Return the object without its status and the metadata that the server maintains."""
     own = {name: value for name, value in obj["metadata"].items() if name not in _BOOKKEEPING}
     return {name: value for name, value in obj.items() if name != "status"} | {"metadata": own}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota check`: say what is wrong with manifests before a cluster does.
+"""`kuota check`: validates manifests without a cluster.
 
-Exit status: 0 when there are no faults (warnings are allowed), 1 when there are, 2 when the
-command was used wrongly or a file could not be read.
+Exit status: 0 if there are no faults (warnings are allowed), 1 if there are faults, 2 for wrong
+usage or a file that cannot be read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def command(
       kuota check -f manifests/ -f job.yaml
       kubectl get clusterqueues -o yaml | kuota check -f -
     """
-    # Imported here so that `kuota --help` does not pay for it.
+    # Imported here so that `kuota --help` starts quickly.
     from kuota.api.faults import Invalid
     from kuota.api.gates import resolved
 
@@ -77,7 +77,7 @@ def command(
 
 
 def _target() -> str:
-    """Where commands such as `kuota apply` would send the manifests."""
+    """Return the server to which commands such as `kuota apply` would send the manifests."""
     from kuota.up.state_dir import default_state_dir
 
     elsewhere = os.environ.get("KUBECONFIG")
@@ -94,7 +94,7 @@ def _status(verdict: CheckResult) -> int:
 
 
 def show(verdict: CheckResult, output: str) -> None:
-    """Print a verdict as "text", "json" or "yaml"."""
+    """Print the result as "text", "json" or "yaml"."""
     if output == "text":
         for finding in verdict.findings:
             click.echo(str(finding))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that commands share, and the API server that they select.
+"""Options that all commands share, and the API server that they select.
 
 Exit status of every command that talks to a server: 0 on success, 1 if the server refused the
 request or the work failed, 2 for wrong usage, 3 if no server could be reached. Imported with every
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Choice:
-    """The server and the namespace that the user chose; empty fields were not given."""
+    """The server and namespace that the user selected. Empty fields were not given."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -81,7 +81,7 @@ def filename_option(*, required: bool = False) -> Callable[[F], F]:
 
 
 def state_dir_option(function: F) -> F:
-    """Adds the option --state; the command gets the place that it means as `state_dir`."""
+    """Adds the option --state; the command gets it as `state_dir`."""
 
     @click.option(
         "--state",
@@ -102,7 +102,7 @@ def state_dir_option(function: F) -> F:
 
 
 def conduct(choice: Choice, work: Callable[[Session], Awaitable[int | None]]) -> NoReturn:
-    """Do the work with a session of the chosen server, and end the process with its status."""
+    """Run `work` in a session with the selected server, and exit with the status it returns."""
     import asyncio
 
     from kuota.kube.errors import KubeError
@@ -124,7 +124,7 @@ def conduct(choice: Choice, work: Callable[[Session], Awaitable[int | None]]) ->
 
 
 def connection_of(choice: Choice) -> Connection:
-    """How to reach the server meant: named by the user, running here, or of ~/.kube/config."""
+    """Return the connection to the selected server. Raises ServerUnreachable if there is none."""
     from pathlib import Path
 
     from kuota.kube.config import connection, from_kubeconfig
@@ -141,10 +141,10 @@ def connection_of(choice: Choice) -> Connection:
 
 
 def local_state_dir(choice: Choice) -> StateDir | None:
-    """Return the control plane that runs on this machine if it is the server meant.
+    """Return the control plane of this machine if it is the selected server.
 
-    None means another server, which a kubeconfig or the environment leads to. Raises Unreached if
-    nothing leads to any server.
+    None means that a kubeconfig or the environment selects another server. Raises
+    ServerUnreachable if no server is configured.
     """
     from pathlib import Path
 
@@ -167,17 +167,17 @@ def local_state_dir(choice: Choice) -> StateDir | None:
 
 
 def connection_to(state_dir: StateDir) -> Connection:
-    """How to reach the control plane that runs there."""
+    """Return the connection to the control plane that runs from the state directory."""
     from kuota.kube.config import Connection, from_kubeconfig
 
     if not os.access(state_dir.kubeconfig, os.R_OK):
-        # Somebody else's server, which knows us by our uid.
+        # The server belongs to another user, and authenticates us by our uid.
         return Connection(server=f"unix://{state_dir.socket}")
     return from_kubeconfig([state_dir.kubeconfig])
 
 
 def explained(error: KubeError) -> click.ClickException:
-    """The failure as the user should read it: what, why, and what to do."""
+    """Return the error for the user: what failed, why, and what to do."""
     from kuota.kube.errors import ApiError, ConfigError, Unreachable
 
     if isinstance(error, Unreachable) and "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -197,7 +197,7 @@ def explained(error: KubeError) -> click.ClickException:
 
 
 def refusal(error: ApiError) -> str:
-    """What the server said, each fault on its own line, and a way out where there is one."""
+    """Return the server's message, a line per fault, and a suggestion if there is one."""
     from kuota.kube.errors import Conflict, Forbidden, Unauthorized
 
     causes = error.causes

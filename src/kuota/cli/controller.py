@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota controller`: take Kueue's place on a cluster, with Kueue's flags."""
+"""`kuota controller`: runs in place of Kueue's controller, with Kueue's flags."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota crds`: print the CustomResourceDefinitions, write them to files, or check those files."""
+"""`kuota crds`: prints the CustomResourceDefinitions, writes them to files, or checks the files."""
 
 from __future__ import annotations
 

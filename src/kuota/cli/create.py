@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota create`: queues, flavors and cohorts from flags, which are written as in kueuectl."""
+"""`kuota create`: creates queues, flavors and cohorts from the flags of kueuectl."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _POLICIES = ["Never", "LowerPriority", "LowerOrNewerEqualPriority"]
 _RECLAIM = ["Never", "LowerPriority", "Any"]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 Amounts = dict[str, dict[str, str]]
-"""By flavor, then by resource, both in the order written."""
+"""Amounts by flavor and resource, in the order of the command line."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def _write_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that all of them take; the command gets them as one `target`."""
+    """Adds the options that all create commands share; the command gets them as one `target`."""
 
     @click.option(
         "-o", "--output", type=click.Choice(["text", "json", "yaml", "name"]), default="text"
@@ -200,9 +200,9 @@ def _pairs(words: str, option: str) -> dict[str, str]:
 
 
 def _create(kind: str, name: str, spec: Json, target: Target, needed: str = "") -> None:
-    """Check the object by the rules of `kuota check`, then create it; ends the command.
+    """Check the object by the rules of `kuota check`, create it, and exit the process.
 
-    `needed` is a ClusterQueue without which it is not created.
+    `needed` names a ClusterQueue that must exist.
     """
     resource, dry_run = NAMES[kind.lower()], target.dry_run == "server"
 
@@ -235,7 +235,7 @@ def _create(kind: str, name: str, spec: Json, target: Target, needed: str = "") 
 
 
 async def _check_cluster_queue(session: Session, name: str) -> None:
-    """Raises Failed if the ClusterQueue is not there."""
+    """Raises Failed if the ClusterQueue does not exist."""
     try:
         await session.client.get(CLUSTER_QUEUES, Key("", name))
     except NotFound:
@@ -253,7 +253,7 @@ def _show(resource: Resource, obj: Json, output: str, word: str) -> None:
 
 
 def _groups(nominal: Sequence[str], borrowing: Sequence[str], lending: Sequence[str]) -> list[Json]:
-    """The resource groups. Flavors that offer the same resources make one group."""
+    """Return the resource groups. Flavors with the same resources form one group."""
     own = _amounts(nominal, "--nominal-quota")
     limits: dict[str, Amounts] = {}
     for field, option, given in (
@@ -279,7 +279,7 @@ def _groups(nominal: Sequence[str], borrowing: Sequence[str], lending: Sequence[
 def _flavor(
     name: str, order: Sequence[str], own: dict[str, str], limits: dict[str, Amounts]
 ) -> Json:
-    """One flavor, its resources in the order in which its group covers them."""
+    """Return the quotas of one flavor. Resources are in the order of the group."""
     resources = []
     for resource in order:
         quota: Json = {"name": resource, "nominalQuota": own[resource]}
@@ -291,7 +291,7 @@ def _flavor(
 
 
 def _amounts(given: Sequence[str], option: str) -> Amounts:
-    """`flavor:cpu=4;memory=8Gi,other:cpu=2`, each flavor and resource once."""
+    """Parse `flavor:cpu=4;memory=8Gi,other:cpu=2`. Each flavor and resource may occur once."""
     found: Amounts = {}
     for part in _split(",".join(given)):
         flavor, colon, rest = part.partition(":")
@@ -317,7 +317,7 @@ def _quantity(amount: str, option: str) -> str:
 
 
 def _taint(words: str) -> Json:
-    """KEY[=VALUE]:EFFECT"""
+    """Parse `KEY[=VALUE]:EFFECT`."""
     pair, colon, effect = words.rpartition(":")
     if not colon or effect not in _EFFECTS:
         raise click.BadParameter(
@@ -329,7 +329,7 @@ def _taint(words: str) -> Json:
 
 
 def _toleration(words: str) -> Json:
-    """KEY[=VALUE][:EFFECT]; without a value any will do, without an effect all are tolerated."""
+    """Parse `KEY[=VALUE][:EFFECT]`. An omitted value or effect matches all values or effects."""
     pair, colon, effect = words.rpartition(":") if ":" in words else (words, "", "")
     if colon and effect not in _EFFECTS:
         raise click.BadParameter(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota demo`: three teams share eight simulated GPUs, live, with real processes."""
+"""`kuota demo`: shows three teams that share eight simulated GPUs, with real processes."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 _EXAMPLE = "examples/live"
 _CLEAR_S = 30.0
-"""How long processes may take to end when the story was broken off."""
+"""Timeout for the processes to end when the demo is interrupted."""
 LIMIT_S = 60.0
-"""How long the story may take, its start not counted."""
+"""Timeout of the demo, without the start of the control plane."""
 _COLOURS = {
     EventType.BORROWS: "cyan",
     EventType.WAITS: "yellow",
@@ -90,13 +90,13 @@ def command(keep: bool, state: Path | None, manifests: Path) -> None:
         if state is None:
             shutil.rmtree(state_dir.root)
         raise
-    # A story that failed leaves its log for whoever wants to know why.
+    # A failed demo keeps its directory, because the log explains the failure.
     if not keep and state is None:
         shutil.rmtree(state_dir.root)
 
 
 def _fresh(state: Path | None) -> Path:
-    """A folder for one story, which other users can get through but not look around in."""
+    """Return a new or empty directory, which other users can traverse but not list."""
     if state is None:
         root = Path(tempfile.mkdtemp(prefix="kuota-"))
     else:
@@ -130,7 +130,7 @@ def _run(state_dir: StateDir, manifests: Path, keep: bool) -> None:
 
 
 async def _run_demo(state_dir: StateDir, manifests: Path, start: float) -> list[TimedEvent]:
-    """Tell the story; one that breaks off leaves no work behind."""
+    """Run the demo and return its events. Deletes all Jobs if the demo fails."""
     from kuota.kube.config import from_kubeconfig
 
     from .session import opened
@@ -148,7 +148,7 @@ async def _run_demo(state_dir: StateDir, manifests: Path, start: float) -> list[
 
 
 def _kuota(*arguments: str) -> None:
-    """Run another command, which only speaks up when it fails."""
+    """Run another kuota command. Raises ClickException with its output if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "kuota.cli.main", *arguments],
         stdout=subprocess.PIPE,
@@ -200,11 +200,11 @@ def _show_next_steps(state_dir: StateDir, manifests: Path, keep: bool) -> None:
 
 
 class DemoTimeout(Exception):
-    """What the story was waiting for in vain."""
+    """An expected event did not occur in time; the message names it."""
 
 
 class DemoRun:
-    """One performance, with manifests from `folder`, and work saved in `saves`."""
+    """One run of the demo. Manifests come from `folder`, and jobs save their work in `saves`."""
 
     def __init__(self, session: Session, folder: Path, saves: Path, start: float) -> None:
         self._session = session
@@ -214,7 +214,7 @@ class DemoRun:
         self._expected: Expectation | None = None
 
     async def run(self) -> list[TimedEvent]:
-        """Tell it all; returns what was seen, or raises Stuck."""
+        """Run all steps and return the events. Raises DemoTimeout if an event does not occur."""
         try:
             async with alongside(self._log.run()), asyncio.timeout(LIMIT_S):
                 await self._apply(QUEUES)
@@ -245,7 +245,7 @@ class DemoRun:
 
 
 async def clear(session: Session) -> None:
-    """Delete all Jobs, and wait until none of their processes is left."""
+    """Delete all Jobs, and wait until all of their pods are gone."""
     client = session.client
     for job in (await client.list(JOBS)).items:
         with suppress(NotFound):

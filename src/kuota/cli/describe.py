@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota describe`: prints an object in full, its state and its cause, and its events."""
+"""`kuota describe`: prints an object in detail, with its state, the cause, and its events."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def command(what: tuple[str, ...], selector: str, choice: Choice) -> None:
 async def objects_of(
     session: Session, what: Sequence[str], labels: str
 ) -> tuple[list[tuple[Resource, Json]], list[str]]:
-    """The objects meant, and what is to be said of those that are not there."""
+    """Return the named objects, and an error message for each that does not exist."""
     found: list[tuple[Resource, Json]] = []
     missing: list[str] = []
     for resource, names in await named(session, what):
@@ -178,7 +178,7 @@ def _conditions(conditions: Sequence[Json], now: datetime) -> None:
 
 
 async def _events(session: Session, obj: Json, now: datetime) -> None:
-    """What was reported of the object, the latest last. Events of others of its name are not."""
+    """Return the events of the object, latest last, without those of namesakes."""
     uid = obj["metadata"]["uid"]
     key = key_of(obj)
     try:
@@ -199,7 +199,7 @@ async def _events(session: Session, obj: Json, now: datetime) -> None:
 
 
 def _when(event: Json) -> str:
-    """When the event was seen last. A single event has that time to the microsecond."""
+    """Return when the event last occurred. A single event has microsecond precision."""
     series = (event.get("series") or {}).get("lastObservedTime")
     once = int(event.get("count") or 1) == 1
     stamp = series or (once and event.get("eventTime")) or event.get("lastTimestamp")

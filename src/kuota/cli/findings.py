@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything there is to say about a set of manifests: faults of each, and remarks across them."""
+"""Collects the faults and warnings of a set of manifests, including those across manifests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Severity(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, rename="camel"):
-    """One fault or warning, with the place where it was written."""
+    """A fault or warning, with its location in the manifests."""
 
     file: str
     line: int | None
@@ -49,7 +49,7 @@ class Finding(msgspec.Struct, frozen=True, rename="camel"):
     fix: str
 
     def __str__(self) -> str:
-        """FILE:LINE: KIND/NAME PATH: message. Fix: what to do. (No line if the file is unread.)"""
+        """FILE:LINE: KIND/NAME PATH: message. Fix: what to do. LINE is omitted if unknown."""
         subject = " ".join(part for part in (self._object(), self.path) if part)
         word = "warning: " if self.severity is Severity.WARNING else ""
         where = self.file if self.line is None else f"{self.file}:{self.line}"
@@ -62,7 +62,7 @@ class Finding(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """The outcome: findings in the order of the manifests, and what was looked at."""
+    """The result of a check: findings in the order of the manifests, and counts of objects."""
 
     findings: list[Finding]
     objects: int
@@ -81,7 +81,7 @@ class CheckResult(msgspec.Struct, frozen=True):
 def inspected(
     manifests: Sequence[Manifest], gates: Gates, *, pulls_images: bool = True
 ) -> CheckResult:
-    """Findings about the manifests. `pulls_images` is false where only `kuota up` runs them."""
+    """Check the manifests. `pulls_images` is false if only `kuota up` runs them."""
     known = [each for each in manifests if not _foreign(each)]
     found = [
         *_own_findings(known, gates),
@@ -100,7 +100,7 @@ def inspected(
 
 
 def _foreign(manifest: Manifest) -> bool:
-    """Whether the object is none of our business: another group, or no object of Kubernetes."""
+    """Whether the object is not checked: its API group is unknown, or it is not an API object."""
     obj = manifest.object
     if not obj or manifest.faults:
         return False
@@ -135,7 +135,7 @@ def _warnings(manifests: Sequence[Manifest], environment: Environment) -> Iterat
 
 
 def _environment(manifests: Sequence[Manifest], pulls_images: bool) -> Environment:
-    """The nodes and Topologies among the manifests count as all there are, if there are any."""
+    """Return the environment. Nodes and Topologies, if any, are assumed to be complete."""
     objects = [_current(each.object) for each in manifests]
     labels = _keys(objects, "Node", lambda node: string_map(child(node, "metadata", "labels")))
     levels = _keys(objects, "Topology", _levels)
@@ -147,7 +147,7 @@ def _environment(manifests: Sequence[Manifest], pulls_images: bool) -> Environme
 def _keys(
     objects: Sequence[Json], kind: str, keys: Callable[[Json], Iterable[str]]
 ) -> frozenset[str] | None:
-    """What `keys` finds in all objects of a kind; None if there are no such objects."""
+    """Return the union of `keys` over all objects of the kind; None if there are none."""
     found = [obj for obj in objects if obj.get("kind") == kind]
     return frozenset(key for obj in found for key in keys(obj)) if found else None
 
@@ -186,7 +186,7 @@ def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def _kind_fault(obj: Json) -> FieldError | None:
-    """The fault of a kind or version that Kueue does not have."""
+    """Return the fault of a kind or version that does not exist in Kueue; None if it exists."""
     api_version, kind = text(obj.get("apiVersion")), text(obj.get("kind"))
     if api_version not in VERSIONS:
         message = f"Kueue has no version {api_version.partition('/')[2] or '(none)'}"
@@ -198,7 +198,7 @@ def _kind_fault(obj: Json) -> FieldError | None:
 
 
 def _configuration_faults(obj: Json) -> tuple[FieldError, ...]:
-    """Faults of the file that Kueue itself is started with."""
+    """Return the faults of a Kueue configuration file."""
     try:
         checked(json.dumps(obj))
     except Invalid as error:
@@ -207,14 +207,14 @@ def _configuration_faults(obj: Json) -> tuple[FieldError, ...]:
 
 
 def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    """What Kubernetes refuses in an object of its own kinds, and what Kueue does on top of that."""
+    """Yield the faults of an object of a Kubernetes kind, by the rules of Kubernetes and Kueue."""
     wrong = native_kind_fault(obj["apiVersion"], obj["kind"])
     if wrong is not None:
         yield wrong
         return
     yield from native_faults(obj)
     if obj["kind"] == "Job":
-        # Types were held against the whole shape already.
+        # `native_faults` has already reported fields of the wrong type.
         more = job_faults(obj, None, gates)
         yield from (each for each in more if each.type is not ErrorType.TYPE_INVALID)
     if obj["kind"] == "PriorityClass" and obj.get("value") is None:
@@ -227,7 +227,7 @@ def _namespaced(obj: Json) -> bool:
 
 
 def _current(obj: Json) -> Json:
-    """The object in the version that rules are written for; defective ones stay as they are."""
+    """Return the object in the current API version. Objects of unknown kinds are not converted."""
     return convert(obj, "v1beta2") if _ours(obj) and _kind_fault(obj) is None else obj
 
 

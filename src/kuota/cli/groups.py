@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that take a kind as their second word: `kuota stop cq`, `kuota list workloads`."""
+"""Command groups whose subcommands are kinds: `kuota stop cq`, `kuota list workloads`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _JOBS = ("job", "jobs")
 
 
 class KindGroup(click.Group):
-    """A group whose commands are kinds, under all their names."""
+    """A group whose subcommands are kinds. A kind is found by any of its names."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         word = cmd_name.lower()

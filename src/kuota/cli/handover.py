@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota handover`: let Kueue own what Kuota wrote, so that it can go on in Kuota's place.
+"""`kuota handover`: transfers the ownership of fields of Workloads from Kuota to Kueue.
 
-Kueue may lead meanwhile: each write names the version that it was made from, and a Workload that
-was handed over is left alone when the command is repeated.
+Kueue may run at the same time: each write is conditional on the resource version. The command is
+idempotent: it does not change a Workload that is already handed over.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def command(
 
 
 def _lease(config: TextIO | None, namespace: str) -> Key | None:
-    """The Lease that a controller with this configuration holds; None where it needs none."""
+    """Return the Lease of a controller with this configuration; None without leader election."""
     wanted = _configuration(config).leader_election
     if wanted is None or not wanted.leader_elect:
         return None
@@ -107,7 +107,7 @@ def _configuration(file: TextIO | None) -> Configuration:
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one Workload."""
+    """The outcome for one Workload."""
 
     namespace: str
     name: str
@@ -116,7 +116,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def alone(client: Client, lease: Key | None) -> None:
-    """Return when no Kuota controller leads; ends the command when one does."""
+    """Check that no Kuota controller is the leader. Raises Failed if one is."""
     if lease is None:
         click.echo(
             "Note: without leader election nobody can tell whether a Kuota controller runs.",
@@ -137,7 +137,7 @@ async def alone(client: Client, lease: Key | None) -> None:
 
 
 class HandingOver:
-    """Hands over what is there. A Workload that is refused does not hold up the others."""
+    """One run of `kuota handover`. An error in one Workload does not prevent the others."""
 
     def __init__(self, client: Client, *, dry_run: bool = False) -> None:
         self._client = client
@@ -146,7 +146,7 @@ class HandingOver:
         self._progress = Progress()
 
     async def run(self, form: str | None = None) -> int:
-        """Hand all over, and tell of it in one line or in one of FORMATS; the exit status."""
+        """Hand over all Workloads, print the result, and return the exit status."""
         try:
             await self._all()
         except ServerError as error:
@@ -167,7 +167,7 @@ class HandingOver:
         try:
             await self._paged(PAGE)
         except Gone:
-            # Compaction overtook the paging. In one piece it cannot.
+            # The continue token expired by compaction. A single request does not need one.
             await self._paged(None)
 
     async def _paged(self, limit: int | None) -> None:
@@ -190,7 +190,7 @@ class HandingOver:
             self._outcomes[key] = Outcome(key.namespace, key.name, outcome, error)
 
     async def _settled(self, workload: Json) -> str:
-        """Hand one over, again from the start whenever somebody else was faster."""
+        """Hand over one Workload, and retry after conflicts. Raises Conflict after _TRIES."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._attempt(workload)
@@ -211,7 +211,7 @@ class HandingOver:
         return HANDED_OVER if owned != managed else UNCHANGED
 
     async def _patch(self, workload: Json, body: Json, subresource: str = "") -> Json:
-        """Change the Workload, unless it is no longer what it was."""
+        """Patch the Workload. Raises Conflict if it has changed since it was read."""
         version = {"resourceVersion": workload["metadata"]["resourceVersion"]}
         return await self._client.patch(
             WORKLOADS,

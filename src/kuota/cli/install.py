@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota install`: put the controller, and all that it needs, into a cluster.
+"""`kuota install`: installs the controller and everything that it needs in a cluster.
 
-Definitions go first, then the controller, and last what depends on it.
+Applies the CustomResourceDefinitions, then the controller, then the webhooks that depend on it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 180.0
 MANAGER = "kuota-install"
-"""Field manager: what the controller writes into the same objects is not ours to undo."""
+"""Field manager of the installation. The controller owns other fields of the same objects."""
 _OUTCOMES = ("created", "configured", "unchanged", "failed")
 
 
@@ -104,7 +104,7 @@ def _settings(
     feature_gates: str,
     values: tuple[str, ...],
 ) -> Settings:
-    """What the user chose; ends the command when it cannot be."""
+    """Return the settings from the options. Raises ClickException if they are invalid."""
     from kuota.api.config.load import checked
 
     repository, tag = _image(image)
@@ -130,7 +130,7 @@ def _settings(
 
 
 def _image(image: str) -> tuple[str, str]:
-    """Name and tag, or name and digest. A colon before the last slash belongs to a port."""
+    """Split into name and tag or digest. A colon before the last slash belongs to a port."""
     name, at, digest = image.partition("@")
     if at:
         return name.rpartition(":")[0] if ":" in name.rpartition("/")[2] else name, digest
@@ -157,7 +157,7 @@ def _print(settings: Settings, form: str) -> None:
 
 
 class Installing:
-    """Applies everything. What one object is refused for does not hide what others are."""
+    """One run of `kuota install`. An error in one object does not prevent the others."""
 
     def __init__(self, session: Session, settings: Settings, *, force: bool) -> None:
         if session.embedded:
@@ -172,7 +172,7 @@ class Installing:
         self._progress = Progress()
 
     async def run(self, timeout_s: float | None) -> int:
-        """Install, and wait for the controller unless there is no timeout; the exit status."""
+        """Install, wait for the controller if there is a timeout, and return the exit status."""
         try:
             return await self._run(timeout_s)
         finally:
@@ -212,7 +212,7 @@ class Installing:
         self._progress.show("")
 
     async def _there(self, timeout_s: float) -> bool:
-        """Wait until every pod is of this installation and ready; False when it takes too long."""
+        """Wait until all pods are updated and available. Returns False on timeout."""
         key = Key(self._settings.namespace, CONTROLLER)
         self._progress.show(f"waiting for {self._settings.replicas} pods of {CONTROLLER}")
         try:
@@ -227,7 +227,7 @@ class Installing:
         return True
 
     async def _troubles(self) -> list[str]:
-        """What the pods say about themselves."""
+        """Return the reasons why pods are not ready, from their status."""
         selector = ",".join(f"{name}={value}" for name, value in SELECTED.items())
         listed = await self._session.client.list(
             PODS, self._settings.namespace, label_selector=selector
@@ -250,7 +250,7 @@ def _worded(error: ApiError, obj: Json) -> str:
 
 
 def _complete(deployment: Json | None) -> bool:
-    """Whether the newest template is everywhere it should be, and answers."""
+    """Whether all replicas of the Deployment's current generation are updated and available."""
     if deployment is None:
         return False
     wanted = int(deployment["spec"].get("replicas", 1))

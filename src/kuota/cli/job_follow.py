@@ -91,19 +91,19 @@ class JobFollow:
             await asyncio.gather(*self._logs.values(), return_exceptions=True)
 
     def _job_changed(self, old: Json | None, new: Json | None) -> None:
-        """Remember how the Job finished: a short TTL may delete it before we look again."""
+        """Record how the Job finished: a short TTL may delete it before the next check."""
         if new is not None and self._is_job(new) and job_ending(new, ()) is not None:
             self._finished = new
         self._changed.set()
 
     def _workload_changed(self, old: Json | None, new: Json | None) -> None:
-        """Remember a deactivation: a retention policy may delete the Workload before we look."""
+        """Record a deactivation: a retention policy may delete the Workload at any time."""
         if new is not None and self._uid in owners(new):
             self._deactivated = deactivation(new)
         self._changed.set()
 
     async def _end(self) -> Ending:
-        """Wait for the end, report progress meanwhile, and return the end as far as it is known."""
+        """Report progress until the Job ends, and return the ending as far as it is known."""
         while True:
             self._changed.clear()
             self._follow_pods(self._pods.values())
@@ -163,7 +163,7 @@ class JobFollow:
         self._queue_seen_at = time.monotonic()
 
     def _follow_pods(self, pods: Iterable[Json]) -> None:
-        """Start to copy the log of every pod that has started, once each."""
+        """Start copying the log of each pod that has started. Each pod is copied once."""
         for pod in pods:
             uid = str(pod["metadata"].get("uid"))
             untold = uid not in self._logs and begun(pod, self._options.container)
@@ -180,7 +180,7 @@ class JobFollow:
                 self._progress.say(f"the log of pod {key.name} broke off: {error}")
 
     async def _last_words(self, ending: Ending) -> None:
-        """Copy the rest of the logs, also of pods that were created after the last look.
+        """Copy the rest of the logs, including those of pods created since the last check.
 
         The processes of a deleted or deactivated Job are still terminating, and may report what
         they saved.
@@ -195,7 +195,7 @@ class JobFollow:
             await asyncio.wait(self._logs.values(), timeout=patience_s)
 
     async def _with_cause(self, ending: Ending) -> Ending:
-        """The ending of a finished Job with what its pods say about it."""
+        """Return the ending of a finished Job, with the cause that its pods report."""
         if self._finished is None:
             return ending
         pods = await pods_of(self._session, self._finished)
@@ -234,14 +234,14 @@ class JobFollow:
         untaken = time.monotonic() - self._begun_at > _UNTAKEN_S
         queued = QUEUE_NAME in (job["metadata"].get("labels") or {})
         if not (job.get("spec") or {}).get("suspend"):
-            # A queued Job is about to get a Workload, which says which queue admitted it.
+            # A queued Job will get a Workload, which names the queue that admitted it.
             if not queued or untaken:
                 self._tell_start("")
         elif untaken:
             self._progress.show("waiting for a controller to create the Job's Workload")
 
     def _tell_start(self, word: str) -> None:
-        """Report why pods do not start, or the word; nothing once one has started."""
+        """Report why pods do not start, or else `word`. Does nothing once a pod has started."""
         if self._logs:
             return
         mine = [pod_why(each) for each in self._pods.values() if self._is_mine(each)]

@@ -21,12 +21,12 @@ FAILED_PHASE = "status.phase=Failed"
 
 
 def owners(obj: Json) -> list[str]:
-    """The uids of the object's owners."""
+    """Return the UIDs of the object's owners."""
     return [str(each.get("uid")) for each in obj["metadata"].get("ownerReferences") or ()]
 
 
 async def workload_of(session: Session, resource: Resource, obj: Json) -> Json | None:
-    """The Workload that the object is or owns; None if there is none or it cannot be read."""
+    """Return the Workload that the object is or owns; None if it is absent or unreadable."""
     if resource == WORKLOADS:
         return obj
     if resource != JOBS and QUEUE_NAME not in (obj["metadata"].get("labels") or {}):
@@ -40,7 +40,7 @@ async def workload_of(session: Session, resource: Resource, obj: Json) -> Json |
 
 
 async def archived_pods_of(session: Session, job: Json) -> list[Json]:
-    """The deleted pods of the Job whose logs were kept, oldest first; a cluster keeps none."""
+    """Return the Job's deleted pods with archived logs, oldest first; always empty on a cluster."""
     try:
         return await pods_of(session, job, ARCHIVED_PODS)
     except ApiError:
@@ -48,7 +48,7 @@ async def archived_pods_of(session: Session, job: Json) -> list[Json]:
 
 
 async def pods_of(session: Session, job: Json, pods: Resource = PODS) -> list[Json]:
-    """The pods of the Job, oldest first, without those of an earlier Job of the same name."""
+    """Return the pods of the Job, oldest first. Pods of earlier Jobs of that name are excluded."""
     key, uid = key_of(job), job["metadata"]["uid"]
     listed = await session.client.list(pods, key.namespace, label_selector=f"{JOB_NAME}={key.name}")
     mine = [each for each in listed.items if uid in owners(each)]
@@ -56,7 +56,7 @@ async def pods_of(session: Session, job: Json, pods: Resource = PODS) -> list[Js
 
 
 async def failed_pods(session: Session, namespace: str | None) -> list[Json]:
-    """Failed pods of Jobs, in one namespace or in all; none where they cannot be read."""
+    """Return the failed pods of Jobs in one or all namespaces; empty if they cannot be read."""
     try:
         listed = await session.client.list(
             PODS, namespace, label_selector=JOB_NAME, field_selector=FAILED_PHASE

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds and objects as users name them: where they live, and hints for those that do not exist.
+"""Resolves the kinds and objects that users name, and suggests fixes for unknown names.
 
-Known kinds are found without asking; any other by the server's discovery.
+Known kinds need no request. Other kinds are found with the server's discovery API.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ def _known() -> dict[str, Resource]:
 
 
 NAMES = _known()
-"""Every word for a known kind."""
+"""Known kinds by name, including short names."""
 
 
 class Unknown(click.UsageError):
-    """A word that is no kind here."""
+    """The server has no kind of this name."""
 
 
 async def resource_of(session: Session, word: str) -> Resource:
-    """The kind that the word means; raises Unknown."""
+    """Return the resource with this name or short name. Raises Unknown if there is none."""
     wanted = word.lower()
     if wanted in NAMES:
         return NAMES[wanted]
@@ -77,7 +77,7 @@ async def resource_of(session: Session, word: str) -> Resource:
 
 
 async def resource_for(session: Session, api_version: str, kind: str) -> Resource | None:
-    """Where objects live that say this of themselves, None if nowhere."""
+    """Return the resource of this apiVersion and kind; None if the server does not have it."""
     group, _, version = api_version.rpartition("/")
     for each in resources.ALL:
         if each.group == group and each.kind == kind:
@@ -94,7 +94,7 @@ async def resource_for(session: Session, api_version: str, kind: str) -> Resourc
 
 
 async def absence(session: Session, api_version: str, kind: str) -> str:
-    """Why there is nowhere for objects that say this of themselves, and what to do."""
+    """Return the message for an unknown apiVersion or kind, with a suggestion."""
     said = f"the server has no {kind} in {api_version}"
     group, _, _ = api_version.rpartition("/")
     known = [resource for _, resource in await _discovered(session)]
@@ -110,7 +110,7 @@ async def absence(session: Session, api_version: str, kind: str) -> str:
 
 
 async def named(session: Session, words: Sequence[str]) -> list[tuple[Resource, list[str]]]:
-    """What `KIND[,KIND] [NAME...]` or `KIND/NAME ...` means: kinds, each with names or none."""
+    """Parse `KIND[,KIND] [NAME...]` or `KIND/NAME ...` into resources, each with its names."""
     if any("/" in word for word in words):
         pairs: dict[Resource, list[str]] = {}
         for word in words:
@@ -151,7 +151,7 @@ def _entries(listed: Json, group: str, version: str) -> Iterator[tuple[list[str]
 
 
 async def absent(session: Session, resource: Resource, name: str, error: NotFound) -> str:
-    """The server's words, and a way out where the name is known elsewhere."""
+    """Return the server's message, and a hint if the name exists elsewhere."""
     if not resource.namespaced:
         return error.message
     hint = await elsewhere(session, resource, name)
@@ -161,7 +161,7 @@ async def absent(session: Session, resource: Resource, name: str, error: NotFoun
 
 
 async def elsewhere(session: Session, resource: Resource, name: str) -> str:
-    """In which other namespaces there is one of that name; "" if in none that can be seen."""
+    """Return a hint with the other namespaces that have this name; "" if none is visible."""
     found = await _seen(session, resource, None, f"metadata.name={name}")
     places = sorted({key_of(each).namespace for each in found} - {session.namespace})
     if not places:
@@ -172,7 +172,7 @@ async def elsewhere(session: Session, resource: Resource, name: str) -> str:
 
 
 async def _of_job(session: Session, name: str) -> str:
-    """A hint where the name is that of a job which has a Workload."""
+    """Return a hint if the name is that of a job with a Workload; otherwise ""."""
     for each in await _seen(session, WORKLOADS, session.namespace):
         kind, of = owner(each)
         if of == name:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota get`, `delete`, `edit` and `patch`: kubectl, on the server that kuota would talk to.
+"""`kuota get`, `delete`, `edit` and `patch`: run kubectl on the server that kuota selects.
 
-Every argument goes to kubectl as it is, and its exit status is the command's. A user who reaches
-the control plane of the machine only by its Unix socket, which kubectl cannot use, gets a relay.
+All arguments are passed to kubectl unchanged, and the command exits with kubectl's status. kubectl
+cannot use the Unix socket of the control plane, so users without a token get a relay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ALIASES = {"wl": "workloads"}
 
 
 class PassThrough(click.Command):
-    """A command whose arguments, `--help` among them, are kubectl's."""
+    """A command that passes all arguments to kubectl, including `--help`."""
 
     def __init__(self, verb: str) -> None:
         super().__init__(verb, callback=lambda: run(verb, click.get_current_context().args))
@@ -65,7 +65,7 @@ def _kubectl(verb: str) -> str:
 
 
 def _option(args: list[str], wanted: str) -> str:
-    """Return the value of the option, "" if it is not given."""
+    """Return the value of the option; "" if it is not given."""
     for at, word in enumerate(args):
         name, equals, value = word.partition("=")
         if name == wanted:
@@ -74,7 +74,7 @@ def _option(args: list[str], wanted: str) -> str:
 
 
 def _with_known_kinds(args: list[str]) -> list[str]:
-    """Replace names of kinds that only kuota knows. A kind is looked for right after the verb."""
+    """Replace kind names that only kuota knows. Only the word after the verb can be a kind."""
     if not args:
         return args
     kinds, slash, name = args[0].partition("/")

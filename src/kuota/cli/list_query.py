@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all `kuota list` commands share: which objects to list, and how to print them."""
+"""Options that all `kuota list` commands share: which objects to list, and how to print them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     everywhere: bool = False
 
     def where(self, session: Session, resource: Resource) -> str | None:
-        """The namespace to look in, None for all or no namespaces."""
+        """Return the namespace to list; None for all namespaces or cluster-scoped objects."""
         return session.namespace if resource.namespaced and not self.everywhere else None
 
     async def items(self, session: Session, resource: Resource) -> list[Json]:
@@ -63,9 +63,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
         row: Callable[[Json, datetime], list[str]],
         optional: tuple[str, ...] = (),
     ) -> None:
-        """Print objects, in a table with one row for each unless another form was asked for.
+        """Print objects in the selected format; the default is a table with one row per object.
 
-        On a narrow terminal, `optional` columns are left out, the first ones first.
+        On a narrow terminal, `optional` columns are dropped in order.
         """
         if self.output == "name":
             for each in items:

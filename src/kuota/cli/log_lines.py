@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes logs of pods to standard output, several at a time without mixing their lines.
+"""Writes the logs of several pods to standard output without mixing their lines.
 
-A log that was asked for by its last lines, or by age, begins elsewhere each time it is asked for,
-so bytes cannot be counted when it goes on after a break. Lines can: by their stamp, and by how many
-there were with that stamp.
+A log that is requested by number of lines or by age starts at a different place in each request,
+so a byte offset cannot resume it after a disconnect. Such a log resumes by timestamp, and by the
+number of lines with that timestamp.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _LogPosition(msgspec.Struct, frozen=True):
-    """A place in a log: so far into the text of the `nth` line with this stamp."""
+    """A position in a log: `into` bytes into the text of the `nth` line with this timestamp."""
 
     stamp: bytes = b""
     nth: int = 0
@@ -38,13 +38,13 @@ class _LogPosition(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> tuple[bytes, bytes, int]:
-        """The line, as lines sort, however many digits their stamps have."""
+        """Return a sort key for the line. It does not depend on the precision of the timestamp."""
         seconds, _, fraction = self.stamp.removesuffix(b"Z").partition(b".")
         return seconds, fraction.ljust(9, b"0"), self.nth
 
 
 class StampedLog:
-    """What is new in each chunk of a log whose lines have stamps; these are shown if `shown`."""
+    """Removes duplicates from a log with timestamps, which are part of the output if `shown`."""
 
     def __init__(self, *, shown: bool) -> None:
         self._shown = shown
@@ -53,13 +53,13 @@ class StampedLog:
         self._fresh_line = True
         self._head = b""
         self._first: list[bytes] | None = []
-        """The lines so far, as long as they all have one stamp: others before may have it too."""
+        """The lines so far while all have one timestamp: omitted earlier lines may have it too."""
 
     @property
     def since(self) -> str:
-        """From when to ask for the log anew, empty if nothing came yet.
+        """Return the time from which to request the log again; empty before the first line.
 
-        To the second: some servers know no finer.
+        The precision is one second, because some servers support no finer one.
         """
         stamp = max(self._spot, self._seen, key=lambda each: each.line).stamp
         seconds = stamp.partition(b".")[0].removesuffix(b"Z").decode()
@@ -67,11 +67,11 @@ class StampedLog:
 
     @property
     def uncertain(self) -> bool:
-        """Whether lines may have been left out that look as old as those that came."""
+        """Whether omitted lines may have the same timestamp as the lines received."""
         return bool(self._first)
 
     def place(self, text: bytes) -> None:
-        """Count the lines that were left out, given the log from `since` on as it is now."""
+        """Count the omitted lines. `text` is the current log from `since` on."""
         stamp, seen = self._spot.stamp, self._first or []
         begin = stamp + b" "
         lines = [line + b"\n" for line in text.split(b"\n")]
@@ -84,14 +84,14 @@ class StampedLog:
         self._first = None
 
     def begin_anew(self) -> None:
-        """The log comes again, from `since` on."""
+        """Prepare to receive the log again from `since` on."""
         self._seen = max(self._seen, self._spot, key=lambda each: (each.line, each.into))
         self._spot = _LogPosition()
         self._fresh_line = True
         self._head = b""
 
     def fresh(self, chunk: bytes) -> bytes:
-        """The part of the chunk that did not come before."""
+        """Return the part of the chunk that was not received before."""
         text, self._head = self._head + chunk, b""
         parts = []
         while text:
@@ -100,7 +100,7 @@ class StampedLog:
         return b"".join(parts)
 
     def _fresh(self, piece: bytes) -> bytes:
-        """What is new of one line, or of a part of it."""
+        """Return the new part of one line, which may be incomplete."""
         lead, rest = b"", piece
         if self._fresh_line:
             stamp, space, rest = piece.partition(b" ")
@@ -133,15 +133,15 @@ class StampedLog:
 
 
 PATIENCE_S = 30.0
-"""How long a server may be out of reach: long enough to be started anew."""
+"""How long a server may be unreachable: long enough for a restart."""
 _AGAIN_S = 0.2
 _LONGEST_PAUSE_S = 2.0
 _WORKED_S = 1.0
-"""A connection that lasted so long was one, although nothing was said."""
+"""A connection that lasted this long counts as successful, even without output."""
 
 
 class Writer:
-    """Standard output, shared by the logs of several pods. A prefix is put before each line."""
+    """Standard output, shared by the logs of several pods. Each line gets the prefix."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix.encode()
@@ -156,7 +156,7 @@ class Writer:
             _out(b"".join(self._prefix + line + b"\n" for line in ended))
 
     def close(self) -> None:
-        """Write what had no line end yet."""
+        """Write the last line, which may have no newline."""
         if self._rest:
             _out(self._prefix + self._rest + b"\n")
             self._rest = b""
@@ -168,7 +168,7 @@ def _out(text: bytes) -> None:
 
 
 class _ReconnectDelay:
-    """How long to wait before the next try to connect."""
+    """Exponential backoff for reconnecting."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -178,7 +178,7 @@ class _ReconnectDelay:
         self._begun, self._seen = time.monotonic(), seen
 
     def pause_s(self, seen: int) -> float | None:
-        """After a try that failed; None when it has been in vain for too long."""
+        """Return the delay after a failed attempt; None after PATIENCE_S without success."""
         now = time.monotonic()
         if not self._failures or seen > self._seen or now - self._begun > _WORKED_S:
             self._failures, self._since = 0, now
@@ -189,7 +189,7 @@ class _ReconnectDelay:
 
 
 class Copying:
-    """One log on its way to standard output. When the line breaks, it goes on where it broke."""
+    """Copies one log to standard output. After a disconnect, it resumes where it stopped."""
 
     def __init__(
         self,
@@ -212,13 +212,14 @@ class Copying:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing has come yet."""
+        """Whether no output has been received."""
         return not self._seen
 
     async def run(self) -> None:
-        """Return at the end of the log.
+        """Copy the log to its end.
 
-        Raises NotFound if the pod is gone before a word of it came, BadRequest if it has not begun.
+        Raises NotFound if the pod was deleted before any output, BadRequest if it has not
+        started, and Unreachable if the server does not respond for PATIENCE_S.
         """
         patience = _ReconnectDelay()
         while True:
@@ -240,7 +241,7 @@ class Copying:
         return self._session.client.log(self._key, options, pods=self._pods)
 
     async def _copy(self) -> None:
-        """Write what was not written before."""
+        """Write the part of the log that was not written before."""
         total = 0
         async with aclosing(self._log(await self._asked())) as chunks:
             async for chunk in chunks:
@@ -255,7 +256,7 @@ class Copying:
                     self._writer.write(fresh)
 
     async def _asked(self) -> LogOptions:
-        """The log as it was asked for, or what came after the part that is written."""
+        """Return the options of the next request, which skips most of what is written."""
         stamped = self._stamped
         if stamped is None:
             return self._options
@@ -271,7 +272,7 @@ class Copying:
 
 
 def begun(pod: Json, container: str = "") -> bool:
-    """Whether the container has anything to say: it runs, or it has run."""
+    """Whether the container has started: it is running or has terminated."""
     status = pod.get("status") or {}
     fields = ("containerStatuses", "initContainerStatuses") if container else ("containerStatuses",)
     for each in [one for field in fields for one in status.get(field) or ()]:
@@ -282,7 +283,7 @@ def begun(pod: Json, container: str = "") -> bool:
 
 
 async def until_begun(session: Session, pod: Json, container: str = "") -> Json:
-    """The pod once its container has begun; raises NotFound when it goes instead."""
+    """Return the pod once its container has started. Raises NotFound if it is deleted first."""
     key = key_of(pod)
     found = await until(session.client, PODS, key, lambda each: not each or begun(each, container))
     if found is None:

@@ -99,7 +99,7 @@ async def _of_pod(session: Session, name: str, options: LogOptions) -> int:
 
 
 async def _meant(session: Session, name: str) -> str:
-    """What to say where the name is that of a Job, else ""."""
+    """Return a hint if the name is that of a Job; otherwise ""."""
     try:
         await session.client.get(JOBS, session.key(JOBS, name))
     except ApiError:
@@ -118,14 +118,14 @@ def _with_why(message: str, pod: Json) -> str:
 
 
 def _tell_silence(pod: Json, options: LogOptions) -> None:
-    """Say of a pod that failed without a word why it did."""
+    """Print why a pod failed that wrote no output."""
     reason = "" if options.container or options.previous else pod_why(pod)
     if reason:
         click.echo(f"pod {pod['metadata']['name']} wrote nothing: {reason}", err=True)
 
 
 async def _job(session: Session, kind: str, name: str) -> Json:
-    """The Job that is meant; raises Failed where there is none behind the words."""
+    """Return the Job, or the Job of the Workload. Raises Failed if it does not exist."""
 
     async def found(resource: Resource, name: str) -> Json:
         try:
@@ -160,9 +160,9 @@ async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
 
 
 async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
-    """Print the logs of all pods so far, oldest first, also of those that were deleted.
+    """Print the logs of all pods, oldest first, including deleted pods.
 
-    With --previous, those of deleted pods only, unless there are none.
+    With --previous, print only the logs of deleted pods, if there are any.
     """
     earlier = [(each, ARCHIVED_PODS) for each in await archived_pods_of(session, job)]
     pods = [(each, PODS) for each in await pods_of(session, job)]
@@ -181,7 +181,7 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
 async def _copied(
     session: Session, pod: Json, options: LogOptions, writer: Writer, resource: Resource
 ) -> int:
-    """Print the log of one pod of a Job; returns the exit status for it."""
+    """Print the log of one pod of a Job, and return the exit status."""
     copying = Copying(session, key_of(pod), options, writer, resource)
     try:
         await copying.run()
@@ -195,7 +195,7 @@ async def _copied(
 
 
 async def _waiting(session: Session, job: Json) -> str:
-    """Why the Job waits in its queue, "" if it is in none or need not."""
+    """Return why the Job waits in its queue; "" if it is not queued or is admitted."""
     workload = await workload_of(session, JOBS, job)
     if workload is None or state(workload) is LiveState.ADMITTED:
         return ""

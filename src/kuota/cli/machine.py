@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota down`, `status`, `backup` and `restore`: the control plane of this machine."""
+"""`kuota down`, `status`, `backup` and `restore`: manage the control plane of this machine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from kuota.view.room import Shortage
 
 STOP_S = 30.0
-"""How long the control plane may take to end."""
+"""Timeout for the control plane to stop."""
 _ANSWER_S = 5.0
-"""How long the server may take to answer before its status is told without its words."""
+"""Timeout of requests to the server. Afterwards the status is printed without its response."""
 
 
 @click.command("down")
@@ -52,7 +52,7 @@ def down(state_dir: StateDir, kill: bool) -> None:
 
 
 def _stop(state_dir: StateDir, running: RunningInstance) -> None:
-    """Return when the process has gone, and with it its hold on the store."""
+    """Stop the process, and wait until it has exited and released the store."""
     import signal
     import time
 
@@ -139,7 +139,7 @@ def _show_status(
 
 
 def _shortages(state_dir: StateDir) -> list[Shortage] | None:
-    """Where its queues offer more than it has, None if it does not say."""
+    """Return the shortages that the control plane reports; None if it does not respond."""
     import asyncio
 
     from kuota.kube.errors import KubeError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota`: the one command. Its sub-commands are imported when they are used, not before."""
+"""`kuota`: the entry point. A subcommand is imported only when it runs."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ _PLACES = {
 }
 """Commands that are not `command` in the module of their name."""
 _KUBECTL = ("delete", "edit", "get", "patch")
-"""Commands that kubectl carries out."""
+"""Commands that are passed to kubectl."""
 
 
 class _Lazy(click.Group):
-    """A group that knows its commands by name and help, and imports only the one that runs."""
+    """A group that lists its commands from a table, and imports only the command that runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

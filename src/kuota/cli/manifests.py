@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads manifests from files, folders and standard input, and knows where each field was written.
+"""Reads manifests from files, folders and standard input, with the line of each field.
 
-Nothing here raises: a file that cannot be read, text that is not YAML, a key written twice all
-come back as faults of a Manifest, so that one bad file does not hide the others.
+Nothing here raises. Unreadable files, invalid YAML and duplicate keys are faults of a Manifest, so
+that one bad file does not hide the faults of others.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LINE = re.compile(r"line (\d+): ")
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One object as someone wrote it. `object` is empty when it could not be read at all.
+    """One object of a manifest file. `object` is empty if it cannot be parsed.
 
-    `within` is the path of the object inside its document, for the items of a List.
-    `unreadable` says that the file itself could not be opened or decoded; `found` that it was
-    found in a folder, not named by the user.
+    `within` is the path of the object in its document, for the items of a List. `unreadable` means
+    that the file cannot be opened or decoded. `found` means that the file was found in a folder,
+    and not named by the user.
     """
 
     source: str
@@ -43,7 +43,7 @@ class Manifest(msgspec.Struct, frozen=True):
     found: bool = False
 
     def line_of(self, path: str) -> int:
-        """The line of the field, or of the closest field around it that was written."""
+        """Return the line of the field, or of the closest enclosing field in the file."""
         place = _spelling(path)
         while place:
             full = _joined(self.within, place)
@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def load(paths: Iterable[str]) -> list[Manifest]:
-    """Every object in the files and folders, in the order given; "-" is standard input."""
+    """Return all objects in the files and folders, in the given order; "-" is standard input."""
     return [manifest for path in paths for manifest in _load(path)]
 
 
@@ -88,7 +88,7 @@ def _read(path: str, *, found: bool) -> Iterator[Manifest]:
 
 
 def written(text: str, source: str, *, found: bool = False) -> Iterator[Manifest]:
-    """Every object in the text, which comes from the file or other source named."""
+    """Yield all objects in the text. `source` is the name of the file for messages."""
     for document in _documents(text):
         yield from _manifests(document, source, found)
 
@@ -107,7 +107,7 @@ def _documents(text: str) -> list[Document]:
     except RecursionError:
         return [Document(None, {}, (_fault("is nested too deeply"),))]
     if any(each.value is None for each in found) and text.lstrip().startswith("{"):
-        # JSON may escape a character in two halves, which is the one thing YAML does not read.
+        # Surrogate pairs in escapes are the only JSON syntax that YAML does not support.
         try:
             return [Document(json.loads(text), {}, _repeated(text))]
         except (ValueError, RecursionError):
@@ -116,7 +116,7 @@ def _documents(text: str) -> list[Document]:
 
 
 def _repeated(text: str) -> tuple[FieldError, ...]:
-    """A fault for each field that JSON names twice."""
+    """Return a fault for each duplicate key in JSON."""
     from kuota.server.bodies import duplicates
 
     repeated = duplicates(text.encode(errors="surrogatepass"), "")
@@ -147,7 +147,7 @@ def _items(
     faults: tuple[FieldError, ...],
     found: bool,
 ) -> Iterator[Manifest]:
-    """The objects of a List, as `kubectl get -o yaml` prints it."""
+    """Yield the objects of a List, as printed by `kubectl get -o yaml`."""
     if faults:
         yield Manifest(source, {}, lines, faults=faults, found=found)
     for index, each in enumerate(items):
@@ -160,7 +160,7 @@ def _items(
 
 
 def _line_in_words(faults: tuple[FieldError, ...]) -> dict[str, int]:
-    """The line of a document that could not be read, taken from what is said about it."""
+    """Return the line of a syntax error, taken from the parser's message."""
     spoken = _LINE.match(faults[0].message) if faults else None
     return {"": int(spoken[1])} if spoken else {}
 
@@ -174,12 +174,12 @@ def _fault(message: str) -> FieldError:
 
 
 def _spelling(path: str) -> str:
-    """The path as the YAML reader spells it: map keys after a dot, list indices in brackets."""
+    """Return the path in the YAML reader's syntax: `.key` for maps, `[index]` for lists."""
     return _DOTTED_INDEX.sub(r"[\1]", _KEY.sub(r".\1", path))
 
 
 def _parent(path: str) -> str:
-    """The path without its last step. Keys may hold dots, so some steps lead nowhere: no harm."""
+    """Return the path without its last step. Keys may contain dots, so it may not exist."""
     return path[: max(path.rfind("."), path.rfind("["), 0)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints objects as JSON, as YAML, by name or in a table, the same way for every command."""
+"""Prints objects as JSON, as YAML, by name or in a table, consistently for all commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("json", "yaml")
 _GAP = "   "
 _LAST_COLUMN = 40
-"""How much of the last column is worth leaving out another one."""
+"""The minimum width of the last column before optional columns are dropped."""
 
 
 def show(value: Any, form: str) -> None:
@@ -38,10 +38,10 @@ def show(value: Any, form: str) -> None:
 def show_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()
 ) -> None:
-    """Print rows of text under headings, aligned: one object a line.
+    """Print an aligned table with headings and one object per line.
 
-    On a terminal that is too narrow, `optional` columns are left out, the first ones first, and
-    then the last column is cut.
+    On a narrow terminal, `optional` columns are dropped in order, and then the last column is
+    truncated.
     """
     titles = [each.upper() for each in header]
     table = [titles, *rows]
@@ -59,7 +59,7 @@ def show_table(
 def _narrowed(
     table: Sequence[Sequence[str]], optional: Sequence[str], width: int
 ) -> list[Sequence[str]]:
-    """The table without as many optional columns as it takes; the last column counts little."""
+    """Drop optional columns until the table fits; the last column may be truncated."""
     kept = list(range(len(table[0])))
     for title in optional:
         widths = _widths(table)
@@ -89,13 +89,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def name_text(resource: Resource, obj: Json) -> str:
-    """`job.batch/train`: what other commands take back."""
+    """Return the name in the form `job.batch/train`, which other commands accept."""
     kind = resource.kind.lower()
     return f"{f'{kind}.{resource.group}' if resource.group else kind}/{obj['metadata']['name']}"
 
 
 def tidied(obj: Json) -> Json:
-    """The object without its managedFields, which are for programs; apiVersion and kind first."""
+    """Return the object without managedFields, with apiVersion and kind first."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     head = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": metadata}
     return head | {key: value for key, value in obj.items() if key not in head}

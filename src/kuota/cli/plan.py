@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota plan`: shows what would be admitted, what would wait, and why, from manifests alone.
+"""`kuota plan`: predicts from manifests which workloads are admitted, which wait, and why.
 
 Exit status: 0 if there is a plan, even if everything waits; 1 if the manifests are invalid; 2 for
 wrong usage or a file that cannot be read.
@@ -128,7 +128,7 @@ def _scene(
 
 
 def _refuse(verdict: CheckResult, output: str) -> NoReturn:
-    """Print what is wrong as `kuota check` does, and end the command."""
+    """Print the faults as `kuota check` does, and exit the process."""
     show(verdict, output if output in ("json", "yaml") else "text")
     sys.exit(UNREADABLE if verdict.unreadable else FAULTY)
 
@@ -158,7 +158,7 @@ def _plan(
 
 
 def _row(plan: Plan, wanted: str) -> WorkloadRow:
-    """The workload that the user means, by the name of its job or by its own."""
+    """Return the workload with this name, or whose job has this name."""
     for row in plan.workloads:
         namespace = row.name.partition("/")[0]
         if wanted in (row.name, f"{namespace}/{row.workload}"):

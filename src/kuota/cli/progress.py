@@ -21,7 +21,7 @@ _TIME = len(" (10h59m)") + 1
 
 
 class Progress:
-    """Progress of a command: one line with the elapsed time on a terminal, else a line a state.
+    """Progress of a command: one updated line on a terminal, otherwise one line per state.
 
     A message that is too long for the line is printed once, and the line shows its first words.
     """
@@ -75,7 +75,7 @@ _LINE_BYTES = 4096
 
 
 def answer(question: str, words: Mapping[str, str], default: str) -> str:
-    """The word for the letter that the user types; the default for Enter, Ctrl-C or EOF."""
+    """Return the choice whose letter the user types; the default for Enter, Ctrl-C or EOF."""
     try:
         while True:
             click.echo(question, err=True, nl=False)
@@ -90,7 +90,7 @@ def answer(question: str, words: Mapping[str, str], default: str) -> str:
 
 
 def _line() -> str:
-    """What is typed, without blanks around it. Raises KeyboardInterrupt."""
+    """Return the line that the user types, stripped. Raises KeyboardInterrupt."""
     bell, ringer = socket.socketpair()
     with bell, ringer:
         ringer.setblocking(False)

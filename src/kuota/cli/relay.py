@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs kubectl on a server that is reached by a Unix socket, through a relay on loopback.
 
-The server knows a user of the socket by uid, so whoever reaches the relay acts as its user. It
-therefore serves only paths that begin with a random secret, which kubectl reads from a private
-file. (A bearer token would not do: kubectl does not send one to a server without TLS.)
+The server authenticates clients of the socket by uid, so clients of the relay act as its user. The
+relay therefore serves only paths that begin with a random secret, which kubectl reads from a
+private file. (kubectl does not send bearer tokens to a server without TLS.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGEST_BODY = 64 * 1024 * 1024
 
 
 def relayed(socket: Path, command: Sequence[str]) -> int:
-    """Run `command` with a kubeconfig that leads to `socket`; return its exit status."""
+    """Run `command` with a kubeconfig for a relay to `socket`, and return its exit status."""
     return asyncio.run(_run(socket, command))
 
 
@@ -41,7 +41,7 @@ async def _run(socket: Path, command: Sequence[str]) -> int:
         kubeconfig.replace(config, kubeconfig.content(kubeconfig.cluster(url, b""), ""))
         environment = os.environ | {"KUBECONFIG": str(config), "KUBECACHEDIR": str(folder)}
         loop = asyncio.get_running_loop()
-        # Ctrl-C reaches kubectl too, which decides what becomes of it.
+        # kubectl receives Ctrl-C too, and decides how to handle it.
         loop.add_signal_handler(signal.SIGINT, lambda: None)
         process = await asyncio.create_subprocess_exec(*command, env=environment)
         loop.add_signal_handler(signal.SIGTERM, process.terminate)
@@ -50,7 +50,7 @@ async def _run(socket: Path, command: Sequence[str]) -> int:
 
 
 async def _serve(stack: AsyncExitStack, socket: Path) -> str:
-    """Start the relay, which ends with `stack`; return its URL."""
+    """Start the relay, which stops when `stack` is closed, and return its URL."""
     secret = secrets.token_urlsafe(32)
     session = await stack.enter_async_context(
         aiohttp.ClientSession(
@@ -70,7 +70,7 @@ async def _serve(stack: AsyncExitStack, socket: Path) -> str:
 
 
 class _Relay:
-    """Sends each request on as it came, and its answer back."""
+    """Forwards each request unchanged, and returns the response."""
 
     def __init__(self, session: aiohttp.ClientSession, secret: str) -> None:
         self._session = session

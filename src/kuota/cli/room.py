@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether nodes have what queues offer, and what is free on them.
+"""Reports quota that exceeds the capacity of the nodes, and the free capacity of a node.
 
-Shortages are looked for on the server of one machine; a cluster may grow, so it is not asked.
-Who may not see enough to tell is told nothing.
+Shortages are reported only by the embedded server, because a cluster may add nodes. Users without
+permission to read queues, flavors and nodes get no report.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .session import Session
 
 KINDS = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor"})
-"""What is written where quota is."""
+"""Kinds that affect quota."""
 
 
 async def found(session: Session) -> list[Shortage]:
-    """Where queues offer more than the nodes have."""
+    """Return where the quota of queues exceeds the capacity of the nodes."""
     if not session.embedded:
         return []
     kinds = (CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, NODES)
@@ -45,13 +45,13 @@ async def found(session: Session) -> list[Shortage]:
 
 
 async def warn(session: Session) -> None:
-    """Say it to whoever has just written quota."""
+    """Print a warning for each shortage, after a change of quota."""
     for each in await found(session):
         click.echo(f"Warning: {shortage_words(each)}", err=True)
 
 
 async def print_shortages(session: Session, queue: Json) -> None:
-    """What of its quota the nodes cannot keep, where they are all there will be."""
+    """Print the shortages that concern the quota of this queue."""
     quotas = [(each.flavor, each.resource) for each in queue_rows([queue])[0].quotas]
     for each in await found(session):
         if concerns(each, quotas):
@@ -59,7 +59,7 @@ async def print_shortages(session: Session, queue: Json) -> None:
 
 
 async def print_node(session: Session, node: Json) -> None:
-    """What the node offers, what its pods have taken of that, and what is free."""
+    """Print what is allocatable on the node, what its pods request, and what is free."""
     try:
         here = f"spec.nodeName={node['metadata']['name']}"
         listed = await session.client.list(PODS, field_selector=here)

@@ -162,7 +162,7 @@ def _asked(
 
 
 def _amounts(gpus: int, cpus: str, memory: str, others: tuple[str, ...]) -> dict[str, str]:
-    """What each pod requests, by resource."""
+    """Return the requests of each pod, by resource."""
     amounts = {"cpu": cpus, "memory": memory, "nvidia.com/gpu": str(gpus) if gpus else ""}
     for each in others:
         name, equals, amount = each.partition("=")
@@ -274,7 +274,7 @@ class Running:
         return f"there are: {', '.join(names)}" if names else f"there are no {resource.plural}"
 
     async def _followed(self, job: Json) -> int:
-        """Follow the Job to its end or to an interrupt; the answer "back" continues.
+        """Follow the Job until it ends or the user interrupts. The answer "back" continues.
 
         The last output of a cancelled Job is shown; another interrupt ends that too.
         """
@@ -330,7 +330,7 @@ class Running:
 
 
 async def _interrupt(task: asyncio.Task[Ending]) -> signal.Signals | None:
-    """Wait for the task, or for Ctrl-C or TERM: the signal that came, None at the end."""
+    """Wait for the task or a signal. Returns SIGINT or SIGTERM, or None if the task ended."""
     loop = asyncio.get_running_loop()
     came: asyncio.Future[signal.Signals] = loop.create_future()
 
@@ -343,7 +343,7 @@ async def _interrupt(task: asyncio.Task[Ending]) -> signal.Signals | None:
     try:
         await asyncio.wait((task, came), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        # Python's own handlers are back before anyone is asked a question.
+        # Restore Python's signal handlers before the user is prompted.
         for each in _SIGNALS:
             loop.remove_signal_handler(each)
     return None if task.done() else came.result()

@@ -26,7 +26,7 @@ def _searchable(folder: Path, uid: int) -> bool:
 
 
 def default_folder() -> tuple[str, str]:
-    """The current directory and "", or "" and the reason why the job does not start there.
+    """Return the current directory and "", or "" and why the job cannot start there.
 
     A job of root runs as another user, who may not be able to enter the current directory.
     """

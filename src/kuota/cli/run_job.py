@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job that `kuota run` submits, from what was asked on the command line."""
+"""Builds the Job that `kuota run` submits from its command-line options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 40
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run and with what. `amounts` are for each pod; empty texts were not given."""
+    """The options of `kuota run`. `amounts` are per pod; empty strings were not given."""
 
     arguments: tuple[str, ...]
     queue: str = ""
@@ -33,7 +33,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def job_of(asked: RunRequest, namespace: str, priority_kind: str = _WORKLOAD_CLASS) -> Json:
-    """The manifest. `priority_kind` is what kind of class `asked.priority` names."""
+    """Return the Job's manifest. `priority_kind` is the kind of the class `asked.priority`."""
     queued = {"suspend": True} if asked.queue else {}
     together = {"completionMode": "Indexed"} if asked.parallelism > 1 else {}
     metadata: Json = {"namespace": namespace}
@@ -90,18 +90,18 @@ def _container(asked: RunRequest) -> Json:
         ]
     if asked.amounts:
         resources: Json = {"requests": dict(asked.amounts)}
-        # Devices cannot be overcommitted: the server wants their limit to be their request.
+        # Extended resources cannot be overcommitted: their limit must equal their request.
         devices = {name: amount for name, amount in asked.amounts.items() if "/" in name}
         container["resources"] = resources | ({"limits": devices} if devices else {})
     return container
 
 
 def _literal(text: str) -> str:
-    """The text as it has to be written in a pod, where "$" starts a reference to a variable."""
+    """Escape the text for a pod, where "$" starts a variable reference."""
     return text.replace("$", "$$")
 
 
 def _stem(command: str) -> str:
-    """A name for a Job out of the name of a program: "/opt/Train_v2.sh" gives "train-v2-sh"."""
+    """Return a Job name for a program: "/opt/Train_v2.sh" becomes "train-v2-sh"."""
     base = command.rstrip("/").rpartition("/")[2].lower()
     return re.sub(r"[^a-z0-9]+", "-", base).strip("-")[:_LONGEST].strip("-") or "job"

@@ -36,7 +36,7 @@ class Session:
         self._sender = Sender(transport, SystemClock(), None, None)
 
     def key(self, resource: Resource, name: str) -> Key:
-        """The key of an object by the name that the user gave."""
+        """Return the key of the object with this name in the selected namespace."""
         return Key(self.namespace if resource.namespaced else "", name)
 
     async def answer(self, request: HttpRequest) -> tuple[Json, list[str]]:
@@ -77,7 +77,7 @@ def warnings_in(header: str) -> list[str]:
 
 
 def _quoted(words: str) -> tuple[str, str]:
-    """The text before the closing quote, and the rest."""
+    """Split into the text before the closing quote and the rest."""
     text = ""
     characters = iter(enumerate(words))
     for at, character in characters:
@@ -93,7 +93,7 @@ def _quoted(words: str) -> tuple[str, str]:
 async def until(
     client: Client, resource: Resource, key: Key, done: Callable[[Json | None], bool]
 ) -> Json | None:
-    """Return the object as soon as it satisfies `done`; None stands for no such object."""
+    """Wait until `done` holds, and return the object. None represents a missing object."""
     where, only = key.namespace or None, f"metadata.name={key.name}"
     while True:
         listed = await client.list(resource, where, field_selector=only)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota stop` and `kuota resume`: set the field that stops a queue or workload."""
+"""`kuota stop` and `kuota resume`: stop and resume queues and workloads."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _stops(kind: str, words: str) -> None:
 
 
 def _sets(group: click.Group, kind: str, field: Json, word: str, words: str) -> None:
-    """Adds a command that sets one field, and says `word` of each object."""
+    """Adds a command that sets one field and prints `word` for each object."""
 
     @group.command(kind, help=words)
     @_NAMES
@@ -88,7 +88,7 @@ _sets(resume, "workload", {"active": True}, "resumed", "Queue deactivated worklo
 def _set_all(
     choice: Choice, kind: str, names: Sequence[str], field: Json, word: str, dry_run: bool
 ) -> None:
-    """Set fields of the spec of each object, and say `word` of it; ends the command."""
+    """Set fields in the spec of each object, print `word` for each, and exit the process."""
 
     async def work(session: Session) -> int:
         resource = NAMES[kind]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan as tables for a terminal, or for a file: plain text of 100 columns then, and no colour."""
+"""Prints a plan as tables. Files and pipes get plain text of 100 columns without color."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def print_explanation(row: WorkloadRow) -> None:
 
 
 def print_details(why: WhyRow) -> None:
-    """Print what was tried for a workload, what stays in its way, and what would help."""
+    """Print the flavors tried for a workload, what blocks it, and what would help."""
     print_parts(_details(why, indent=0), WIDTH)
 
 
 def print_parts(parts: Iterable[RenderableType], width: int) -> None:
-    """Print to the terminal as it is, and to anything else without padding at the right."""
+    """Print the tables. Trailing spaces are removed unless standard output is a terminal."""
     tty = sys.stdout.isatty()
     console = Console(
         width=None if tty else width,
@@ -148,7 +148,7 @@ def _workloads(plan: Plan, wide: bool) -> Table:
 
 
 def _outcome(row: WorkloadRow, most: int | None) -> RenderableType:
-    """What a workload gets, or why it gets nothing and what would help."""
+    """Return what a workload is assigned, or why it waits and what would help."""
     lines: list[RenderableType] = [_gets(row)] if row.gets else []
     if row.state is State.ADMITTED and not row.gets:
         lines.append("asks for nothing that its queue covers; check resources of its containers")
@@ -161,7 +161,7 @@ def _outcome(row: WorkloadRow, most: int | None) -> RenderableType:
 
 
 def _item(line: str, mark: str = ">") -> RenderableType:
-    """A line of a list, hanging under its mark when it is wrapped."""
+    """Return a list item. Wrapped lines are indented below the text."""
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -216,7 +216,7 @@ def _queues(plan: Plan, wide: bool) -> Table:
 
 
 def _totals(plan: Plan, cohort: str, wide: bool) -> Iterator[list[str]]:
-    """What a cohort has in all, with everything below it."""
+    """Yield rows with the total quota and usage of the cohort's subtree."""
     found = next((each for each in plan.cohorts if each.name == cohort), None)
     for quota in found.quotas if found is not None else ():
         limits = ["", ""] if wide else []
@@ -291,7 +291,7 @@ def _details(why: WhyRow, indent: int = 2) -> list[RenderableType]:
         f"{each.workload} (queue {each.cluster_queue}, priority {each.priority}): {each.text}"
         for each in why.protected
     ]
-    # A single flavor that lacks something is what `why.text` is about.
+    # `why.text` already describes a single flavor.
     lone = len(tried) == 1 and tried[0].endswith(why.text)
     sections = (
         ("flavors tried", [] if lone else tried),

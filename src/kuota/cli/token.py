@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota token`: let others use the control plane of this machine, and take that back."""
+"""`kuota token`: creates, lists and revokes tokens for the control plane of this machine."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def revoke(user: str, id_: str, state_dir: StateDir) -> None:
 
 
 def _tokens(state_dir: StateDir) -> TokenFile:
-    """The token file, which is made if this comes before the first start."""
+    """Return the token file, which is created if it does not exist. Raises ClickException."""
     from kuota.server.tokens import TokenError, TokenFile, admin_token
 
     try:
@@ -137,7 +137,7 @@ def _given(tokens: TokenFile, user: str, groups: list[str], uid: str) -> str:
 
 
 def _keep_owner(state_dir: StateDir, tokens: TokenFile) -> None:
-    """Give whoever runs this a new token where the old one was revoked."""
+    """Create a new token for the owner of the control plane if theirs was revoked."""
     from kuota.server.requests import ADMINS
     from kuota.server.tokens import OWNER
     from kuota.up import kubeconfig
@@ -152,7 +152,7 @@ def _keep_owner(state_dir: StateDir, tokens: TokenFile) -> None:
 
 
 def _uid_of(user: str) -> str:
-    """The uid of the machine's user of that name, "" if there is none. Never that of root."""
+    """Return the uid of the local user of that name; "" if there is none, or for root."""
     import pwd
 
     try:
@@ -163,7 +163,7 @@ def _uid_of(user: str) -> str:
 
 
 def _write(path: Path, content: str, user: str) -> None:
-    """A new file that only the user can read, where we may give it away, else only we."""
+    """Write a new private file. Root transfers it to the local user; otherwise we own it."""
     import os
 
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

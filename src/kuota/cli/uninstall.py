@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota uninstall`: take the controller out of a cluster, and everybody's queues if so wished.
+"""`kuota uninstall`: removes the controller and, unless --keep-crds is set, all queues.
 
-Hooks go first, so that the API server asks nobody who is about to leave; then the controller, so
-that nobody acts on what follows; then users' objects, if they are to go, with the finalizers that
-only a controller would have removed; last the definitions and the namespace.
+Webhooks are deleted first, so that the API server does not call a stopped controller. The
+controller is deleted next, so that it does not react to later deletions. Users' objects follow,
+with the finalizers that only a controller would remove. The definitions and the namespace are last.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ObjectToDelete(msgspec.Struct, frozen=True):
 
 
 class Uninstalling:
-    """Deletes what is there of an installation. What is not there counts as deleted."""
+    """One run of `kuota uninstall`. Objects that do not exist count as deleted."""
 
     def __init__(self, session: Session, settings: Settings, *, keep: bool, dry_run: bool) -> None:
         if session.embedded:
@@ -100,7 +100,7 @@ class Uninstalling:
         self._failures = 0
 
     async def run(self, *, asked: bool, timeout_s: float) -> int:
-        """Delete everything, and wait until it is gone; returns the exit status."""
+        """Delete everything, wait until it is gone, and return the exit status."""
         try:
             return await self._run(asked, timeout_s)
         except TimeoutError:
@@ -123,7 +123,7 @@ class Uninstalling:
         async with asyncio.timeout(timeout_s):
             await self._end(found)
             if not self._dry_run and not self._failures:
-                # Whoever keeps sums of roles may have written one again that was just deleted.
+                # The ClusterRole aggregation controller may have recreated a deleted role.
                 await self._end(await self._present(installed))
                 await self._pods_gone()
             if crds and not self._failures:
@@ -134,7 +134,7 @@ class Uninstalling:
         return FAILED if self._failures else 0
 
     def _parts(self) -> list[Json]:
-        """All but the namespace: the controller first, and sums of roles before their parts."""
+        """Return all objects but the namespace: Deployments first, then aggregated roles."""
         own = namespace(self._settings)
         wanted = [each for each in reversed(parts(self._settings)) if each != own]
         wanted.sort(key=lambda each: "aggregationRule" not in each)
@@ -142,7 +142,7 @@ class Uninstalling:
         return wanted
 
     async def _present(self, objects: Sequence[Json]) -> list[tuple[ObjectToDelete, Json]]:
-        """Those of the objects that are there, as they are there, in the same order."""
+        """Return those of the objects that exist, with their current state, in the same order."""
         limit = asyncio.Semaphore(_AT_ONCE)
 
         async def live(obj: Json) -> tuple[ObjectToDelete, Json] | None:
@@ -161,7 +161,7 @@ class Uninstalling:
     async def _users_objects(
         self, crds: Sequence[tuple[ObjectToDelete, Json]]
     ) -> list[ObjectToDelete]:
-        """Everything that would go with the definitions."""
+        """Return the objects that are deleted together with the definitions."""
         served = {doomed.key.name for doomed, _ in crds}
         owned: list[ObjectToDelete] = []
         for resource in _KUEUE_KINDS:
@@ -172,7 +172,7 @@ class Uninstalling:
         return owned
 
     async def _listed(self, resource: Resource) -> list[Json]:
-        """All of a kind, also when the conversion of those in an old version fails for a while."""
+        """List all objects of a kind. Retries server errors: the conversion webhook may be down."""
         for attempt in range(_TRIES):
             try:
                 return (await self._client.list(resource)).items
@@ -213,7 +213,7 @@ class Uninstalling:
         click.echo(f"{doomed} deleted{' (dry run)' if self._dry_run else ''}")
 
     async def _pods_gone(self) -> None:
-        """Nobody may act on what is deleted from here on."""
+        """Wait until the controller's pods are gone, so that it does not react to deletions."""
         selector = ",".join(f"{name}={value}" for name, value in SELECTED.items())
         listed = await self._client.list(PODS, self._settings.namespace, label_selector=selector)
         if listed.items:
@@ -233,13 +233,13 @@ class Uninstalling:
         await self._end(crds)
 
     async def _stop_converting(self, doomed: ObjectToDelete, live: Json) -> None:
-        """The webhook that converts has gone with the controller, and deletion must not need it."""
+        """Disable conversion: its webhook is gone, and deletion must not depend on it."""
         if live["spec"].get("conversion", {}).get("strategy") == "Webhook":
             without: Json = {"strategy": "None", "webhook": None}
             await self._client.patch(CRDS, doomed.key, {"spec": {"conversion": without}})
 
     async def _release(self, doomed: ObjectToDelete, limit: asyncio.Semaphore) -> None:
-        """Take off the finalizers, which nobody is left to take off, and delete."""
+        """Delete the object and remove Kueue's finalizers, which no controller would remove."""
         async with limit:
             try:
                 await self._delete_unheld(doomed)
@@ -265,7 +265,7 @@ class Uninstalling:
                     raise
 
     async def _end_namespace(self) -> None:
-        """The namespace goes if it was made for this; it may hold what is not ours otherwise."""
+        """Delete the namespace if an installation created it; others may use it otherwise."""
         found = await self._present([namespace(self._settings)])
         for doomed, live in found:
             labels = live["metadata"].get("labels") or {}
@@ -286,7 +286,7 @@ class Uninstalling:
 
 
 def _ask(owned: Sequence[ObjectToDelete]) -> None:
-    """Let the user agree to the loss; ends the command if they do not."""
+    """Ask the user to confirm the deletion. Raises Failed or Abort otherwise."""
     loss = _counted(owned)
     if not sys.stdin.isatty():
         raise Failed(
@@ -303,7 +303,7 @@ def _counted(owned: Sequence[ObjectToDelete]) -> str:
 
 
 async def gone(session: Session, doomed: ObjectToDelete, uid: str) -> None:
-    """Return when the object with that uid is not there any more."""
+    """Wait until the object with this UID no longer exists."""
 
     def done(obj: Json | None) -> bool:
         return obj is None or obj["metadata"].get("uid") != uid

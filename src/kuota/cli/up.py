@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota up`: start the control plane of this machine, and run work on it."""
+"""`kuota up`: starts the control plane of this machine, which runs pods as processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kuota.up.state_dir import StateDir
 
 DOOR = 6443
-"""The port of an address that names none, as other API servers have it."""
+"""The default port of --address, as for other API servers."""
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 START_S = 30.0
-"""How long a detached start may take before it counts as failed."""
+"""Timeout of a detached start."""
 _LAST_LINES = 20
 
 
@@ -142,7 +142,7 @@ def _warn_of_frameworks(settings: Configuration) -> None:
 
 
 def _plans(nodes: TextIO) -> tuple[NodePlan, ...]:
-    """The Nodes of the file; ends the command with all that `kuota check` holds against them."""
+    """Return the Nodes in the file. Raises ClickException with all faults of `kuota check`."""
     from kuota.api.faults import Invalid
     from kuota.api.gates import Gates
     from kuota.runner.nodes import NodesError, described
@@ -169,7 +169,7 @@ def _text(file: TextIO) -> str:
 
 
 def _check_door(address: str, certificate: Path | None, key: Path | None) -> None:
-    """End the command where tokens would travel in the clear."""
+    """Raise UsageError unless the address comes with a certificate and key: tokens need TLS."""
     given = [bool(each) for each in (address, certificate, key)]
     if any(given) and not all(given):
         raise click.UsageError(
@@ -179,7 +179,7 @@ def _check_door(address: str, certificate: Path | None, key: Path | None) -> Non
 
 
 def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalListener | None:
-    """Where others come in; ends the command when that cannot be."""
+    """Return the listener for other machines, or None. Raises ClickException if it is invalid."""
     import ssl
     from urllib.parse import urlsplit
 
@@ -200,7 +200,7 @@ def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalL
 
 
 def _fallback_uid(run_as: str | None, allow_root: bool) -> int | None:
-    """The uid that runs pods which name no user; None if only our own uid can. Tells the user."""
+    """Return the uid for pods that name no user, and print it; None unless this process is root."""
     if os.geteuid() != 0:
         return None
     from kuota.up.default_user import account, default_user
@@ -262,7 +262,7 @@ def _serve(state_dir: StateDir, options: UpOptions) -> None:
 
 
 def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
-    """What ended a server that was running."""
+    """Return the message for a running server that failed."""
     from kuota.failures import cause
 
     found = cause(failures)
@@ -273,7 +273,7 @@ def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
 
 
 def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
-    """Why Kuota cannot start, and what would help."""
+    """Return the message for a failed start: the reason and what to do."""
     from kuota.listening import CannotListen
 
     if isinstance(error, CannotListen):
@@ -294,7 +294,7 @@ def _homeless(state_dir: StateDir, why: str) -> str:
 
 
 def _detach(state_dir: StateDir) -> None:
-    """Start the same command again, apart from this terminal, and wait until it answers."""
+    """Start the same command in a new session, and wait until the control plane is ready."""
     import subprocess
     import time
 
@@ -331,7 +331,7 @@ def _log(state_dir: StateDir) -> BinaryIO:
 
 
 def _last_words(state_dir: StateDir, before: int) -> str:
-    """What a start that failed wrote to its log, which nobody has open to see."""
+    """Return the last lines that a failed start wrote to its log."""
     with open(state_dir.log, "rb") as log:
         log.seek(before)
         words = log.read().decode(errors="replace").strip()

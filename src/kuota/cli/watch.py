@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota watch`: shows queues and workloads, continuously on a terminal and once elsewhere."""
+"""`kuota watch`: shows queues and workloads, continuously on a terminal and otherwise once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BOUNDLESS = 10_000
 _NARROW = 100
 _TICK_S = 1.0
 _CALM_S = 0.1
-"""Changes come in bursts; drawing them one by one would only flicker."""
+"""Minimum time between updates. Changes come in bursts, and the display would flicker."""
 _FRAME_LINES = 8
 
 
@@ -80,7 +80,7 @@ async def _sees_all(session: Session) -> bool:
 
 
 class _Objects(NamedTuple):
-    """What is drawn."""
+    """The objects to display."""
 
     queues: Iterable[Json]
     workloads: Iterable[Json]
@@ -88,7 +88,7 @@ class _Objects(NamedTuple):
 
 
 class LiveView:
-    """Draws what informers hold. `where` is a namespace, None for all."""
+    """Displays the objects of informers. `where` is a namespace; None means all namespaces."""
 
     def __init__(self, session: Session, where: str | None, finished: bool) -> None:
         self._session = session
@@ -109,7 +109,7 @@ class LiveView:
         print_parts([self._drawn(objects, None, width)], _BOUNDLESS)
 
     async def run(self) -> None:
-        """Draw until the user has seen enough."""
+        """Update the display until the user quits."""
         changed, enough = asyncio.Event(), asyncio.Event()
         informers = (self._queues, self._workloads, self._failed)
         for each in informers:
@@ -140,7 +140,7 @@ class LiveView:
         return Group(body, "", Text(last, style="red" if error else "dim"))
 
     def _drawn(self, objects: _Objects, height: int | None, width: int | None) -> RenderableType:
-        """The tables. Without a height or a width, nothing is cut."""
+        """Return the tables. Without a height or width, nothing is truncated."""
         now = datetime.now(UTC)
         quota = queue_rows(objects.queues)
         rows = workload_rows(objects.workloads, now, pods_by_owner(objects.failed_pods))
@@ -163,7 +163,7 @@ def _table(*header: str, width: int | None, right: tuple[str, ...] = ()) -> Tabl
         padding=(0, 1, 0, 0),
         header_style="dim",
         show_edge=False,
-        # Else the last column, which may be long, would take the room of the others.
+        # Otherwise a long last column would take the space of the others.
         expand=width is not None,
     )
     for each in header:
@@ -183,7 +183,7 @@ _QUEUE_HEADER = ("COHORT", "QUEUE", "FLAVOR", "RESOURCE", *_QUEUE_NUMBERS, "")
 
 
 def _queue_table(rows: Sequence[LiveQueue], width: int | None) -> Table:
-    """A line for each quota. A narrow screen has no columns that are empty."""
+    """Return a table with one row per quota. Narrow screens omit empty columns."""
     cells = [line for row in rows for line in _queue_lines(row)]
     narrow = width is not None and width < _NARROW
     shown = [
@@ -204,7 +204,7 @@ def _queue_table(rows: Sequence[LiveQueue], width: int | None) -> Table:
 
 
 def _queue_lines(row: LiveQueue) -> Iterator[list[str]]:
-    """The cells of a queue, a line for each quota; what concerns the whole queue comes once."""
+    """Yield one row of cells per quota. Cells about the whole queue are in the first row only."""
     for index, quota in enumerate(row.quotas or [None]):
         amounts = [""] * 5
         if quota is not None:
@@ -216,7 +216,7 @@ def _queue_lines(row: LiveQueue) -> Iterator[list[str]]:
 
 
 def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | None) -> Table:
-    """A line for each workload that fits. A narrow screen has no columns PRIORITY and PODS."""
+    """Return a table of the workloads that fit. Narrow screens omit PRIORITY and PODS."""
     numbers = () if width is not None and width < _NARROW else ("PRIORITY", "PODS")
     words = ("WORKLOAD", "STATE", "QUEUE", *numbers, "AGE", "DETAILS")
     table = _table(*words, width=width, right=(*numbers, "AGE"))
@@ -236,7 +236,7 @@ def _workload_table(rows: list[LiveWorkload], room: int | None, width: int | Non
 
 
 async def _first(*events: asyncio.Event) -> None:
-    """Return at the first event, or when the times on the screen have to move on."""
+    """Wait for the first event, or until the displayed times are outdated."""
     tasks = [asyncio.create_task(each.wait()) for each in events]
     await asyncio.wait(tasks, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -245,7 +245,7 @@ async def _first(*events: asyncio.Event) -> None:
 
 @contextmanager
 def _keys(enough: asyncio.Event) -> Iterator[None]:
-    """Set `enough` when q is pressed. Other keys do nothing, and are not shown."""
+    """Set `enough` when q is pressed. Other keys are ignored and not echoed."""
     if not sys.stdin.isatty():
         yield
         return

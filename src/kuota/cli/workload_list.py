@@ -41,7 +41,7 @@ _KUEUECTL = {
     LiveState.TIMEOUT: _PENDING,
     LiveState.DEACTIVATED: _PENDING,
 }
-"""kueuectl's words for the states that it does not have."""
+"""The --status values of kueuectl for states that kueuectl does not have."""
 _FILTERS = [*(str(each).lower() for each in LiveState), _FINISHED]
 _EXPLAINED = frozenset(LiveState) - {LiveState.ADMITTED, LiveState.SUCCEEDED}
 _HEADER = (
@@ -53,12 +53,12 @@ _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues"
 
 
 def _statuses(state: LiveState) -> frozenset[str]:
-    """The words of --status that select a workload in this state."""
+    """Return the values of --status that select a workload in this state."""
     return frozenset({str(state).lower(), _KUEUECTL.get(state, "")})
 
 
 class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which workloads are wanted. Empty fields match everything."""
+    """A filter for workloads. Empty fields match everything."""
 
     cluster_queue: str = ""
     local_queue: str = ""
@@ -74,7 +74,7 @@ class WorkloadFilter(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _owns(self, workload: Json) -> bool:
-        """Whether the workload is that of the wanted job, whose kind may be a plural."""
+        """Whether the workload belongs to the selected job. The job's kind may be a plural."""
         kind, name = owner(workload)
         words, _, wanted_name = self.owner.rpartition("/")
         wanted = words.partition(".")[0].lower()
@@ -156,14 +156,14 @@ async def _show_workloads(session: Session, query: Query, only: WorkloadFilter) 
 
 
 async def _failed(session: Session, query: Query, workloads: Sequence[Json]) -> Pods:
-    """Failed pods, if any workload needs them to tell why it failed."""
+    """Return failed pods if the cause of a workload's failure depends on them."""
     if not any(state(each) is LiveState.FAILED for each in workloads):
         return {}
     return pods_by_owner(await failed_pods(session, query.where(session, WORKLOADS)))
 
 
 async def positions(session: Session, queues: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Positions in the ClusterQueues, from 1; none where the server does not report them."""
+    """Return positions in the ClusterQueues, from 1; empty if the server does not report them."""
     places: dict[tuple[str, str], str] = {}
     for queue in queues:
         try:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _UNDER_WAY = (LiveState.PENDING, LiveState.QUOTARESERVED, LiveState.ADMITTED)
-"""States that are explained on a line of their own."""
+"""States that get an explanation on a separate line."""
 
 
 async def print_workload(session: Session, workload: Json, *, of_job: bool) -> None:
@@ -74,7 +74,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
 
 
 async def _explanation(session: Session, key: Key) -> WhyRow | None:
-    """What the server's engine says about the workload; None where the server does not tell."""
+    """Return the engine's explanation of the workload; None if the server has none."""
     try:
         answer = await session.client.fetch(explanation_path(key))
         return msgspec.convert(answer.get("why"), WhyRow) if answer.get("why") else None
@@ -83,14 +83,14 @@ async def _explanation(session: Session, key: Key) -> WhyRow | None:
 
 
 async def _failed(session: Session, workload: Json) -> Pods:
-    """The failed pods in the namespace, if the workload needs them to tell why it failed."""
+    """Return failed pods in the namespace if the cause of the failure depends on them."""
     if state(workload) is not LiveState.FAILED:
         return {}
     return pods_by_owner(await failed_pods(session, key_of(workload).namespace))
 
 
 async def _cause(session: Session, workload: Json, failed: Pods) -> str:
-    """The cause of the workload's state; for one that runs, what its pods wait for."""
+    """Return the cause of the workload's state. If it is admitted, why its pods do not start."""
     kind, name = owner(workload)
     now = state(workload, failed)
     known: list[Json] = []
@@ -103,7 +103,7 @@ async def _cause(session: Session, workload: Json, failed: Pods) -> str:
 
 
 def _why(workload: Json, queue: Json | None) -> str:
-    """Why a waiting workload was not admitted yet, and why its queue admits nothing if so."""
+    """Return why a workload is not admitted, and why its queue is inactive if it is."""
     words = waiting_words(workload)
     inactive = queue_rows([queue])[0].inactive if queue is not None else ""
     if queue is None or not inactive:
@@ -127,7 +127,7 @@ async def _cluster_queue(session: Session, workload: Json) -> Json | None:
 
 
 async def _queues_there(session: Session, workload: Json) -> str:
-    """What would help a pending workload whose LocalQueue does not exist; else ""."""
+    """Return a suggestion for a pending workload whose LocalQueue does not exist; otherwise ""."""
     local = str((workload.get("spec") or {}).get("queueName") or "")
     place = key_of(workload).namespace
     if not local or state(workload) is not LiveState.PENDING:
@@ -160,7 +160,7 @@ def _position(found: WhyRow) -> str:
 
 
 async def _workloads_seen(session: Session, namespace: str) -> list[Json]:
-    """All Workloads, or those of the namespace where the user may read only these."""
+    """Return all Workloads, or those of the namespace if the user may not read others."""
     for place in (None, namespace):
         with suppress(ApiError):
             return (await session.client.list(WORKLOADS, place)).items
@@ -168,9 +168,9 @@ async def _workloads_seen(session: Session, namespace: str) -> list[Json]:
 
 
 async def pods_why(session: Session, job: Key) -> str:
-    """Why the first pending pod of the Job does not start, or else how its last pod failed.
+    """Return why the first pending pod of the Job does not start, or how its last pod failed.
 
-    "" if no pod is pending and one runs.
+    Returns "" if no pod is pending and one is running.
     """
     try:
         listed = await session.client.list(

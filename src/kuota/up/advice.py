@@ -16,7 +16,7 @@ from .local import SYSTEM
 
 
 def adviser(store: Store, config: LifecycleConfig) -> Adviser:
-    """Warns about what users write. The controllers of this process get no warnings."""
+    """Return an adviser that warns users, but not the controllers of this process."""
     environment = Environment(
         queued=queued_kinds(config.owners.managed),
         pulls_images=False,

@@ -46,7 +46,7 @@ class VisibilityExtension:
 
 
 class ExplanationExtension:
-    """A `kuota.server.api.Extension` that explains workloads to whoever may read them."""
+    """A `kuota.server.api.Extension` that explains workloads to users who may read them."""
 
     prefix = explanation.PREFIX
 
@@ -72,7 +72,7 @@ class ExplanationExtension:
 
 
 def _reading(verb: str, namespace: str) -> Access:
-    """To read an explanation is to read Workloads of the namespace."""
+    """Reading an explanation requires permission to read Workloads in the namespace."""
     return Access(verb=verb, group=_KUEUE, resource="workloads", namespace=namespace)
 
 

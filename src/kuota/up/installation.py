@@ -59,7 +59,7 @@ _RESOURCES = by_kind(LOOKED_UP)
 
 
 def job_hook(store: Store, config: LifecycleConfig) -> Hook:
-    """Sets defaults of new Jobs, suspends those that need quota, and rejects invalid ones."""
+    """Return a hook that sets defaults of Jobs, suspends those that need quota, and validates."""
 
     def look_up(kind: GroupKind, key: Key) -> Json | None:
         return store.get(_RESOURCES[kind].name, key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a plan's rows of what the engine believes, of what happened, and of loans."""
+"""Builds the rows of a plan from the engine's state, past events, and loans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .words import why_row
 
 
 class Subject(Struct):
-    """A workload as its manifest calls it. `unqueued` says why there is no workload at all."""
+    """A workload under its name in the manifest. `unqueued` is why a job has no Workload."""
 
     key: Key
     name: str
@@ -43,9 +43,9 @@ class Subject(Struct):
 
 
 class PastEvents(Struct):
-    """What happened, the loans at each instant, and who never came to rest.
+    """Past events, the loans at each instant, and workloads that preempt each other endlessly.
 
-    Times are from the start.
+    Times are relative to the start.
     """
 
     events: tuple[Event, ...] = ()
@@ -54,7 +54,7 @@ class PastEvents(Struct):
 
 
 class Builder:
-    """Rows of one plan. The engine is only asked; `named` gives the names that people know."""
+    """Builds one plan. Does not change the engine. `named` returns the name in the manifest."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Builder:
         return self._names.get(key, str(key))
 
     def plan(self, notes: Sequence[str] = ()) -> Plan:
-        """Everything, in the order of the manifests."""
+        """Return the plan. Rows are in the order of the manifests."""
         rows = self.workloads()
         counts = Counter(each.state for each in rows)
         return Plan(
@@ -146,7 +146,7 @@ class Builder:
         return State.PREEMPTED if self._others(known.key, by=False) else State.WAITING
 
     def _others(self, key: Key, *, by: bool) -> list[str]:
-        """Whom the workload preempted, or who preempted it."""
+        """Return the workloads that this one preempted, or that preempted it."""
         found = [
             each.workload if by else each.by
             for each in self.past.events
@@ -171,7 +171,7 @@ class Builder:
 
 
 def quotas(node: Node, given: Sequence[Loan]) -> list[QuotaRow]:
-    """The columns of a node that have quota or are used, in the order of its spec."""
+    """Return a row for each flavor-resource of a node with quota or usage, in spec order."""
     below = [column for each in _at_and_below(node) for column in each.quotas]
     used = [column for column, cell in node.cells.items() if cell.used]
     return [_quota(node, column, given) for column in dict.fromkeys([*below, *used])]
@@ -218,7 +218,7 @@ def borrowed_row(loan: Loan) -> Borrowed:
 
 
 def _pods(workload: Workload | None) -> int:
-    """Pods as admitted, or else as asked for."""
+    """Return the number of pods: as admitted, or else as requested."""
     if workload is None:
         return 0
     if workload.reservation is not None:

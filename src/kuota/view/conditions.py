@@ -7,7 +7,7 @@ from kuota.api.base import Json
 
 
 def condition(obj: Json, kind: str) -> Json | None:
-    """The condition of that type; None if it was never set."""
+    """Return the condition of this type; None if it was never set."""
     for each in (obj.get("status") or {}).get("conditions") or ():
         if each.get("type") == kind:
             found: Json = each
@@ -16,12 +16,12 @@ def condition(obj: Json, kind: str) -> Json | None:
 
 
 def holds(obj: Json, kind: str) -> bool:
-    """Whether the condition of that type is True."""
+    """Whether the condition of this type is True."""
     found = condition(obj, kind)
     return found is not None and found.get("status") == "True"
 
 
 def message(obj: Json, kind: str) -> str:
-    """The message of the condition of that type, or its reason; "" if it was never set."""
+    """Return the message of the condition of this type, or its reason; "" if it was never set."""
     found = condition(obj, kind)
     return "" if found is None else str(found.get("message") or found.get("reason") or "")

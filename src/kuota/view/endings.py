@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a job ended and why, read off its objects. Pure.
+"""Determines how a job ended and why, from its objects. Pure.
 
 A job has ended when it will not run again unless somebody acts: its Job finished, or its Workload
 was deactivated. A preempted workload, or one whose queue is stopped, has not ended: it waits.
@@ -31,7 +31,7 @@ _CAUSES = {
 
 
 class Result(StrEnum):
-    """In which way a job ended."""
+    """The way in which a job ended."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -41,7 +41,7 @@ class Result(StrEnum):
 
 
 class Ending(Row):
-    """How a job ended. `cause` is "" where the result says everything.
+    """How a job ended. `cause` is "" if the result is self-explanatory.
 
     `workload` is the Workload to reactivate for the job to run again, "" if that does not help.
     """
@@ -56,7 +56,7 @@ class Ending(Row):
 
 
 def job_ending(job: Json, pods: Iterable[Json]) -> Ending | None:
-    """How the Job ended; None while it has not finished. `pods` are those of the Job.
+    """Return how the Job ended; None until it has finished. `pods` are those of the Job.
 
     The exit status of a failed Job is that of the container that failed last.
     """
@@ -76,7 +76,7 @@ def job_ending(job: Json, pods: Iterable[Json]) -> Ending | None:
 
 
 def workload_ending(workload: Json, pods: Iterable[Json] = ()) -> Ending | None:
-    """How the job of the workload ended; None while it may still run.
+    """Return how the job of the workload ended; None while it may still run.
 
     `pods` are failed pods of its Job: the Workload alone does not record why they failed.
     """
@@ -89,7 +89,7 @@ def _finished(workload: Json, pods: Iterable[Json]) -> Ending:
     found = condition(workload, "Finished") or {}
     words = message(workload, "Finished")
     if found.get("reason") != "Failed":
-        # Other reasons are successes, or say that something else took the workload's place.
+        # Other reasons mean success, or that another workload replaced this one.
         plain = found.get("reason") in ("Succeeded", "JobFinished")
         return Ending(result=Result.SUCCEEDED, cause="" if plain else words, exit_status=0)
     if _DEADLINE_MESSAGE in words:
@@ -98,7 +98,7 @@ def _finished(workload: Json, pods: Iterable[Json]) -> Ending:
 
 
 def deactivation(workload: Json) -> Ending | None:
-    """Why the workload was deactivated; None while it is active, or still being stopped."""
+    """Return why the workload was deactivated; None while it is active or still stopping."""
     if (workload.get("spec") or {}).get("active") is not False:
         return None
     evicted = condition(workload, "Evicted") or {}
@@ -118,7 +118,7 @@ def deactivation(workload: Json) -> Ending | None:
 
 
 def _rejection(workload: Json) -> str:
-    """Which admission checks rejected the workload, and why; "" where none says so."""
+    """Return which admission checks rejected the workload, and why; "" if none did."""
     checks = (workload.get("status") or {}).get("admissionChecks") or ()
     rejected = [
         ": ".join(filter(None, (str(each.get("name")), each.get("message"))))
@@ -134,7 +134,7 @@ def _timeout(cause: str, workload: str = "") -> Ending:
 
 
 def _pods_ending(pods: Iterable[Json]) -> Ending | None:
-    """What the pod that failed last says; None where no pod does."""
+    """Return the ending that the last failed pod reports; None if no pod reports one."""
     for pod in sorted(pods, key=_created, reverse=True):
         if (pod.get("status") or {}).get("reason") == _DEADLINE:
             limit_s = (pod.get("spec") or {}).get("activeDeadlineSeconds")
@@ -161,7 +161,7 @@ def _pod_words(pod: Json) -> str:
 
 
 def _failures(pod: Json) -> Sequence[Json]:
-    """How the containers of the pod terminated that did not succeed."""
+    """Return the `terminated` states of the containers of the pod that failed."""
     status = pod.get("status") or {}
     fields = ("initContainerStatuses", "containerStatuses")
     statuses = [each for field in fields for each in status.get(field) or ()]
@@ -170,7 +170,7 @@ def _failures(pod: Json) -> Sequence[Json]:
 
 
 def container_cause(terminated: Json) -> str:
-    """Why a container failed, in a few words, from its `terminated` state."""
+    """Return a short description of why a container failed, from its `terminated` state."""
     if words := terminated.get("message"):
         return str(words).strip()
     status = f"exit status {terminated['exitCode']}"

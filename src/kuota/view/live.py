@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows about workloads and queues of a running server, for people. Pure: time is an argument.
+"""Rows that describe the workloads and queues of a running server. Pure: time is an argument.
 
-Objects are JSON in the current version. What a controller has not written yet is left out, never
-guessed.
+Objects are JSON in the current version. Fields that a controller has not written yet are omitted,
+never guessed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
 class LiveQuota(Row):
-    """What a queue has and uses of one resource in one flavor."""
+    """The quota and usage of one flavor-resource of a queue."""
 
     flavor: str
     resource: str
@@ -31,7 +31,7 @@ class LiveQuota(Row):
 
 
 class LiveQueue(Row):
-    """A ClusterQueue at this moment. `inactive` says why it admits nothing, "" if it does."""
+    """The current state of a ClusterQueue. `inactive` is the reason; "" if it is active."""
 
     name: str
     cohort: str
@@ -42,7 +42,7 @@ class LiveQueue(Row):
 
 
 class LiveWorkload(Row):
-    """A workload at this moment, by the name of its job."""
+    """The current state of a workload, under the name of its job."""
 
     name: str
     kind: str
@@ -58,7 +58,7 @@ class LiveWorkload(Row):
 
 
 def asks(workload: Json) -> str:
-    """What all its pods together ask for: "4 cpu and 2 nvidia.com/gpu"."""
+    """Return the total requests of all pods: "4 cpu and 2 nvidia.com/gpu"."""
     total: dict[str, int] = {}
     for pods in (workload.get("status") or {}).get("resourceRequests") or ():
         for name, quantity in (pods.get("resources") or {}).items():
@@ -67,7 +67,7 @@ def asks(workload: Json) -> str:
 
 
 def gets(workload: Json) -> str:
-    """What an admitted workload was given: "2 nvidia.com/gpu on gpu-any"."""
+    """Return what an admitted workload was assigned: "2 nvidia.com/gpu on gpu-any"."""
     admission = (workload.get("status") or {}).get("admission") or {}
     by_flavor: dict[str, dict[str, int]] = {}
     for pods in admission.get("podSetAssignments") or ():
@@ -96,7 +96,7 @@ _LAST_RANK = 4
 def workload_rows(
     workloads: Iterable[Json], now: datetime, failed: Pods | None = None
 ) -> list[LiveWorkload]:
-    """Running workloads, then waiting ones by priority and age, then the rest."""
+    """Return rows of running workloads, then of pending ones by priority and age, then the rest."""
     known = list(workloads)
     rows = {id(each): _workload_row(each, now, known, failed or {}) for each in known}
     ordered = sorted(
@@ -137,7 +137,7 @@ def _workload_row(
 
 
 def queue_rows(cluster_queues: Iterable[Json]) -> list[LiveQueue]:
-    """By cohort, then by name; queues without a cohort last."""
+    """Return rows by cohort, then by name. Queues without a cohort are last."""
     rows = [_queue_row(each) for each in cluster_queues]
     return sorted(rows, key=lambda row: (row.cohort == "", row.cohort, row.name))
 
@@ -177,7 +177,7 @@ def _quotas(spec: Json, status: Json) -> Iterator[LiveQuota]:
 
 
 def moment(stamp: object) -> datetime | None:
-    """A time of Kubernetes, None for none."""
+    """Parse a Kubernetes timestamp; None if it is absent."""
     try:
         return datetime.fromisoformat(str(stamp)) if stamp else None
     except ValueError:
@@ -185,13 +185,13 @@ def moment(stamp: object) -> datetime | None:
 
 
 def age(stamp: object, now: datetime) -> str:
-    """How long ago that was, "" if it is not known."""
+    """Return the time since then; "" if it is unknown."""
     then = moment(stamp)
     return "" if then is None else span((now - then).total_seconds())
 
 
 def span(seconds: float) -> str:
-    """A time in its two largest units: "3m5s", "2h10m", "40s". Below nothing it is "0s"."""
+    """Format a duration in its two largest units: "3m5s", "2h10m", "40s". The minimum is "0s"."""
     left = max(0, int(seconds))
     parts: list[str] = []
     for unit, size in _UNITS:
@@ -204,7 +204,7 @@ def span(seconds: float) -> str:
 
 
 def execution(workload: Json, now: datetime) -> str:
-    """How long the workload has run since it was last admitted, or did; "" if it never was."""
+    """Return how long the workload ran since its last admission; "" if never admitted."""
     admitted = condition(workload, "Admitted")
     if admitted is None or admitted.get("status") != "True":
         return ""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who borrows what from whom.
+"""Attributes borrowed quota to lenders.
 
-Quota has no owner's name on it, so this is a matter of rule, and the rule is: in each ClusterQueue
-the workloads that were reserved first use its nominal quota, the later ones borrow. Whoever
-borrowed first is served first, and takes from the nearest: in its own cohort before the cohorts
-above, there from the cohort's own quota before its members', and of the members from the one with
-most to spare (by name if equal). No node is said to lend more than its lending limit allows.
+Kueue does not record lenders, so they are determined by a rule. In each ClusterQueue, the workloads
+that reserved quota first use its nominal quota, and later ones borrow. Loans are assigned in the
+order of reservation, from the nearest lender: the borrower's own cohort before the cohorts above
+it, a cohort's own quota before that of its members, and the member with the most lendable quota
+first. Ties are broken by name. No node lends more than its lending limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kuota.engine.tree import Node
 
 
 class Loan(Struct):
-    """A workload uses quota of another node. A nameless lender: there is more use than quota."""
+    """Quota of another node that a workload uses. No lender means that usage exceeds all quota."""
 
     workload: Key
     borrower: str
@@ -32,7 +32,7 @@ class Loan(Struct):
 
 
 def loans(state: State) -> list[Loan]:
-    """Every loan there is, in the order in which they were made. Trees with a cycle have none."""
+    """Return all loans in the order in which they were made. Cohorts in a cycle have none."""
     queues = state.queues
     sound = [queue for queue in queues.values() if not queue.node.cyclic]
     borrowed = [each for queue in sound for each in _borrowed(queue)]
@@ -50,7 +50,7 @@ def _reserved(running: Running) -> tuple[float, str, Key]:
 
 
 def _borrowed(queue: Queue) -> Iterator[tuple[Running, FlavorResource, int]]:
-    """What each workload of a queue uses beyond the nominal quota."""
+    """Yield what each workload of a queue uses beyond the nominal quota."""
     left: dict[FlavorResource, int] = {}
     for running in sorted(queue.running.values(), key=_reserved):
         for column, amount in running.usage.items():
@@ -62,7 +62,7 @@ def _borrowed(queue: Queue) -> Iterator[tuple[Running, FlavorResource, int]]:
 
 
 class _LendableQuota:
-    """What nodes still have to lend, by column, while loans are handed out one by one."""
+    """The lendable quota that remains at each node and flavor-resource while loans are assigned."""
 
     def __init__(self) -> None:
         self._own: dict[tuple[int, FlavorResource], int] = {}
@@ -94,7 +94,7 @@ class _LendableQuota:
             below = cohort
 
     def _below(self, node: Node, column: FlavorResource) -> Iterator[tuple[Node, int]]:
-        """Lenders at and under a node, each with the most that gets out of the node."""
+        """Yield the lenders in a subtree, each with the maximum that it can lend outside it."""
         cell = node.cells.get(column)
         if cell is None:
             return
@@ -136,7 +136,7 @@ def _loan(running: Running, column: FlavorResource, amount: int, lender: Node | 
 
 
 def lent(given: Iterable[Loan], name: str, kind: str, column: FlavorResource) -> int:
-    """How much of a node's own quota others use."""
+    """Return how much of a node's own quota others use."""
     return sum(
         each.amount
         for each in given

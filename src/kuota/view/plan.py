@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan as people and programs read it: workloads, queues, what happened, what is to be said.
+"""The output of `kuota plan`: workloads, queues, cohorts, a timeline, and notes.
 
-This is the structure of `kuota plan -o json`; names are in camelCase there. Amounts are Kubernetes
-quantities as text, workloads are "namespace/name" as their manifests call them. Fields are added
-over time, never renamed or removed.
+This is the structure of `kuota plan -o json`, which uses camelCase names. Amounts are Kubernetes
+quantities as text. Workloads are "namespace/name", with the name in their manifest. Fields may be
+added, but are never renamed or removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class State(StrEnum):
-    """Where a workload stands at the end of the plan."""
+    """The state of a workload at the end of the plan."""
 
     ADMITTED = "admitted"
     RESERVED = "reserved"
@@ -32,7 +32,7 @@ class State(StrEnum):
 
 
 class Given(Row):
-    """What a pod set was given of one resource."""
+    """What a pod set was assigned of one resource."""
 
     pod_set: str
     count: int
@@ -42,9 +42,9 @@ class Given(Row):
 
 
 class Borrowed(Row):
-    """Quota of somebody else that a workload uses. No lender: there is more use than quota.
+    """Quota of another node that a workload uses. No lender means that usage exceeds all quota.
 
-    Who lends is a matter of rule; see `kuota.view.loans`.
+    `kuota.view.loans` states the rule that determines the lender.
     """
 
     resource: str
@@ -55,9 +55,9 @@ class Borrowed(Row):
 
 
 class LackRow(Row):
-    """An obstacle. For quota: how much was asked for, is available, and is missing.
+    """An obstacle. For quota: the amounts requested, available, and missing.
 
-    `kind` and `where` name the node that leaves no more, `limit` the field that says so.
+    `kind` and `where` name the node that limits the quota, and `limit` names the field.
     """
 
     cause: str
@@ -73,7 +73,7 @@ class LackRow(Row):
 
 
 class TriedRow(Row):
-    """A flavor that was considered for a pod set, and how it fared ("Fit", "Preempt", "NoFit")."""
+    """A flavor that was considered for a pod set, and the result ("Fit", "Preempt", "NoFit")."""
 
     pod_set: str
     flavor: str
@@ -82,7 +82,7 @@ class TriedRow(Row):
 
 
 class ProtectedRow(Row):
-    """A running workload that holds what is missing, and why it is not preempted."""
+    """A running workload that uses the missing quota, and why it is not preempted."""
 
     workload: str
     cluster_queue: str
@@ -92,7 +92,7 @@ class ProtectedRow(Row):
 
 
 class HelpRow(Row):
-    """Something that would help. Which fields are set follows from the advice."""
+    """A suggestion. The kind of advice determines which fields are set."""
 
     advice: str
     text: str
@@ -107,7 +107,7 @@ class HelpRow(Row):
 
 
 class WhyRow(Row):
-    """Why a workload is not further. `reason` is that of its condition QuotaReserved."""
+    """Why a workload is not admitted. `reason` is that of its condition QuotaReserved."""
 
     text: str
     reason: str = ""
@@ -125,8 +125,8 @@ class WorkloadRow(Row):
     """A workload at the end of the plan.
 
     `kind` and `name` are those of the manifest, `workload` is the Workload's name. `preempts` and
-    `preempted_by` tell what happened at any time of the plan. Partial admission makes `pods` fewer
-    than were asked for.
+    `preempted_by` cover the whole plan. With partial admission, `pods` is less than the number
+    requested.
     """
 
     name: str
@@ -163,7 +163,7 @@ class QuotaRow(Row):
 
 
 class QueueRow(Row):
-    """A ClusterQueue at the end of the plan. `inactive` has every reason why it takes no part."""
+    """A ClusterQueue at the end of the plan. `inactive` lists all reasons why it is inactive."""
 
     name: str
     cohort: str
@@ -175,7 +175,7 @@ class QueueRow(Row):
 
 
 class CohortRow(Row):
-    """A Cohort with quota of its own, or one that others belong to."""
+    """A Cohort that has its own quota or members."""
 
     name: str
     parent: str
@@ -183,7 +183,7 @@ class CohortRow(Row):
 
 
 class TimelineRow(Row):
-    """What happened to one workload at one instant, `at_s` seconds after the start."""
+    """The events of one workload at one instant, `at_s` seconds after the start."""
 
     at_s: float
     time: str
@@ -193,7 +193,7 @@ class TimelineRow(Row):
 
 
 class Plan(Row):
-    """Everything `kuota plan` shows. `restless` workloads displace each other for ever."""
+    """Everything that `kuota plan` shows. `restless` workloads preempt each other endlessly."""
 
     summary: dict[str, int]
     workloads: list[WorkloadRow]

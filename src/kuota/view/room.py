@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the nodes there are have what queues offer. Pure.
+"""Finds quota that exceeds the allocatable capacity of the nodes. Pure.
 
-Quota is a promise that somebody wrote down; nobody measures whether it can be kept. Where nodes
-come and go that is right. Where they are all there will ever be, more quota than room means that
-work is admitted and its pods then wait, which is hard to make out from either side.
+Kueue does not compare quota with the capacity of nodes, because an autoscaler may add nodes. If the
+set of nodes is fixed, excess quota admits workloads whose pods stay pending, and neither the
+workload nor the pod shows the cause.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GI = 2**30 * 10**9
 
 
 class TooMuch(Row):
-    """One resource, and how much of it is offered and there; as Kubernetes quantities."""
+    """One resource, with its quota and its capacity as Kubernetes quantities."""
 
     resource: str
     quota: str
@@ -30,10 +30,10 @@ class TooMuch(Row):
 
 
 class Shortage(Row):
-    """Flavors that offer more than their nodes have.
+    """Flavors whose quota exceeds the capacity of their nodes.
 
-    `flavors` is empty where all nodes are meant; `labels` are those that no node has, and then
-    there is no room at all.
+    `flavors` is empty if the shortage concerns all nodes. `labels` is set if no node has these
+    labels; the capacity is then zero.
     """
 
     nodes: int
@@ -45,10 +45,10 @@ class Shortage(Row):
 def shortages(
     queues: Iterable[Json], flavors: Iterable[Json], nodes: Sequence[Json]
 ) -> list[Shortage]:
-    """Where ClusterQueues and Cohorts together offer more than the nodes have, all nodes first.
+    """Return where the quota of ClusterQueues and Cohorts exceeds the capacity of the nodes.
 
-    Flavors that share nodes are held against them together. Without any node nothing is said, and
-    neither is it of quota without a limit.
+    A shortage of all nodes comes first. The quotas of flavors that share nodes are added up.
+    Unlimited quota is ignored. Without nodes, there are no shortages.
     """
     if not nodes:
         return []
@@ -65,7 +65,7 @@ def shortages(
 
 
 def _quota(queues: Iterable[Json], known: Mapping[str, object]) -> dict[str, Counter[str]]:
-    """What all queues offer, by flavor and resource; flavors that are not there offer nothing."""
+    """Return the total quota by flavor and resource. Flavors that do not exist are ignored."""
     total: dict[str, Counter[str]] = {}
     for flavor, resource, amount in _quotas(queues):
         if flavor in known and amount > 0:
@@ -82,7 +82,7 @@ def _quotas(queues: Iterable[Json]) -> Iterator[tuple[str, str, int]]:
 
 
 def _limited(quota: Json) -> int:
-    """The quota in nano-units, 0 where it sets no limit or cannot be read."""
+    """Return the quota in nano-units; 0 if it is unlimited or malformed."""
     nominal = quota.get("nominalQuota", 0)
     try:
         return 0 if quota_amount(nominal, quota["name"]) == UNLIMITED else parse(nominal)
@@ -91,7 +91,7 @@ def _limited(quota: Json) -> int:
 
 
 def _reach(labels: Mapping[str, str], nodes: Sequence[Json]) -> frozenset[str]:
-    """The nodes that pods of a flavor with these labels can go to."""
+    """Return the nodes that match the labels of a flavor."""
     return frozenset(
         node["metadata"]["name"]
         for node in nodes
@@ -105,7 +105,7 @@ def _shortage(
     reach: Mapping[str, frozenset[str]],
     nodes: Sequence[Json],
 ) -> Shortage | None:
-    """What all flavors that go nowhere but to these nodes offer too much of, None if nothing."""
+    """Return the shortage of the flavors that match only these nodes; None if there is none."""
     names = [name for name, to in reach.items() if to and to <= some]
     offered: Counter[str] = Counter()
     for name in names:
@@ -138,7 +138,7 @@ def _nowhere(flavor: str, labels: Mapping[str, str], offered: Mapping[str, int])
 
 
 def concerns(found: Shortage, quotas: Iterable[tuple[str, str]]) -> bool:
-    """Whether one of these quotas, by flavor and resource, is among what there is too much of."""
+    """Whether the shortage affects one of these quotas, given as flavor and resource."""
     resources = {each.resource for each in found.amounts}
     return any(
         resource in resources and (not found.flavors or flavor in found.flavors)
@@ -147,7 +147,7 @@ def concerns(found: Shortage, quotas: Iterable[tuple[str, str]]) -> bool:
 
 
 def shortage_words(found: Shortage) -> str:
-    """One line for people, to follow on other words."""
+    """Describe the shortage in one line, which can follow a prefix."""
     names = f"flavor{'s' * (len(found.flavors) > 1)} {several(found.flavors)}"
     if not found.nodes:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(found.labels.items()))
@@ -167,7 +167,7 @@ def shortage_words(found: Shortage) -> str:
 
 
 def rounded(nano: int, resource: str) -> str:
-    """The amount as people would write it: sizes in Gi to one place, all else exactly."""
+    """Format the amount. Sizes are in Gi with one decimal place; other amounts are exact."""
     if not nano or not is_size(resource):
         return canonical(nano)
     return f"{nano / _GI:.1f}".removesuffix(".0") + "Gi"

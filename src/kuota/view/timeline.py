@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to workloads and when, and how it is told: one line per workload and instant."""
+"""The timeline of a plan: one line per workload and instant."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class TimelineEventType(StrEnum):
 
 
 class Event(Struct):
-    """One happening. `by` and `reason` tell for whom a workload was preempted, and why.
+    """An event of a workload. `by` and `reason` name the preemptor and the reason.
 
-    `why` is said of one that arrived and had to wait.
+    `why` is the reason why a submitted workload had to wait.
     """
 
     at: Instant
@@ -43,7 +43,7 @@ class Event(Struct):
 def timeline(
     events: Sequence[Event], borrowed: Mapping[Instant, list[Loan]], named: Naming = str
 ) -> list[TimelineRow]:
-    """The lines, in order; none when everything happened at once and nobody had to go."""
+    """Return the lines in order; empty if all events are simultaneous and nothing was preempted."""
     later = any(each.at > 0 for each in events)
     if not later and not any(each.what is TimelineEventType.PREEMPTED for each in events):
         return []
@@ -99,7 +99,7 @@ def _clauses(
 
 
 def clock(at: Instant) -> str:
-    """Seconds as people write a duration: "0s", "1m30s", "2h"."""
+    """Format seconds as a duration: "0s", "1m30s", "2h"."""
     whole = str(Duration(round(at * SECOND)))
     whole = whole.removesuffix("0s") if whole.endswith("m0s") else whole
     return whole.removesuffix("0m") if whole.endswith("h0m") else whole

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations in words and as rows: why a workload waits, what protects others, what helps."""
+"""Formats explanations as text and rows: why a workload waits, and what would help."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .loans import Loan
 from .plan import HelpRow, LackRow, ProtectedRow, TriedRow, WhyRow
 
 Naming = Callable[[Key], str]
-"""How people call a workload."""
+"""Returns the display name of a workload."""
 
 _SHOWN = 3
 
@@ -43,7 +43,7 @@ def object_text(kind: str, name: str) -> str:
 
 
 def several(names: Iterable[str], most: int = _SHOWN) -> str:
-    """Names in a row: "a, b and c", or "a, b, c and 4 more"."""
+    """Join names: "a, b and c", or "a, b, c and 4 more"."""
     everyone = list(dict.fromkeys(names))
     if len(everyone) > most:
         return f"{', '.join(everyone[:most])} and {len(everyone) - most} more"
@@ -51,7 +51,7 @@ def several(names: Iterable[str], most: int = _SHOWN) -> str:
 
 
 def loans_text(given: Sequence[Loan]) -> str:
-    """What is borrowed from whom, to follow on other words; "" when nothing is."""
+    """Describe the loans and lenders, as a suffix of a sentence; "" if there are none."""
     parts = [
         f"{text(each.amount, each.column.resource)} {each.column.resource} from "
         f"{each.lender or 'nobody: there is more use than quota'}"
@@ -61,7 +61,7 @@ def loans_text(given: Sequence[Loan]) -> str:
 
 
 def why_text(why: Explanation, named: Naming = str) -> str:
-    """Why a workload is not admitted; "" if it is."""
+    """Return why a workload is not admitted; "" if it is."""
     if why.phase is Phase.RESERVED:
         checks = f" {several(why.checks)}" if why.checks else ""
         return f"quota is reserved; waiting for admission checks{checks}"
@@ -111,7 +111,7 @@ _WHYS: dict[Why, Callable[[Explanation], str]] = {
 
 
 def _tried_texts(tried: Sequence[TriedFlavor]) -> list[str]:
-    """A clause a flavor; the pod set is named when there are several."""
+    """Return one clause per flavor. The pod set is named if there are several."""
     several_sets = len({each.pod_set for each in tried}) > 1
     lines = []
     for each in tried:
@@ -122,7 +122,7 @@ def _tried_texts(tried: Sequence[TriedFlavor]) -> list[str]:
 
 
 def lack_text(lack: Shortfall) -> str:
-    """One obstacle, with the place in the tree where it arises."""
+    """Describe one obstacle, with the node of the quota tree that causes it."""
     reason = lack.reason
     if reason.cause not in (Cause.INSUFFICIENT, Cause.EXCEEDS_MAX):
         return reason_text(reason)
@@ -150,7 +150,7 @@ def _kept_text(lack: Shortfall) -> str:
 
 
 def protected_text(each: ProtectedWorkload) -> str:
-    """Why a running workload stays."""
+    """Return why a running workload is not preempted."""
     return _SHIELDS[each.protection](each)
 
 
@@ -175,7 +175,7 @@ _SHIELDS: dict[ProtectionReason, Callable[[ProtectedWorkload], str]] = {
 
 
 def help_texts(suggestions: Sequence[Suggestion], named: Naming = str) -> list[str]:
-    """What would help, a line each; suggestions that go together share one."""
+    """Return the suggestions, one per line. Suggestions that belong together share a line."""
     lines: list[str] = []
     for each in suggestions:
         if each.advice is not Advice.WAIT_FOR_RELEASE:
@@ -247,7 +247,7 @@ _HELP: dict[Advice, Callable[[Suggestion, Naming], str]] = {
 
 
 def why_row(found: Explanation, named: Naming = str) -> WhyRow | None:
-    """The rows of an explanation; None for a workload that is as far as it can be."""
+    """Return the row of an explanation; None if the workload is admitted or finished."""
     if found.phase in (Phase.ADMITTED, Phase.FINISHED):
         return None
     return WhyRow(
@@ -300,7 +300,7 @@ def _lack(lack: Shortfall) -> LackRow:
 
 
 def _help(found: Explanation, named: Naming) -> list[HelpRow]:
-    """Suggestions that go together have the same text, and may stand several times."""
+    """Return the rows of suggestions. Those that belong together have the same text."""
     return [_help_row(each, found, named) for each in found.suggestions]
 
 

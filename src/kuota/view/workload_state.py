@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a workload and its cause, read off objects of a running server. Pure.
+"""Determines the state of a workload and its cause from objects of a running server. Pure.
 
-Objects are JSON in the current version. What a controller has not written yet is left out, never
-guessed.
+Objects are JSON in the current version. Fields that a controller has not written yet are omitted,
+never guessed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CAUSES = {reason.value: words for reason, words in PREEMPTION_CAUSES.items()}
 
 
 class LiveState(StrEnum):
-    """The state of a workload on a running system, in kueuectl's words where it has one."""
+    """The state of a workload on a running server. States of kueuectl keep their names."""
 
     PENDING = "PENDING"
     QUOTARESERVED = "QUOTARESERVED"
@@ -40,7 +40,7 @@ class LiveState(StrEnum):
 WAITING = (LiveState.PENDING, LiveState.PREEMPTED)
 """States in which a workload waits for quota."""
 OVER = (LiveState.SUCCEEDED, LiveState.FAILED, LiveState.TIMEOUT)
-"""States in which the job of a workload is over."""
+"""States in which the job of a workload has ended."""
 
 Pods = Mapping[str, list[Json]]
 """Failed pods by the uid of the Job that owns them."""
@@ -55,13 +55,13 @@ def pods_by_owner(pods: Iterable[Json]) -> Pods:
 
 
 def _own(workload: Json, failed: Pods) -> list[Json]:
-    """The failed pods of the workload's job."""
+    """Return the failed pods of the workload's job."""
     references = workload["metadata"].get("ownerReferences") or ()
     return [pod for each in references for pod in failed.get(str(each.get("uid")), ())]
 
 
 def state(workload: Json, failed: Pods | None = None) -> LiveState:
-    """The workload's state. Failed pods tell a timeout of a pod from another failure."""
+    """Return the workload's state. Failed pods distinguish a pod's timeout from other failures."""
     ending = workload_ending(workload, _own(workload, failed or {}))
     if ending is not None:
         return LiveState(ending.result)
@@ -78,7 +78,7 @@ def state(workload: Json, failed: Pods | None = None) -> LiveState:
 
 
 def why(workload: Json, known: Iterable[Json] = (), failed: Pods | None = None) -> str:
-    """Why the workload does not run, or why it ended so; "" when there is nothing to add.
+    """Return why the workload does not run, or why it failed; "" if there is nothing to add.
 
     A preemptor is named if it is among the `known` Workloads.
     """
@@ -98,19 +98,19 @@ def why(workload: Json, known: Iterable[Json] = (), failed: Pods | None = None) 
 
 
 def waiting_words(workload: Json) -> str:
-    """Why a workload that waits, for quota or for admission checks, does not go on."""
+    """Return why a workload waits for quota or for admission checks."""
     if holds(workload, "QuotaReserved"):
         return _checks(workload)
     return message(workload, "QuotaReserved") or "not evaluated yet"
 
 
 def preemptor_uid(workload: Json) -> str:
-    """The uid of the Workload that preempted this one; "" if it is not recorded."""
+    """Return the UID of the Workload that preempted this one; "" if it is not recorded."""
     return str((workload["metadata"].get("annotations") or {}).get(PREEMPTOR_UID) or "")
 
 
 def _preemption(workload: Json, known: Iterable[Json]) -> str:
-    """Which workload preempted this one, and by which rule; "" if that is not recorded."""
+    """Return which workload preempted this one, and by which rule; "" if it is not recorded."""
     uid, preempted = preemptor_uid(workload), condition(workload, "Preempted")
     cause = _CAUSES.get(str((preempted or {}).get("reason")))
     if not uid or cause is None:
@@ -128,7 +128,7 @@ def _named(workload: Json | None) -> str:
 
 
 def way_out(workload: Json) -> str:
-    """What would help a workload that does not start by waiting; "" for all others."""
+    """Return a suggestion for a workload that will not start without a change; otherwise ""."""
     ending = workload_ending(workload)
     if ending is not None:
         return f"kuota resume workload {ending.workload}" if ending.workload else ""
@@ -151,7 +151,7 @@ def _checks(workload: Json) -> str:
 
 
 def pod_why(pod: Json) -> str:
-    """Why the pod does not run, or how it failed, in the words of its status; "" if it does."""
+    """Return why the pod does not run or how it failed, from its status; "" if it runs."""
     scheduled = condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "")
@@ -174,7 +174,7 @@ def _container_why(now: Json) -> str:
 
 
 def owner(workload: Json) -> tuple[str, str]:
-    """Kind and name of the job that the workload is for; both empty if it stands alone."""
+    """Return the kind and name of the workload's job; both are empty if it has none."""
     references = workload["metadata"].get("ownerReferences") or ()
     for each in sorted(references, key=lambda each: not each.get("controller")):
         return str(each.get("kind") or ""), str(each.get("name") or "")
