@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the API server completes pod templates: defaults, overhead, and LimitRanges.
+"""Completes pod templates as the API server does: defaults, overhead, and LimitRanges.
 
 The requests of a pending Workload come from adjusted templates, which are never written back.
-Values that are set stay; if nothing changes, the same object is returned. Maxima and minima are
-checked on adjusted templates, as the API server checks them after defaulting.
+Values that are already set are kept. If nothing changes, the same object is returned. Maxima and
+minima are checked on adjusted templates, because the API server also checks them after defaulting.
 """
 
 from __future__ import annotations
@@ -78,9 +78,10 @@ def _first(a: Quantity, b: Quantity) -> Quantity:
 
 
 def limit_range_faults(workload: Workload, summary: Summary) -> list[FieldError]:
-    """Return every container and pod of the workload that violates a maximum or minimum.
+    """Return a fault for every container and pod that violates a maximum or minimum.
 
-    The ratio of limit to request is not checked, nor are resources that are not mentioned.
+    The ratio of limit to request is not checked. A resource that a container does not mention is
+    not checked either.
     """
     faults: list[FieldError] = []
     for index, pod_set in enumerate(workload.spec.pod_sets or ()):
@@ -196,7 +197,7 @@ def _container(container: Container, item: LimitRangeItem) -> Container:
 
 
 def _filled(resources: ResourceRequirements, item: LimitRangeItem) -> ResourceRequirements:
-    """Apply defaults first, then requests for resources that have only a limit."""
+    """Apply the defaults, then set requests for resources that have only a limit."""
     limits = _with(resources.limits, item.default)
     requests = _with(_with(resources.requests, item.default_request), limits)
     if limits is resources.limits and requests is resources.requests:
@@ -205,7 +206,7 @@ def _filled(resources: ResourceRequirements, item: LimitRangeItem) -> ResourceRe
 
 
 def _with(own: ResourceList | None, defaults: ResourceList | None) -> ResourceList | None:
-    """Complete `own` from `defaults`; the same object if nothing is missing."""
+    """Complete `own` from `defaults`. Return the same object if nothing is missing."""
     if not defaults or (own and defaults.keys() <= own.keys()):
         return own
     return {**defaults, **(own or {})}

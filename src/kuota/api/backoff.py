@@ -16,7 +16,7 @@ class Backoff(Struct):
     def wait(self, attempt: int) -> int:
         """Return the delay before this attempt.
 
-        Attempts count from 1; earlier ones have no delay.
+        Attempts count from 1. There is no delay before an attempt below 1.
         """
         if attempt <= 0:
             return 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes shared by all Kubernetes objects: metadata, conditions, keys, selectors.
+"""Defines the structs shared by all Kubernetes objects: metadata, conditions, keys, selectors.
 
 Decoding keeps only the declared fields, so a decoded object is read-only: writers send a patch,
-never a re-encoded struct. An absent string is "", an absent list or object is None. Defaulting is a
-separate step (`kuota.api.defaults`), because "unset" sometimes differs from the default.
+never a re-encoded struct. An absent string is "", and an absent list or object is None. Defaulting
+is a separate step (`kuota.api.defaults`), because "unset" sometimes differs from the default.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ResourceList = dict[str, Quantity]
 class Struct(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False
 ):
-    """Base class of API shapes: immutable, camelCase on the wire, empty fields omitted."""
+    """Base class of API structs: immutable, camelCase on the wire, with empty fields omitted."""
 
 
 class Key(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
@@ -70,11 +70,11 @@ class ObjectMeta(Struct):
         return Key(self.namespace, self.name)
 
     def label(self, name: str) -> str:
-        """Return the label's value, "" if absent."""
+        """Return the value of the label, or "" if it is absent."""
         return (self.labels or {}).get(name, "")
 
     def annotation(self, name: str) -> str:
-        """Return the annotation's value, "" if absent."""
+        """Return the value of the annotation, or "" if it is absent."""
         return (self.annotations or {}).get(name, "")
 
 
@@ -111,7 +111,7 @@ class LabelSelector(Struct):
 
 
 def condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
-    """Return the condition of this type, if present."""
+    """Return the condition of this type, or None if it is absent."""
     for each in conditions or ():
         if each.type == type_:
             return each
@@ -119,7 +119,7 @@ def condition(conditions: list[Condition] | None, type_: str) -> Condition | Non
 
 
 def by_type(conditions: list[Condition] | None) -> dict[str, Condition]:
-    """The conditions by their type; of several with one type, the first."""
+    """Return the conditions by type. If a type occurs more than once, the first one is used."""
     found: dict[str, Condition] = {}
     for each in conditions or ():
         found.setdefault(each.type, each)
@@ -127,7 +127,7 @@ def by_type(conditions: list[Condition] | None) -> dict[str, Condition]:
 
 
 def true_condition(conditions: list[Condition] | None, type_: str) -> Condition | None:
-    """Return the condition of this type, if it is true."""
+    """Return the condition of this type if its status is True, else None."""
     found = condition(conditions, type_)
     return found if found is not None and found.status == "True" else None
 
@@ -137,7 +137,7 @@ def is_true(conditions: list[Condition] | None, type_: str) -> bool:
 
 
 def failure_status(code: int, reason: str, message: str, details: Json | None = None) -> Json:
-    """The Status object of an error response."""
+    """Return the Status object of an error response."""
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between v1beta1 and v1beta2, on plain JSON, in both directions.
+"""Converts plain JSON objects between v1beta1 and v1beta2, in both directions.
 
-A conversion is total and keeps unknown fields. Fields that exist only in one version are dropped;
-fields of both versions survive a round trip. Kinds and fields that are not named here are the same
-in both versions.
+A conversion accepts any object and keeps unknown fields. Fields that exist only in one version are
+dropped. Fields of both versions survive a round trip. Kinds and fields that are not named here are
+the same in both versions.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _SOURCE_OF_REF = {ref: source for source, ref in _REF_OF_SOURCE.items()}
 
 
 def convert(obj: Json, version: str) -> Json:
-    """Return `obj` in `version` ("v1beta1" or "v1beta2"); the argument is unchanged.
+    """Return `obj` in `version` ("v1beta1" or "v1beta2"). The argument is not changed.
 
-    An object of another group, or already of this version, is returned as it is.
+    An object of another group, or one already in this version, is returned unchanged.
     """
     if version not in VERSIONS:
         raise ValueError(f"cannot convert to {version!r}: Kueue's versions are v1beta1 and v1beta2")
@@ -47,7 +47,7 @@ def convert(obj: Json, version: str) -> Json:
 
 
 def _checks_to_strategy(spec: Json) -> Json:
-    """The list of checks takes precedence over a strategy: they are exclusive in v1beta1."""
+    """Convert the checks. The list takes precedence, as v1beta1 allows only one of the two."""
     checks = spec.get("admissionChecks")
     kept = without("admissionChecks")(spec)
     if not isinstance(checks, list) or not checks:
@@ -57,7 +57,7 @@ def _checks_to_strategy(spec: Json) -> Json:
 
 
 def _class_to_ref(spec: Json) -> Json:
-    """A class name without a source does not identify a class, so it is dropped."""
+    """Convert the priority class. A class name without a source is ambiguous and is dropped."""
     name = spec.get("priorityClassName")
     ref = _REF_OF_SOURCE.get(str(spec.get("priorityClassSource")))
     kept = without("priorityClassName", "priorityClassSource")(spec)
@@ -83,7 +83,7 @@ class _Domains(msgspec.Struct):
 
 
 def _domains_to_slices(assignment: Json) -> Json:
-    """An assignment in an unknown form is kept as it is."""
+    """Convert the domains. An assignment in an unknown form is kept unchanged."""
     if "domains" not in assignment:
         return assignment
     try:
@@ -106,7 +106,10 @@ def _slices_to_domains(assignment: Json) -> Json:
 
 
 def _to_cluster_source(spec: Json) -> Json:
-    """A kubeConfig without a location means none: v1beta1 requires the field."""
+    """Convert the cluster source.
+
+    A kubeConfig without a location means that there is none, because v1beta1 requires the field.
+    """
     source = {}
     kube_config, profile = spec.get("kubeConfig"), spec.get("clusterProfileRef")
     if isinstance(kube_config, dict) and kube_config.get("location"):
@@ -119,7 +122,7 @@ def _to_cluster_source(spec: Json) -> Json:
 def _from_cluster_source(spec: Json) -> Json:
     source = spec.get("clusterSource")
     source = source if isinstance(source, dict) else {}
-    # Required in v1beta1, so a cluster with only a profile has one without a location.
+    # v1beta1 requires kubeConfig, so a cluster with only a profile gets one without a location.
     parts = {"kubeConfig": source.get("kubeConfig") or {"location": ""}}
     if source.get("clusterProfileRef") is not None:
         parts["clusterProfileRef"] = source["clusterProfileRef"]

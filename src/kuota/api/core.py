@@ -8,7 +8,7 @@ from datetime import datetime
 from .base import Condition, Json, LabelSelectorRequirement, Object, Quantity, ResourceList, Struct
 
 RUN_AS = "kuota.dev/run-as-uid"
-"""The user whose permissions the processes of a pod have. The server sets it."""
+"""The user whose permissions apply to the processes of a pod. The server sets it."""
 
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 
@@ -32,7 +32,7 @@ class Toleration(Struct):
 
 
 class NodeSelectorRequirement(LabelSelectorRequirement):
-    """As in a label selector, where the operators Gt and Lt are not allowed, though."""
+    """A label selector requirement that also allows the operators Gt and Lt."""
 
 
 class NodeSelectorTerm(Struct):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CustomResourceDefinitions of the eleven kinds, equal to Kueue's."""
+"""Generates the CustomResourceDefinitions of the eleven kinds, equal to Kueue's."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ KINDS = (
 
 
 def crds(version: str | None = None) -> list[Json]:
-    """Return one CRD per kind, with both versions, or with one version that is stored."""
+    """Return one CRD per kind, with both versions, or with only `version`, which is then stored."""
     if version is not None and version not in VERSIONS:
         raise ValueError(f"no version {version!r}: Kueue's versions are v1beta1 and v1beta2")
     return [crd(kind, VERSIONS if version is None else (version,)) for kind in KINDS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults of the API server and of Kueue's webhooks."""
+"""Sets the defaults of the API server and of Kueue's webhooks."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _GUARDED = frozenset({"ClusterQueue", "ResourceFlavor"})
 
 
 def defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
-    """Return `obj` as stored on creation; objects of unknown kinds are unchanged.
+    """Return `obj` as stored on creation. Objects of unknown kinds are unchanged.
 
-    `obj` itself is not changed; unchanged parts are shared. Any JSON is accepted: nothing is set
-    below a value of the wrong type.
+    `obj` itself is not modified, and the result shares its unchanged parts. Any JSON is accepted:
+    no defaults are set below a value of the wrong type.
     """
     return webhook_defaulted(schema_defaulted(obj), gates)
 
 
 def webhook_defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
-    """Apply Kueue's mutating webhooks to a new object with schema defaults.
+    """Apply Kueue's mutating webhooks to a new object that has its schema defaults.
 
-    Nothing is changed in place. Unchanged parts are shared with the result; without any change the
+    `obj` itself is not modified, and the result shares its unchanged parts. If nothing changes, the
     result is `obj` itself. Any JSON is accepted.
     """
     if structure(obj) is None:
@@ -40,7 +40,7 @@ def webhook_defaulted(obj: Json, gates: Gates = DEFAULT_GATES) -> Json:
 def schema_defaulted(obj: Json) -> Json:
     """Apply only the defaults of the CRD, which also apply to updates and reads.
 
-    Unchanged parts are shared, so that they can be recognised without a comparison.
+    Unchanged parts are shared, so that callers can recognise them by identity.
     """
     known = structure(obj)
     full: Json = obj if known is None else filled(obj, known)

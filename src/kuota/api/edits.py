@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of JSON objects at a path. Unchanged parts are shared with the original.
+"""Edits JSON objects at a path. Unchanged parts are shared with the original.
 
-An edit takes an object and returns a new one; it never changes its argument. Paths look like
+An edit takes an object and returns a new one. It never changes its argument. Paths look like
 `spec.podSets[].topologyRequest`. A path that does not exist is ignored.
 """
 
@@ -55,7 +55,7 @@ def renamed(old: str, new: str) -> Edit:
 
 
 def respelt(field: str, words: Mapping[str, str]) -> Edit:
-    """Return an edit that maps the value of `field`, if it is in the mapping."""
+    """Return an edit that replaces the value of `field` if the mapping contains it."""
 
     def respell(obj: Json) -> Json:
         value = obj.get(field)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of fields: path, type, reason, and a fix.
+"""Represents faults of fields: path, type, reason, and a fix.
 
 Paths and type names are those of Kubernetes, so a fault reads the same whether kubectl, Kueue or
 Kuota reports it. A check returns all faults, not only the first.
@@ -32,7 +32,7 @@ class ErrorType(StrEnum):
 
 
 class FieldError(Struct):
-    """One fault of one field. `fix` is a remedy, if there is a definite one."""
+    """One fault of one field. `fix` is a remedy, or empty if there is no definite one."""
 
     path: str
     type: ErrorType
@@ -86,7 +86,7 @@ def type_invalid(path: str, value: Any, message: str, fix: str = "") -> FieldErr
 
 
 def not_supported(path: str, value: Any, allowed: Iterable[str], what: str = "") -> FieldError:
-    """The value is none of `allowed`; `what` describes the allowed values."""
+    """Return the fault of a value that is not in `allowed`. `what` describes the allowed values."""
     options = ", ".join(map(str, allowed)) or "(none)"
     message = f"{quoted(value)} is not {what or 'a value allowed here'}"
     return _error(path, ErrorType.NOT_SUPPORTED, message, value, f"use one of: {options}")
@@ -99,13 +99,13 @@ def immutable(path: str, value: Any, why: str, fix: str) -> FieldError:
 def malformed(
     path: str, value: str, complaints: Iterable[str], fix: str = ""
 ) -> Iterator[FieldError]:
-    """Return one fault for each complaint about the syntax of `value`."""
+    """Yield one fault for each complaint about the syntax of `value`."""
     for complaint in complaints:
         yield invalid(path, value, f"{quoted(value)} {complaint}", fix)
 
 
 def at_most_one(path: str, value: str, complaints: Iterable[str]) -> Iterator[FieldError]:
-    """Return one fault with all complaints about the value."""
+    """Yield one fault with all complaints about the value, or nothing if there are none."""
     said = "; ".join(complaints)
     if said:
         yield invalid(path, value, f"{quoted(value)} {said}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of fields, as server-side apply keeps them for each owner.
+"""Implements sets of fields, which server-side apply stores for each owner.
 
-A set is a tree of dicts in the keys of the wire form: `f:name` a field, `k:{...}` the list item
-with those keys, `v:...` the list item of that value. Here a member is always marked by a "." of
-its own, so that union, difference and intersection are plain walks; on the wire a member without
-members below it is written `{}` instead.
+A set is a tree of dicts with the keys of the wire format: `f:name` is a field, `k:{...}` is the
+list item with those keys, and `v:...` is the list item with that value. In memory, every member is
+marked by its own "." entry, so that union, difference and intersection are simple recursions. On
+the wire, a member without members below it is written `{}` instead.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SELF = "."
 
 
 class FieldSetError(ValueError):
-    """A `fieldsV1` that cannot be read. The message names the element."""
+    """Raised for an invalid `fieldsV1`. The message names the element."""
 
 
 def field(name: str) -> str:
-    """The path element of a field of an object."""
+    """Return the path element of a field of an object."""
     return f"f:{name}"
 
 
 def keyed(keys: dict[str, Any]) -> str:
-    """The path element of the list item with these keys."""
+    """Return the path element of the list item with these keys."""
     if all(type(value) is str for value in keys.values()):
         return _keyed(tuple(keys.items()))
     return f"k:{_json(keys)}"
@@ -41,7 +41,7 @@ def _keyed(keys: tuple[tuple[str, str], ...]) -> str:
 
 
 def valued(value: Any) -> str:
-    """The path element of the list item that is this value."""
+    """Return the path element of the list item with this value."""
     return f"v:{_json(value)}"
 
 
@@ -50,19 +50,19 @@ def _json(value: Any) -> str:
 
 
 def node(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
-    """The part of the set at that path, made if need be."""
+    """Return the subtree of the set at the path. Missing nodes are created."""
     for element in path:
         fields = fields.setdefault(element, {})
     return fields
 
 
 def insert(fields: FieldSet, path: tuple[str, ...]) -> None:
-    """Make the path a member."""
+    """Add the path to the set."""
     node(fields, path)[SELF] = {}
 
 
 def union(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Members of either set. Parts may be shared with the arguments."""
+    """Return the members of either set. Parts may be shared with the arguments."""
     if not a or not b:
         return a or b
     out = dict(a)
@@ -72,7 +72,7 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Members of the first set that are not members of the second."""
+    """Return the members of the first set that are not members of the second."""
     out = {}
     for element, below in a.items():
         if element not in b:
@@ -83,7 +83,7 @@ def difference(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Members of both sets."""
+    """Return the members of both sets."""
     out = {}
     for element, below in a.items():
         if element not in b:
@@ -95,7 +95,7 @@ def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def without(a: FieldSet, b: FieldSet) -> FieldSet:
-    """The first set less every member of the second and all that lies below such a member."""
+    """Return the first set without the members of the second and everything below them."""
     out = {}
     for element, below in a.items():
         if element not in b:
@@ -106,7 +106,7 @@ def without(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every member, in the order of the elements."""
+    """Yield the path of every member, ordered by path element."""
     for element in sorted(fields):
         if element == SELF:
             yield above
@@ -115,7 +115,7 @@ def paths(fields: FieldSet, above: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 
 def written(path: tuple[str, ...]) -> str:
-    """The path as people read it: `.spec.containers[name="main"].image`."""
+    """Format the path for messages: `.spec.containers[name="main"].image`."""
     out = ""
     for element in path:
         kind, text = element[:2], element[2:]
@@ -130,7 +130,7 @@ def written(path: tuple[str, ...]) -> str:
 
 
 def to_wire(fields: FieldSet) -> FieldSet:
-    """The set in the form of `fieldsV1`, its elements sorted."""
+    """Return the set in the `fieldsV1` format, with sorted elements."""
     return {element: _below(fields[element]) for element in sorted(fields)}
 
 
@@ -139,7 +139,7 @@ def _below(fields: FieldSet) -> FieldSet:
 
 
 def from_wire(fields: Any) -> FieldSet:
-    """The set written as `fieldsV1`. Raises FieldSetError."""
+    """Parse a set in the `fieldsV1` format. Raises FieldSetError."""
     if not isinstance(fields, dict):
         raise FieldSetError("fieldsV1 needs an object")
     out: FieldSet = {}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's feature gates: which are enabled, and whether the combination is valid.
+"""Defines Kueue's feature gates: which are enabled, and whether the combination is valid.
 
-Names, stages, defaults and dependencies are those of Kueue 0.20. A gate cannot be enabled while one
-it depends on is disabled, so disabling a gate may require disabling its dependents.
+Names, stages, defaults and dependencies are those of Kueue 0.20. A gate cannot be enabled while a
+gate that it depends on is disabled. Disabling a gate may therefore require disabling its
+dependents.
 """
 
 from __future__ import annotations
@@ -246,10 +247,11 @@ class Gates(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, overrides: Mapping[str, bool], *, check: bool = True) -> Gates:
-        """Return Kueue's defaults with `overrides`; raises Invalid with every fault.
+        """Return Kueue's defaults with `overrides`. Raises Invalid with every fault.
 
         `AllAlpha` and `AllBeta` set a whole stage, except for gates that are named. Without
-        `check`, locked gates may be set and dependencies violated; unknown names still raise.
+        `check`, locked gates may be set and dependencies violated, but unknown names still raise
+        Invalid.
         """
         errors = _unknown_errors(overrides)
         if check and not errors:
@@ -316,7 +318,7 @@ def _stranded(need: Gate, gates: Gates) -> list[Gate]:
 def resolved(flag: str, file: Mapping[str, bool] | None) -> Gates:
     """Return the gates of the flag `--feature-gates` or of the file, never of both.
 
-    Raises Invalid with a single fault, as Kueue reports it, that contains everything wrong.
+    Raises Invalid with a single fault that contains all problems, as Kueue reports them.
     """
     if flag and file is not None:
         raise Invalid(
@@ -336,9 +338,9 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 def parse_flag(text: str) -> dict[str, bool]:
-    """Parse `A=true,B=false`; raises Invalid for every malformed entry.
+    """Parse `A=true,B=false`. Raises Invalid with every malformed entry.
 
-    `Gates.of` checks whether the gates exist. The last of two entries for a gate counts.
+    `Gates.of` checks whether the gates exist. If a gate occurs twice, the last entry applies.
     """
     chosen: dict[str, bool] = {}
     errors: list[FieldError] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of `kueue.x-k8s.io/v1beta2` (Workload has a file of its own). Names are Kueue's."""
+"""Defines the kinds of `kueue.x-k8s.io/v1beta2`, except Workload, which has its own module."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of metadata.managedFields: who set which fields, how, and when.
+"""Reads and writes the entries of metadata.managedFields: who set which fields, how, and when.
 
-An owner is a name with the way it writes: by applying, or by updating in one API version, each of
-them perhaps through a subresource. The same name may own twice.
+An owner is a manager name, an operation (apply, or update in one API version), and optionally a
+subresource. One manager can therefore have several entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_NAME = 128
 
 
 class Owner(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Whom an entry belongs to. Appliers have one entry whatever version they apply in."""
+    """The owner of an entry. An applier has one entry regardless of the version it applies."""
 
     manager: str
     operation: str
@@ -39,26 +39,26 @@ class Owner(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """What one owner owns: the fields in the terms of that version, and when that last changed."""
+    """The fields of one owner in the given version, and the time of their last change."""
 
     api_version: str
     fields: FieldSet
     time: str = ""
     wire: FieldSet | None = None
-    """The fields as they were read, for writing them again unchanged."""
+    """The fields in the wire format as read, so that they can be written back unchanged."""
 
 
 Entries = dict[Owner, Entry]
 
 
 def owner(manager: str, operation: str, api_version: str, subresource: str) -> Owner:
-    """The owner that a request is counted for."""
+    """Return the owner that a request is attributed to."""
     version = api_version if operation == UPDATE else ""
     return Owner(manager or "unknown", operation, subresource, version)
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """The name that a request is counted for: the one it gives, else its program's."""
+    """Return the manager name of a request: the given one, or else that of the client program."""
     if field_manager:
         return field_manager
     program = user_agent.partition("/")[0]
@@ -66,7 +66,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def read(managed: Any) -> Entries:
-    """The entries as written in an object. Raises FieldSetError if they cannot be read."""
+    """Parse the entries of an object. Raises FieldSetError if they are invalid."""
     entries: Entries = {}
     for each in managed or ():
         if not isinstance(each, dict) or each.get("operation") not in (APPLY, UPDATE):
@@ -89,15 +89,16 @@ _encode = msgspec.json.Encoder().encode
 
 @lru_cache(256)
 def _parsed(wire: bytes) -> FieldSet:
-    """The set in its encoded wire form. Objects of one kind have the same few, again and again.
+    """Parse a set in its encoded wire format.
 
-    Sets are never changed once they are made, so that all readers may share this one.
+    Results are cached, because objects of a kind have the same few sets. Sets are never modified
+    after they are created, so all readers can share the result.
     """
     return fieldsets.from_wire(msgspec.json.decode(wire))
 
 
 def readable(managed: Any) -> Entries:
-    """The same, but none where they cannot be read."""
+    """Parse the entries of an object, or return no entries if they are invalid."""
     try:
         return read(managed)
     except FieldSetError:
@@ -105,12 +106,12 @@ def readable(managed: Any) -> Entries:
 
 
 def asks_for_reset(managed: Any) -> bool:
-    """Whether a request gives up all tracking: an empty list, or one with one empty entry."""
+    """Whether a request resets field tracking: an empty list, or a list with one empty entry."""
     return isinstance(managed, list) and managed in ([], [{}])
 
 
 def write(entries: Entries) -> list[Json]:
-    """The entries as an object holds them, in Kubernetes' order."""
+    """Return the entries in the format of an object, in the order that Kubernetes uses."""
     return [
         _written(key, entry)
         for key, entry in sorted(
@@ -134,7 +135,7 @@ def _written(key: Owner, entry: Entry) -> Json:
 
 
 def capped(entries: Entries) -> Entries:
-    """The entries with the oldest updates of one version merged, if there are too many."""
+    """Merge the oldest update entries of each version if there are too many entries."""
     updaters = sorted(
         (key for key in entries if key.operation == UPDATE),
         key=lambda key: (entries[key].time, key),
@@ -162,13 +163,13 @@ def _joined(a: Entry, b: Entry, time: str) -> Entry:
 
 
 def without_managed(obj: Json) -> Json:
-    """The object without its entries."""
+    """Return the object without its entries."""
     metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k != "managedFields"}
     return {**obj, "metadata": metadata}
 
 
 def with_managed(obj: Json, entries: Entries) -> Json:
-    """The object with exactly these entries."""
+    """Return the object with exactly these entries."""
     out = without_managed(obj)
     if managed := write(entries):
         out["metadata"]["managedFields"] = managed
@@ -176,7 +177,7 @@ def with_managed(obj: Json, entries: Entries) -> Json:
 
 
 def owned(entries: Iterable[Entry]) -> FieldSet:
-    """What any of them owns."""
+    """Return the union of the fields of all entries."""
     out: FieldSet = {}
     for entry in entries:
         out = fieldsets.union(out, entry.fields)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads YAML the way kubectl does, and remembers on which line each field stands.
+"""Reads YAML as kubectl does, and records the line of each field.
 
-kubectl reads YAML 1.1 through Go: `y`, `on` and `no` are booleans, 0755 is octal, but 12:30:45
-and 2026-01-01 are text, and keys are always strings. JSON is YAML. A key written twice in one
-mapping is a fault; so is anything JSON has no word for.
+kubectl reads YAML 1.1 through Go: `y`, `on` and `no` are booleans and 0755 is octal, but 12:30:45
+and 2026-01-01 are strings, and keys are always strings. JSON is valid YAML. A duplicate key in a
+mapping is a fault, and so is any value that JSON cannot represent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BEYOND_JSON = {".inf": math.inf, ".nan": math.nan}
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One YAML document: its value, the line (from 1) of each field by its path, and its faults."""
+    """One YAML document: its value, the line (from 1) of each field by path, and its faults."""
 
     value: Any
     lines: dict[str, int]
@@ -39,13 +39,16 @@ class Document(msgspec.Struct, frozen=True):
 
 
 class _Loader(yaml.CSafeLoader):
-    """Marks every unquoted, untagged word, and leaves its meaning to `_plain`."""
+    """Tags every unquoted, untagged scalar, which `_plain` then interprets."""
 
     yaml_implicit_resolvers = {None: [(_WORD, re.compile(""))]}
 
 
 def scanned(text: str) -> list[Document]:
-    """Every document with its own faults. Where the text stops being YAML, the last one says so."""
+    """Return every document with its own faults.
+
+    A syntax error ends the list with a document that has only that fault.
+    """
     found, read = [], _Reader()
     try:
         for root in yaml.compose_all(text, Loader=_Loader):
@@ -57,7 +60,7 @@ def scanned(text: str) -> list[Document]:
 
 
 def load_all(text: str) -> list[Json]:
-    """The objects of a manifest; raises Invalid, also for a document that is not an object."""
+    """Return the objects of a manifest. Raises Invalid, also if a document is not an object."""
     found = scanned(text)
     errors = [error for each in found for error in each.errors]
     if errors:
@@ -70,9 +73,9 @@ def load_all(text: str) -> list[Json]:
 
 
 class _Reader:
-    """Turns composed nodes into JSON values and gathers what JSON or kubectl would refuse.
+    """Converts composed nodes to JSON values and collects what JSON or kubectl would reject.
 
-    The number of repeats by aliases is limited for all documents together.
+    The number of alias expansions is limited for all documents together.
     """
 
     def __init__(self) -> None:
@@ -122,7 +125,7 @@ class _Reader:
         return merged | result
 
     def merged(self, node: yaml.Node, path: str) -> Json:
-        """What `<<` brings in: a mapping, or several of which the first to name a key wins."""
+        """Return the mapping that `<<` merges. Of several, the first one with a key wins."""
         sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
         result: Json = {}
         for source in sources:
@@ -156,7 +159,7 @@ class _Reader:
 
 
 def _plain(text: str) -> Any:
-    """The meaning of an unquoted word: nothing, a boolean, a number, or else the word itself."""
+    """Interpret an unquoted scalar: null, a boolean, a number, or else a string."""
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
@@ -170,7 +173,7 @@ def _plain(text: str) -> Any:
 
 
 def _tagged(value: Any, tag: str) -> bool:
-    """Whether the value is what the user's tag says."""
+    """Whether the value has the type of the explicit tag."""
     if tag in (f"{_TAG}int", f"{_TAG}float"):
         return isinstance(value, int | float) and not isinstance(value, bool)
     return (tag == f"{_TAG}bool" and isinstance(value, bool)) or (
@@ -186,7 +189,7 @@ def _integer(text: str) -> int:
 
 
 def _number(value: float) -> int | float:
-    """kubectl hands 1e3 on as 1000, so that it also fits where whole numbers are wanted."""
+    """Return 1e3 as 1000, as kubectl does, so that it is accepted where an integer is required."""
     return int(value) if abs(value) < _EXACT and value.is_integer() else value
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matching: labels against selectors, taints against tolerations, flavors against pods.
+"""Matches labels with selectors, taints with tolerations, and flavors with pods.
 
-Only the label keys that a flavor defines count; other keys are left to the Kubernetes scheduler.
-`kuota.api.selector` parses selectors from text.
+Only the label keys that a flavor defines are considered. The Kubernetes scheduler handles other
+keys. `kuota.api.selector` parses selectors from text.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class SelectorError(ValueError):
-    """An invalid selector. The message names the fault and its path."""
+    """Raised for an invalid selector. The message names the fault and its path."""
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether the labels match the selector. An absent one matches nothing, an empty one all.
+    """Whether the labels match the selector.
 
-    Raises SelectorError for an operator outside In, NotIn, Exists, DoesNotExist.
+    An absent selector matches nothing, and an empty one matches everything. Raises SelectorError
+    for an operator other than In, NotIn, Exists and DoesNotExist.
     """
     if selector is None:
         return False
@@ -64,7 +65,7 @@ def _compares(requirement: LabelSelectorRequirement, value: str) -> bool:
 
 
 def integer(text: str) -> int | None:
-    """Parse a 64-bit decimal integer; None if it is not one."""
+    """Parse a 64-bit decimal integer. Return None if the text is not one."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 30:
         return None
@@ -157,7 +158,7 @@ def has_taint_key(taints: Iterable[Taint] | None, key: str) -> bool:
 
 
 def node_selector_accepts(wanted: Mapping[str, str] | None, labels: Mapping[str, str]) -> bool:
-    """Whether the labels do not contradict the node selector."""
+    """Whether no label contradicts the node selector. Keys without a label are ignored."""
     return not wanted or all(labels.get(key, value) == value for key, value in wanted.items())
 
 

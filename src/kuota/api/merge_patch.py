@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Merge Patch (RFC 7386): applying one, deriving one, and joining two.
+"""Applies, derives and combines JSON Merge Patches (RFC 7386).
 
-Arguments are never modified; parts that a patch leaves alone are shared with the result.
+Arguments are never modified. Parts that a patch does not change are shared with the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def merged(document: Json, patch: Json) -> Json:
 
 
 def difference(before: Json, after: Json) -> Json:
-    """Return the patch that turns `before` into `after`; it is empty if the two are equal.
+    """Return the patch that turns `before` into `after`. It is empty if the two are equal.
 
     A merge patch cannot set a field to null, so a null in `after` means that the field is absent.
     """
@@ -45,8 +45,8 @@ def difference(before: Json, after: Json) -> Json:
 def combined(first: Json, second: Json) -> Json:
     """Return one patch that has the effect of `first` followed by `second`.
 
-    No such patch exists if `first` removes or replaces a whole field in which `second` sets parts:
-    the fields that the object had inside would have to be known. Such a pair must not be combined.
+    No such patch exists if `first` removes or replaces a whole field and `second` sets parts of it,
+    because the result depends on the other fields of the object. Do not combine such a pair.
     """
     result = dict(first)
     for name, value in second.items():
@@ -58,7 +58,7 @@ def combined(first: Json, second: Json) -> Json:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Compare JSON values. In contrast to Python, true does not equal 1."""
+    """Compare two JSON values. Unlike in Python, true does not equal 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax of Kubernetes names, keys and label values.
+"""Checks the syntax of Kubernetes names, keys and label values.
 
-Each function returns one complaint for each violated rule, and an empty list for a valid text. One
-complaint is one fault in Kubernetes too, so their number is part of the contract; the wording is
-ours.
+Each function returns one complaint for each violated rule, and an empty list for valid text.
+Kubernetes also reports one fault per complaint, so the number of complaints is part of the
+contract. The wording is specific to Kuota.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _ONLY_LOWER = "use lower case letters, digits and '-', with a letter or digit fi
 
 
 def dns_label(text: str) -> list[str]:
-    """Complaints about a DNS-1123 label, such as a namespace or the name of a pod set."""
+    """Return complaints about a DNS-1123 label, such as a namespace or the name of a pod set."""
     return _complaints(text, _LABEL, MAX_LABEL, f"is not a DNS label: {_ONLY_LOWER}")
 
 
 def dns_subdomain(text: str) -> list[str]:
-    """Complaints about a DNS-1123 subdomain, such as the name of most objects."""
+    """Return complaints about a DNS-1123 subdomain, such as the name of most objects."""
     wrong = f"is not a DNS subdomain: {_ONLY_LOWER}; '.' may separate such parts"
     return _complaints(text, _SUBDOMAIN, MAX_SUBDOMAIN, wrong)
 
 
 def qualified_name(text: str) -> list[str]:
-    """Complaints about a label or resource key: a name, or `DNS-subdomain/name`."""
+    """Return complaints about a label or resource key: a name, or `DNS-subdomain/name`."""
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return ["is not a key: at most one '/' may separate a DNS prefix from the name"]
@@ -50,12 +50,12 @@ def qualified_name(text: str) -> list[str]:
 
 
 def label_value(text: str) -> list[str]:
-    """Complaints about a label value. An empty value is valid."""
+    """Return complaints about a label value. An empty value is valid."""
     return _complaints(text, _NAME_PART, MAX_LABEL, _bad_part("label value")) if text else []
 
 
 def domain_prefixed_path(text: str) -> list[str]:
-    """Complaints about a name such as `example.com/gate`."""
+    """Return complaints about a name such as `example.com/gate`."""
     domain, _, path = text.partition("/")
     if not domain or not path:
         return ["is not of the form DOMAIN/NAME, such as example.com/gate"]
@@ -66,13 +66,13 @@ def domain_prefixed_path(text: str) -> list[str]:
 
 
 def condition_reason(text: str) -> list[str]:
-    """Complaints about the reason of a condition."""
+    """Return complaints about the reason of a condition."""
     wrong = "is not one word: use letters, digits, '_', ',' and ':', with a letter first"
     return [] if _REASON.fullmatch(text) else [wrong]
 
 
 def similar_name(text: str) -> str:
-    """Return a valid DNS name similar to the text, as a suggestion; "" if there is none."""
+    """Return a valid DNS name similar to the text, or "" if there is none."""
     return re.sub(r"[^a-z0-9.]+", "-", text.lower())[:MAX_LABEL].strip("-.")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an admission injects into a pod template, how to remove it, and when pod sets are equal."""
+"""Injects admissions into pod templates, removes them again, and compares pod sets."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class FlavorMissing(LookupError):
-    """An assignment names a flavor that does not exist."""
+    """Raised if an assignment names a flavor that does not exist."""
 
 
 class MergeConflict(ValueError):
-    """The template conflicts with the injection. A retry cannot help."""
+    """Raised if the template conflicts with the injection. A retry cannot succeed."""
 
 
 class Injection(Struct):
@@ -98,11 +98,11 @@ def joined(into: Injection, update: PodSetUpdate) -> Injection:
 
 
 def merged(template: PodTemplateSpec, added: Injection, *, elastic: bool = True) -> PodTemplateSpec:
-    """The template with the injection in it. Raises MergeConflict where they disagree.
+    """Return the template with the injection. Raises MergeConflict if they disagree.
 
-    An elastic job's next slice takes over pods of the one before, so its workload and slice
-    annotations replace the old ones. `elastic` is the gate ElasticJobsViaWorkloadSlices, without
-    which they conflict.
+    The next slice of an elastic job takes over pods of the previous one, so its workload and slice
+    annotations replace the old ones. `elastic` is the gate ElasticJobsViaWorkloadSlices. Without
+    it, different annotations conflict.
     """
     spec, annotations = template.spec, template.metadata.annotations
     if elastic and SLICE_ANNOTATION in (added.annotations or {}):
@@ -153,7 +153,7 @@ def _tolerations(
 def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplateSpec:
     """Return the template with everything that an injection changes restored.
 
-    The same object if nothing has to be restored.
+    If nothing has to be restored, the same object is returned.
     """
     meta = TemplateMeta(
         labels=_kept(template.metadata.labels, original.metadata.labels),
@@ -171,7 +171,7 @@ def restored(template: PodTemplateSpec, original: PodTemplateSpec) -> PodTemplat
 
 
 def _kept(now: T | None, then: T | None) -> T | None:
-    """Return `then`, but treat absent and empty as equal."""
+    """Return `then`, but keep `now` if both are absent or empty."""
     return now if not now and not then else then
 
 
@@ -180,8 +180,8 @@ def equivalent(
 ) -> bool:
     """Whether two lists of pod sets run the same pods: equal counts, containers and tolerations.
 
-    Takes undecoded JSON, because images and commands count. Names, labels and placement do not.
-    Quantities are compared by value; empty equals absent.
+    The arguments are undecoded JSON, because images and commands are compared. Names, labels and
+    placement are ignored. Quantities are compared by value, and empty equals absent.
     """
     a, b = some or [], others or []
     return len(a) == len(b) and all(

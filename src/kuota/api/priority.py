@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The priority of a workload: its own, its boost, and priority classes."""
+"""Computes the priority of a workload from its spec, its boost, and priority classes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _INT32 = range(-(2**31), 2**31)
 
 
 class BoostError(ValueError):
-    """The boost annotation is not a 32-bit integer."""
+    """Raised if the boost annotation is not a 32-bit integer."""
 
 
 class ClassMissing(LookupError):
-    """A job names a priority class that does not exist."""
+    """Raised if a job names a priority class that does not exist."""
 
 
 def priority(workload: Workload) -> int:
-    """Return the priority of the spec; 0 if unset."""
+    """Return the priority of the spec, or 0 if it is unset."""
     return workload.spec.priority or 0
 
 
 def boost(workload: Workload) -> int:
-    """Return the boost of the annotation; 0 without one. Raises BoostError."""
+    """Return the boost of the annotation, or 0 if it is absent. Raises BoostError."""
     text = workload.metadata.annotation(BOOST)
     if not text:
         return 0
@@ -41,9 +41,9 @@ def boost(workload: Workload) -> int:
 
 
 def effective_priority(workload: Workload, *, boosting: bool) -> int:
-    """Return the effective priority, used in every comparison. May exceed 32 bits.
+    """Return the effective priority, which every comparison uses. It may exceed 32 bits.
 
-    `boosting` is the feature gate; an invalid boost is ignored.
+    `boosting` is the state of the feature gate. An invalid boost is ignored.
     """
     if not boosting:
         return priority(workload)
@@ -56,9 +56,9 @@ def effective_priority(workload: Workload, *, boosting: bool) -> int:
 def pod_priority(
     name: str, classes: Mapping[str, PriorityClass]
 ) -> tuple[PriorityClassRef | None, int]:
-    """Return reference and value of a PriorityClass, or of the global default without a name.
+    """Return the reference and value of a PriorityClass, or of the global default without a name.
 
-    Kubernetes uses the lowest of several global defaults. Raises ClassMissing.
+    If there are several global defaults, the lowest applies, as in Kubernetes. Raises ClassMissing.
     """
     if not name:
         defaults = [each for each in classes.values() if each.global_default]
@@ -74,7 +74,7 @@ def pod_priority(
 def workload_priority(
     name: str, classes: Mapping[str, WorkloadPriorityClass]
 ) -> tuple[PriorityClassRef, int]:
-    """Return reference and value of a WorkloadPriorityClass. Raises ClassMissing."""
+    """Return the reference and value of a WorkloadPriorityClass. Raises ClassMissing."""
     found = classes.get(name)
     if found is None:
         raise ClassMissing(f'workload priority class "{name}" not found')

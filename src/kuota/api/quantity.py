@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes quantities ("500m", "2Gi") as integers, the same integers as text, and their sums.
+"""Converts Kubernetes quantities ("500m", "2Gi") to and from integers, and adds them.
 
-Two scales. *Nano* integers hold a quantity exactly as Kubernetes does (a billionth is its finest
-grain). *Amounts* are what decisions count with: milli-cores for cpu, whole units for everything
-else, within 64 bits. An amount of `UNLIMITED` is larger than every other and absorbs sums;
-arithmetic saturates, it never wraps around.
+There are two scales. *Nano* integers represent a quantity exactly, because a billionth is the
+finest resolution of Kubernetes. *Amounts* are the integers that the scheduler computes with:
+milli-cores for cpu and whole units for all other resources, within 64 bits. `UNLIMITED` is larger
+than every other amount and absorbs sums. Arithmetic saturates and never wraps around.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CPU = "cpu"
 _UNLIMITED_CPU_NANO = UNLIMITED // 1000 * NANO
 _CACHED = 1 << 16
 _LONGEST = 100
-# With at most 100 characters, an exponent beyond this gives 1n or something far above 2^63 anyway.
+# A text has at most 100 characters, so a larger exponent yields 1n or a value far above 2^63.
 _FARTHEST_EXPONENT = 200
 
 _FORM = re.compile(
@@ -38,11 +38,11 @@ _BINARY_SUFFIXES = ("", *_BINARY)
 
 
 class QuantityError(ValueError):
-    """The text is not a Kubernetes quantity. The message says why, and shows one that is."""
+    """Raised for an invalid quantity. The message gives the reason and a valid example."""
 
 
 class Format(Enum):
-    """How a quantity was written, which is how it is printed."""
+    """The format in which a quantity was written. It is printed in the same format."""
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"
@@ -51,16 +51,16 @@ class Format(Enum):
 
 @lru_cache(_CACHED, typed=True)
 def parse(text: Quantity) -> int:
-    """The quantity in nano-units. Anything finer is rounded up, away from zero.
+    """Parse the quantity in nano-units. Finer fractions are rounded up, away from zero.
 
-    A binary quantity is capped at 2^63-1 units, as in Kubernetes; a decimal one is not.
+    A binary quantity is capped at 2^63-1 units, as in Kubernetes. A decimal quantity is not.
     """
     return _parsed(text)[0]
 
 
 @lru_cache(_CACHED, typed=True)
 def format_of(text: Quantity) -> Format:
-    """The format Kubernetes would print the quantity in again."""
+    """Return the format in which Kubernetes prints the quantity."""
     return _parsed(text)[1]
 
 
@@ -88,14 +88,14 @@ def _parsed(text: Quantity) -> tuple[int, Format]:
 
 
 def _scaled(digits: int, power: int) -> int:
-    """digits x 10^power for digits >= 0, rounded up to an integer."""
+    """Return digits x 10^power for digits >= 0, rounded up to an integer."""
     if power >= 0:
         return digits * int(10 ** min(power, _FARTHEST_EXPONENT))
     return _rounded_up(digits, int(10 ** min(-power, _FARTHEST_EXPONENT)))
 
 
 def _rounded_up(value: int, divisor: int) -> int:
-    """value / divisor, fractions away from zero. The divisor is positive."""
+    """Return value / divisor, rounded away from zero. The divisor is positive."""
     return -(-value // divisor) if value >= 0 else value // divisor
 
 
@@ -115,20 +115,26 @@ def _fault(text: object, why: str) -> str:
 
 @lru_cache(_CACHED, typed=True)
 def units(quantity: Quantity, resource: str) -> int:
-    """The amount of a request: milli-cores of cpu, whole units of the rest, rounded up, 64 bits."""
+    """Return the amount of a request: milli-cores of cpu, whole units of other resources.
+
+    The amount is rounded up and clamped to 64 bits.
+    """
     return amount(parse(quantity), resource)
 
 
 def amount(nano: int, resource: str) -> int:
-    """The amount of a nano integer, rounded away from zero and clamped to 64 bits."""
+    """Return the amount of a nano integer, rounded away from zero and clamped to 64 bits."""
     value = _rounded_up(nano, _MILLI if resource == _CPU else NANO)
     return _clamped(value)
 
 
 @lru_cache(_CACHED, typed=True)
 def quota_amount(quantity: Quantity, resource: str) -> int:
-    """The amount of a quota: as `units`, but so much cpu that its milli-cores overflow, or 2^63-1
-    and more of anything else, is UNLIMITED."""
+    """Return the amount of a quota, as `units` does, but UNLIMITED for very large quotas.
+
+    A quota is unlimited if its milli-cores of cpu overflow 64 bits, or if it is at least 2^63-1
+    units of another resource.
+    """
     nano = parse(quantity)
     if resource == _CPU and nano >= _UNLIMITED_CPU_NANO:
         return UNLIMITED
@@ -136,24 +142,27 @@ def quota_amount(quantity: Quantity, resource: str) -> int:
 
 
 def as_float(quantity: Quantity) -> float:
-    """The nearest float, in whole units."""
+    """Return the quantity in whole units as the nearest float."""
     return parse(quantity) / NANO
 
 
 def nano_of(amount: int, resource: str) -> int:
-    """The nano integer of an amount: the inverse of `amount` without its rounding."""
+    """Return the nano integer of an amount. Inverse of `amount`, except for rounding."""
     return amount * (_MILLI if resource == _CPU else NANO)
 
 
 def written(amount: int, resource: str) -> str:
-    """The quantity of an amount for an API object: cpu in milli, sizes in binary suffixes, the rest
-    decimal. An amount beyond 64 bits is written as the nearest one within."""
+    """Format an amount as a quantity for an API object.
+
+    CPU is formatted in milli-units, sizes with binary suffixes, and other resources as decimals.
+    The amount is clamped to 64 bits.
+    """
     form = Format.BINARY if is_size(resource) else Format.DECIMAL
     return canonical(nano_of(_clamped(amount), resource), form)
 
 
 def text(amount: int, resource: str) -> str:
-    """An amount for people: as `written`, but `UNLIMITED` as a marker."""
+    """Format an amount for display, as `written` does, with a marker for `UNLIMITED`."""
     return "<unlimited>" if amount >= UNLIMITED else written(amount, resource)
 
 
@@ -163,8 +172,11 @@ def is_size(resource: str) -> bool:
 
 
 def canonical(nano: int, form: Format = Format.DECIMAL) -> str:
-    """The shortest text of that format without a fraction. Binary falls back to decimal under
-    1024 in magnitude and for fractions, where no exact binary text exists."""
+    """Return the shortest text in this format without a fraction.
+
+    The binary format falls back to decimal for magnitudes below 1024 and for fractions, which have
+    no exact binary text.
+    """
     if nano == 0:
         return "0"
     whole, fraction = divmod(abs(nano), NANO)
@@ -193,7 +205,7 @@ def _decimal(nano: int, form: Format) -> str:
 
 
 def add(a: int, b: int) -> int:
-    """a + b, saturating. UNLIMITED plus anything is UNLIMITED."""
+    """Return a + b, saturating. UNLIMITED plus any amount is UNLIMITED."""
     if a >= UNLIMITED or b >= UNLIMITED:
         return UNLIMITED
     value = a + b
@@ -201,8 +213,11 @@ def add(a: int, b: int) -> int:
 
 
 def sub(a: int, b: int) -> int:
-    """a - b, saturating. UNLIMITED less anything is UNLIMITED, but UNLIMITED less itself is 0;
-    anything less UNLIMITED is MINIMUM. More than UNLIMITED, a sum kept exact, is UNLIMITED."""
+    """Return a - b, saturating.
+
+    UNLIMITED minus a limited amount is UNLIMITED, and UNLIMITED minus UNLIMITED is 0. A limited
+    amount minus UNLIMITED is MINIMUM. Exact sums above UNLIMITED are treated as UNLIMITED.
+    """
     if a >= UNLIMITED:
         return 0 if b >= UNLIMITED else UNLIMITED
     if b >= UNLIMITED:
@@ -212,7 +227,7 @@ def sub(a: int, b: int) -> int:
 
 
 def mul(a: int, n: int) -> int:
-    """a x n, saturating."""
+    """Return a x n, saturating."""
     return _clamped(a * n)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of one pod, and the total of a set of pods.
+"""Computes the requests of one pod, and the total of a set of pods.
 
-Requests are exact nano integers until `pod_amounts` converts them to the engine's integers: rounded
-up once per pod, then multiplied by the number of pods.
+Requests are exact nano integers until `pod_amounts` converts them to the integers of the engine.
+They are rounded up once per pod and then multiplied by the number of pods.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def transformed(
 ) -> dict[str, int]:
     """Return the requests of one pod after exclusion and transformation, in nano-units.
 
-    Exclusion is a prefix test and comes first; outputs are exempt from it. Outputs with negative
-    factors may cancel each other, but never reduce direct requests.
+    Resources are first excluded by prefix. Outputs of transformations are not subject to exclusion.
+    Outputs with negative factors may cancel each other, but never reduce direct requests.
     """
     asked = {
         name: nano
@@ -76,14 +76,14 @@ def _generate(generated: dict[str, int], base: int, outputs: ResourceList | None
 
 
 def nanos(resources: ResourceList | None) -> Nanos:
-    """The quantities of a resource list, in nano-units."""
+    """Return the quantities of a resource list in nano-units."""
     return {name: parse(quantity) for name, quantity in (resources or {}).items()}
 
 
 def pod_requests(spec: PodSpec) -> Nanos:
-    """Return what Kubernetes reserves on a node for the pod. Zero requests are kept.
+    """Return the resources that Kubernetes reserves on a node for the pod, including zeros.
 
-    Init containers run one after another, so the peak counts; sidecars keep running. Pod-level
+    Init containers run one after another, so their peak counts. Sidecars keep running. Pod-level
     requests for cpu, memory and hugepages replace those of the containers.
     """
     total: Nanos = {}
@@ -141,7 +141,7 @@ def pod_amounts(
 
 
 def multiplied(amounts: Amounts, count: int) -> Amounts:
-    """Return the total of `count` pods; nothing for a negative count."""
+    """Return the total of `count` pods. The total of a negative count is empty."""
     pods = max(0, count)
     return {name: mul(value, pods) for name, value in amounts.items()}
 
@@ -154,7 +154,7 @@ def rescaled(totals: Amounts, current: int, wanted: int) -> Amounts:
 
 
 def request_faults(workload: Workload) -> list[FieldError]:
-    """Yield a fault for every place where a request exceeds its limit."""
+    """Return a fault for every place where a request exceeds its limit."""
     return [
         invalid(
             path,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Label selectors as text: "team=eng, dep in (a, b), !legacy, rank>3"."""
+"""Parses label selectors such as "team=eng, dep in (a, b), !legacy, rank>3"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETS = {"in": "In", "notin": "NotIn"}
 
 
 def parse_selector(text: str) -> Requirements:
-    """Parse all requirements of the text. Empty text has none."""
+    """Parse all requirements of the text. An empty text has none."""
     tokens = _TOKEN.findall(text)
     if "".join(tokens) != re.sub(r"\s+", "", text):
         raise SelectorError(f"{text!r}: cannot be read as a label selector")
@@ -90,7 +90,7 @@ class _Reader:
         return self.take()
 
     def value(self) -> str:
-        """Parse a label value; nothing is the empty value."""
+        """Parse a label value. If there is none, return ""."""
         return "" if self.peek() in _PUNCTUATION or not self.peek() else self.take()
 
     def _set(self) -> list[str]:

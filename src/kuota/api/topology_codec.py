@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both forms of a topology assignment: plain domains, and the compact slices that are stored.
+"""Converts topology assignments between a list of domains and the compact stored slices.
 
-A domain is one place in the topology (a value per level) and the pods it gets. Thousands of them
-share most of their text, so v1beta2 stores columns instead of rows: a slice holds, per level,
-either one value for all its domains or a root for each between a common prefix and suffix, and
-likewise one pod count or a count for each.
+A domain is one place in the topology (a value per level) with its pod count. Thousands of domains
+share most of their text, so v1beta2 stores columns instead of rows. For each level, a slice has
+either one value for all domains, or a common prefix and suffix and one root per domain. Likewise,
+it has one pod count for all domains or one per domain.
 
-Names of hosts tend to share a prefix per node pool. When the lowest level is the hostname and
-the gate TASAssignmentsEncodingByHostnamePrefix is on, domains are also cut into runs with the same
-prefix, a slice per run, and the smaller of the two encodings is kept.
+Hostnames often share a prefix per node pool. If the lowest level is the hostname and the gate
+TASAssignmentsEncodingByHostnamePrefix is enabled, domains are also split into runs with the same
+prefix, one slice per run. The smaller of the two encodings is used.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _T = TypeVar("_T")
 
 
 class Domain(msgspec.Struct, frozen=True, gc=False):
-    """One place, named by a value per level from high to low, and the pods there."""
+    """One place, identified by a value per level from high to low, and its pod count."""
 
     values: list[str]
     count: int
 
 
 def expand(assignment: TopologyAssignment) -> list[Domain]:
-    """Every domain, in stored order. A column too short for its slice ends the slice early."""
+    """Return every domain in stored order. A slice ends early if a column is too short."""
     return [domain for part in assignment.slices or () for domain in _domains(part)]
 
 
 def _domains(part: TopologySlice) -> Iterator[Domain]:
     columns = [_column(level, part.domain_count) for level in part.values_per_level or ()]
-    # A slice without levels still has its domains, with nothing to name them.
+    # A slice without levels still has domains, which have no values.
     rows = zip(*columns, strict=False) if columns else repeat((), part.domain_count)
     for values, count in zip(rows, _counts(part), strict=False):
         yield Domain(list(values), count)
@@ -70,7 +70,7 @@ def _counts(part: TopologySlice) -> Iterator[int]:
 
 
 def on_node(assignment: PodSetAssignment | None, node: str) -> bool:
-    """Whether pods are assigned to that very node, which only the hostname level can tell."""
+    """Whether pods are assigned to this node. Always false without a hostname level."""
     topology = assignment.topology_assignment if assignment else None
     if topology is None or not topology.levels or topology.levels[-1] != HOSTNAME:
         return False
@@ -80,7 +80,7 @@ def on_node(assignment: PodSetAssignment | None, node: str) -> bool:
 def compact(
     levels: Sequence[str], domains: Sequence[Domain], by_hostname_prefix: bool = True
 ) -> TopologyAssignment:
-    """The stored form. Expanding it gives `domains` back, in the same order."""
+    """Return the stored form. `expand` returns `domains` in the same order."""
     single = TopologyAssignment(levels=list(levels), slices=_slices([domains]))
     if not by_hostname_prefix or not levels or levels[-1] != HOSTNAME:
         return single
@@ -93,7 +93,7 @@ def compact(
 def split_by_hostname(
     levels: Sequence[str], domains: Sequence[Domain]
 ) -> TopologyAssignment | None:
-    """The encoding with a slice per run of hostnames; None when hostnames have no prefixes."""
+    """Encode one slice per run of hostnames. Return None if no hostname has a prefix."""
     keys = prefix_keys(["".join(domain.values[-1:]) for domain in domains])
     if keys is None:
         return None
@@ -105,7 +105,7 @@ def _size(assignment: TopologyAssignment) -> int:
 
 
 def _slices(parts: Sequence[Sequence[Domain]]) -> list[TopologySlice]:
-    # Domains of one slice name as many levels; older writers were not held to that.
+    # All domains of a slice must have the same number of levels. Older writers did not ensure it.
     even = (run for part in parts for run in runs(part, [len(each.values) for each in part]))
     return [_slice(chunk) for run in even for chunk in chunks(run, MAX_DOMAINS)]
 
@@ -125,7 +125,7 @@ def _level(values: tuple[str, ...]) -> LevelSlice:
     if len(set(values)) == 1:
         return LevelSlice(universal=values[0])
     suffix = _common_prefix([value[::-1] for value in values])[::-1]
-    # Where prefix and suffix would overlap in the shortest value, the suffix has precedence.
+    # If prefix and suffix overlap in the shortest value, the suffix takes precedence.
     rest = [value.removesuffix(suffix) for value in values]
     prefix = _common_prefix(rest)
     roots = [value.removeprefix(prefix) for value in rest]
@@ -141,9 +141,9 @@ def _common_prefix(values: Sequence[str]) -> str:
 
 
 def prefix_keys(hostnames: Sequence[str]) -> list[str] | None:
-    """For each hostname its longest dash-ended prefix that another one has too, "" for none.
+    """Return the longest prefix of each hostname that ends in a dash and that another one shares.
 
-    None when no hostname has a dash at all, so that there is nothing to cut by.
+    The prefix is "" if there is none. Return None if no hostname contains a dash.
     """
     uses = Counter(prefix for name in hostnames for prefix in _dashed(name))
     if not uses:
@@ -152,16 +152,16 @@ def prefix_keys(hostnames: Sequence[str]) -> list[str] | None:
 
 
 def _dashed(name: str) -> list[str]:
-    """Prefixes that end in a dash, longest first."""
+    """Return the prefixes that end in a dash, longest first."""
     return [name[: i + 1] for i in range(len(name) - 1, -1, -1) if name[i] == "-"]
 
 
 def runs(items: Sequence[_T], keys: Sequence[object]) -> list[list[_T]]:
-    """The items cut wherever the key changes."""
+    """Split the items wherever the key changes."""
     pairs = groupby(zip(keys, items, strict=True), key=lambda pair: pair[0])
     return [[item for _, item in run] for _, run in pairs]
 
 
 def chunks(items: Sequence[_T], size: int) -> list[Sequence[_T]]:
-    """The items in pieces of at most `size`; no items give no piece."""
+    """Split the items into chunks of at most `size`. Without items there are no chunks."""
     return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shapes of `kueue.x-k8s.io/v1beta1` that differ from v1beta2, and the table of all kinds.
+"""Defines the structs of `kueue.x-k8s.io/v1beta1` that differ from v1beta2, and all its kinds.
 
-These describe what is on the wire (schemas are made from them); decisions are made on v1beta2
-only, after `kuota.api.convert`. A shape has the fields of its v1beta2 namesake and those that only
-v1beta1 has; `GONE` lists the fields that only v1beta2 has, which schemas leave out.
+The structs describe the wire format, and schemas are generated from them. The scheduler uses only
+v1beta2, after `kuota.api.convert`. A struct has the fields of its v1beta2 counterpart and those
+that only v1beta1 has. `GONE` lists the fields that only v1beta2 has. Schemas omit them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PodSetAssignment(w.PodSetAssignment):
 
 
 class Admission(w.Admission):
-    # A list of narrower elements is no narrower list to mypy, but nobody appends to this one.
+    # mypy rejects the narrower list because lists are mutable, but this one is never modified.
     pod_set_assignments: list[PodSetAssignment] | None = None  # type: ignore[assignment]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workload, the kind of `kueue.x-k8s.io/v1beta2` that represents one job waiting for quota."""
+"""Defines Workload, the `kueue.x-k8s.io/v1beta2` kind that represents a job waiting for quota."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .base import Condition, Object, ResourceList, Struct
 from .core import PodTemplateSpec, Toleration
 
 PREEMPTOR_UID = "kuota.dev/preemptor-uid"
-"""The annotation with the UID of the Workload for which this one was last preempted."""
+"""The annotation with the UID of the Workload that last preempted this one."""
 
 
 class SliceTopologyConstraint(Struct):

@@ -34,7 +34,7 @@ __all__ = [
 
 
 def advice(obj: Json, environment: Environment = ANY_CLUSTER) -> list[FieldError]:
-    """Every warning about one object. Objects of kueue.x-k8s.io must be in version v1beta2."""
+    """Return all warnings about one object. Objects of kueue.x-k8s.io must be in v1beta2."""
     return list(_all(mapping(obj), environment))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What warnings depend on besides the object: what the control plane queues, and its nodes."""
+"""Describes the control plane that warnings depend on: the kinds it queues, and its nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..config.frameworks import BATCH_JOB, FRAMEWORKS
 GroupKind = tuple[str, str]
 BATCH_JOB_KIND: GroupKind = ("batch", "Job")
 Names = Callable[[], Collection[str] | None]
-"""Returns None while the names are not known, and then nothing is reported about them."""
+"""Returns None while the names are unknown. No warnings about the names are then reported."""
 BUILT = frozenset({BATCH_JOB})
 """The integrations that Kuota has a controller for."""
 _NOT_BUILT = frozenset(
@@ -40,8 +40,8 @@ ANY_CLUSTER = Environment()
 
 
 def queued_kinds(managed: Iterable[GroupKind]) -> frozenset[GroupKind]:
-    """The kinds, of those that a configuration enables, that some controller really queues.
+    """Return those of the enabled kinds that a controller queues.
 
-    Kinds of external frameworks have a controller elsewhere.
+    Kinds of external frameworks are included, because their controllers run elsewhere.
     """
     return frozenset(managed) - _NOT_BUILT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns about labels and annotations that resemble one of Kueue's and are ignored."""
+"""Warns about labels and annotations that resemble a Kueue key but have no effect."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ _LIKE_NAME, _LIKE_DOMAIN = 0.8, 0.7
 
 
 def misspelt_keys(obj: Json) -> Iterator[FieldError]:
-    """A warning for each key that is nearly one of Kueue's, on the object and its pod templates."""
+    """Yield a warning for each key that resembles a Kueue key.
+
+    Both the object and its pod templates are inspected.
+    """
     places = [("metadata", child(obj, "metadata"))]
     places += [
         (f"{path}.metadata", child(template, "metadata"))
@@ -96,7 +99,7 @@ def misspelt_keys(obj: Json) -> Iterator[FieldError]:
 
 
 def intended_key(key: str) -> str:
-    """The key of Kueue's that a similar one probably stands for; "" if there is none."""
+    """Return the Kueue key that a similar key probably stands for, or "" if there is none."""
     domain, slash, name = key.partition("/")
     if not slash:
         meant = {_plain(PREFIX + each): each for each in _SET_BY_USERS}.get(_plain(key))
@@ -124,7 +127,7 @@ def _intended_name(name: str) -> str | None:
 
 
 def _plain(key: str) -> str:
-    """The key without case and punctuation, which are easily confused."""
+    """Return the key without case and punctuation, which are easily confused."""
     return re.sub(r"[^a-z0-9]", "", key.lower())
 
 
@@ -133,7 +136,7 @@ def _likeness(one: str, other: str) -> float:
 
 
 def misplaced_queue_name(obj: Json) -> Iterator[FieldError]:
-    """A warning for a queue name that is an annotation, or is only on a Job's pod template."""
+    """Yield a warning if the queue name is an annotation, or is only on a Job's pod template."""
     if label(obj, QUEUE_NAME) is not None:
         return
     fix = f"move it to {label_path(QUEUE_NAME)}"

@@ -20,7 +20,7 @@ def _is(obj: Json, kind: str) -> bool:
 
 
 def queue_without_namespaces(obj: Json) -> Iterator[FieldError]:
-    """A warning if a ClusterQueue has no namespaceSelector. An empty one selects everything."""
+    """Yield a warning if a ClusterQueue has no namespaceSelector. An empty one selects all."""
     if _is(obj, "ClusterQueue") and child(obj, "spec").get("namespaceSelector") is None:
         message = "is not set, so the queue matches no namespace and admits no workload"
         fix = "set it to {} to match every namespace, or select namespaces by label"
@@ -28,7 +28,7 @@ def queue_without_namespaces(obj: Json) -> Iterator[FieldError]:
 
 
 def check_without_controller(obj: Json) -> Iterator[FieldError]:
-    """A warning if an AdmissionCheck names a controller of Kueue's that Kuota does not have."""
+    """Yield a warning if an AdmissionCheck names a Kueue controller that Kuota does not have."""
     name = text(child(obj, "spec").get("controllerName"))
     if _is(obj, "AdmissionCheck") and name in _NOT_BUILT:
         message = (
@@ -40,7 +40,7 @@ def check_without_controller(obj: Json) -> Iterator[FieldError]:
 
 
 def frameworks_without_controller(names: Sequence[str]) -> Iterator[FieldError]:
-    """A warning for each integration of a configuration that Kuota has no controller for."""
+    """Yield a warning for each configured integration that Kuota has no controller for."""
     for index, name in enumerate(names):
         if name in FRAMEWORKS and name not in BUILT:
             kind = FRAMEWORKS[name].kind

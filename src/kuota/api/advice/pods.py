@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns about containers without a command, which a control plane of one machine cannot run."""
+"""Warns about containers without a command, which a single-machine control plane cannot run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIX = "set the command that runs on this machine"
 
 
 def pods_without_command(obj: Json, environment: Environment) -> Iterator[FieldError]:
-    """A warning for each container without a command, where images are not pulled."""
+    """Yield a warning for each container without a command if images are not pulled."""
     if environment.pulls_images or obj.get("kind") == "Workload":
         return
     for path, template in pod_templates(obj):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns about objects with a queue name that no controller queues: they run without quota."""
+"""Warns about objects with a queue name that no controller queues and that run without quota."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _USE_A_JOB = "submit the work as a batch/v1 Job"
 
 
 def queue_name_without_controller(obj: Json, environment: Environment) -> Iterator[FieldError]:
-    """A warning if the object has a queue name and its kind is not queued."""
+    """Yield a warning if the object has a queue name but its kind is not queued."""
     group, _, _ = text(obj.get("apiVersion")).rpartition("/")
     kind = (group, text(obj.get("kind")))
     name = label(obj, QUEUE_NAME)
@@ -53,6 +53,6 @@ def _words(kind: GroupKind) -> tuple[str, str]:
 
 
 def _controlled(obj: Json) -> bool:
-    """Whether another object controls this one, and is the one to warn about."""
+    """Whether another object controls this one. The warning then belongs to the controller."""
     owners = elements(child(obj, "metadata").get("ownerReferences"))
     return any(mapping(each).get("controller") is True for each in owners)

@@ -15,7 +15,7 @@ _PATHS = {
 
 
 def pod_templates(obj: Json) -> Iterator[tuple[str, Json]]:
-    """Each pod template and its path. A Pod is its own template, at path ""."""
+    """Yield the path of each pod template, and the template. A Pod is its own, at path ""."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return

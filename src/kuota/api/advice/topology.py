@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns about topology levels that no node has: pods that require one can never be placed."""
+"""Warns about topology levels that no node has. Pods that require one can never be placed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NEVER = "so the workload can never be placed"
 
 
 def required_levels_without_nodes(obj: Json, environment: Environment) -> Iterator[FieldError]:
-    """A warning for each required level that no Topology defines or no node is labelled with."""
+    """Yield a warning for each required level that no Topology defines or no node has."""
     for path, level in _required_levels(obj):
         yield from _absent(path, level, environment)
 
 
 def levels_without_nodes(obj: Json, environment: Environment) -> Iterator[FieldError]:
-    """A warning for each level of a Topology that no node is labelled with."""
+    """Yield a warning for each level of a Topology that no node has as a label."""
     known = environment.node_labels() if obj.get("kind") == "Topology" else None
     if known is None:
         return

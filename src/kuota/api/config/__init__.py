@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's own settings: the kind Configuration of `config.kueue.x-k8s.io`.
+"""Reads and validates Kueue's configuration: the kind Configuration of `config.kueue.x-k8s.io`.
 
-`load` reads a file, `faults` judges it, `checked` does both and adds the feature gates.
+`load` reads a file. `faults` validates a configuration. `checked` does both and resolves the
+feature gates.
 """
 
 from .defaults import (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue fills into a v1beta2 Configuration. A field that is set is never changed.
+"""Sets the defaults of a v1beta2 Configuration. A field that is set is never changed.
 
-waitForPodsReady is filled in even when absent, so under v1beta2 that feature is on unless its
-gate says otherwise (`wait_for_pods_ready_enabled`).
+The waitForPodsReady section is filled in even when it is absent. Under v1beta2 the feature is
+therefore enabled unless its gate disables it (`wait_for_pods_ready_enabled`).
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def default_configuration(namespace: str = NAMESPACE) -> Configuration:
-    """The configuration of a Kueue that was given no file."""
+    """Return the configuration that Kueue uses without a configuration file."""
     return defaulted(Configuration(api_version=V1BETA2, kind=KIND), namespace)
 
 
 def defaulted(cfg: Configuration, namespace: str = NAMESPACE) -> Configuration:
-    """`namespace` is where Kueue itself runs, used when the configuration does not say."""
+    """Return the configuration with all defaults.
+
+    `namespace` is the namespace that Kueue runs in. It is used if the configuration names none.
+    """
     cfg = common_defaulted(cfg, namespace)
     labels = cfg.metrics.custom_labels
     labels = labels and [_filled(label, source_kind=CLUSTER_QUEUE) for label in labels]
@@ -68,13 +71,16 @@ def wait_for_pods_ready_enabled(cfg: Configuration, gates: Gates) -> bool:
 
 
 def local_queue_metrics_enabled(cfg: Configuration, gates: Gates) -> bool:
-    """On without a section of its own; with one, only if that says so."""
+    """Whether LocalQueue metrics are enabled.
+
+    The feature gate must be enabled. If the section is present, it must also set `enable`.
+    """
     section = cfg.metrics.local_queue_metrics
     return gates.on(Gate.LocalQueueMetrics) and (section is None or section.enable)
 
 
 def common_defaulted(cfg: Configuration, namespace: str) -> Configuration:
-    """With the defaults that v1beta1 and v1beta2 have in common."""
+    """Return the configuration with the defaults that v1beta1 and v1beta2 have in common."""
     own = cfg.namespace or namespace
     fair = cfg.admission_fair_sharing
     return replace(
@@ -108,7 +114,7 @@ def wait_defaulted(wait: WaitForPodsReady, timeout: int, *, block: bool) -> Wait
 
 
 def _filled(section: S, **defaults: Any) -> S:
-    """The section with these defaults for the fields that are as its shape declares them: unset."""
+    """Return the section with these defaults for all fields that are unset."""
     unset = {field.name: field.default for field in fields(section)}
     missing = [name for name in defaults if getattr(section, name) == unset[name]]
     return replace(section, **{name: defaults[name] for name in missing})
@@ -127,7 +133,7 @@ def _leader_election(election: LeaderElection) -> LeaderElection:
 
 
 def _others(own: str) -> LabelSelector:
-    """Every namespace but Kueue's own and the system's."""
+    """Return a selector of all namespaces except Kueue's own and the system namespaces."""
     names = LabelSelectorRequirement(
         key=NAMESPACE_NAME_LABEL, operator="NotIn", values=["kube-system", own]
     )
@@ -175,7 +181,7 @@ def _transformation(rule: Transformation) -> Transformation:
 
 
 def _canonical(quantity: Quantity) -> Quantity:
-    """The quantity as Kubernetes writes it; one it cannot read stays for the rules to refuse."""
+    """Return the quantity in canonical form. An invalid one is kept, and validation rejects it."""
     try:
         return canonical(parse(quantity), format_of(quantity))
     except QuantityError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations as Kubernetes writes them ("1m0s", "1h30m", "100ms"), kept in nanoseconds."""
+"""Parses and formats durations as Kubernetes does ("1m0s", "1h30m", "100ms")."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _LIMIT = 2**63
 
 
 class Duration(int):
-    """A span of time in whole nanoseconds; may be negative. `str()` gives Go's text of it."""
+    """A duration in whole nanoseconds, which may be negative. `str()` formats it as Go does."""
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """The duration in Go's syntax; raises ValueError for anything else, "" included."""
+        """Parse a duration in Go's syntax. Raises ValueError for any other text, including ""."""
         whole = _WHOLE.fullmatch(text)
         if not whole:
             raise ValueError(f"{text!r} is not a duration such as 30s, 5m or 1h30m")
@@ -72,7 +72,7 @@ def _below_a_second(size: int) -> str:
 
 
 def _decimal(size: int, scale: int) -> str:
-    """`size / scale` without trailing zeros. Exact, since a scale is a power of ten."""
+    """Return `size / scale` without trailing zeros. The result is exact for powers of ten."""
     whole, part = divmod(size, scale)
     digits = str(part).zfill(len(str(scale)) - 1).rstrip("0") if part else ""
     return f"{whole}.{digits}" if digits else str(whole)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job integrations a Configuration can name, and the kinds they stand for."""
+"""Lists the job integrations that a Configuration can name, and their kinds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class GroupVersionKind(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> GroupVersionKind | None:
-        """The kind written as `Kind.version.group`, such as `Job.v1.batch`; None if it is not.
+        """Parse `Kind.version.group`, such as `Job.v1.batch`. Return None if the text is invalid.
 
-        As in Kubernetes, only the two dots count: a part may be empty.
+        As in Kubernetes, only the two dots are required: a part may be empty.
         """
         parts = text.split(".", 2)
         return cls(parts[2], parts[1], parts[0]) if len(parts) == 3 else None
@@ -58,6 +58,6 @@ _NOT_DISPATCHED = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplicatio
 
 
 def dispatched(frameworks: Iterable[str]) -> set[GroupVersionKind]:
-    """The kinds of these frameworks that MultiKueue dispatches without further configuration."""
+    """Return the kinds of these frameworks that MultiKueue dispatches by default."""
     names = FRAMEWORKS.keys() & set(frameworks) - _NOT_DISPATCHED
     return {FRAMEWORKS[name] for name in names}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the text of a configuration file to a Configuration with every default filled in.
+"""Loads a configuration file and returns a Configuration with all defaults.
 
-Decoding is strict: as in Kubernetes, null is the same as absent, a whole number may be written 5.0,
-and a field that the shape does not have is a fault. msgspec alone would stop at the first fault.
+Decoding is strict. As in Kubernetes, null is the same as absent, an integer may be written 5.0, and
+an unknown field is a fault. All faults are collected, whereas msgspec alone stops at the first one.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ T = TypeVar("T")
 
 
 def load(text: str, namespace: str = NAMESPACE) -> Configuration:
-    """The configuration a file describes, in the form of v1beta2.
+    """Return the configuration that a file describes, converted to v1beta2.
 
-    Raises Invalid with every unknown field, wrong type and malformed duration. Whether Kueue
-    could start with it is for `faults` to say. `namespace` is where Kueue itself runs.
+    Raises Invalid with every unknown field, wrong type and malformed duration. Call `faults` to
+    check whether Kueue can start with the configuration. `namespace` is the namespace that Kueue
+    runs in.
     """
     found = load_all(text)
     if len(found) != 1:
@@ -45,16 +46,16 @@ def load(text: str, namespace: str = NAMESPACE) -> Configuration:
 
 
 def from_json(value: Json) -> Configuration:
-    """The v1beta2 configuration as written, nothing filled in; raises Invalid with every fault."""
+    """Decode a v1beta2 configuration without defaults. Raises Invalid with every fault."""
     return _decoded(value, Configuration)
 
 
 def checked(
     text: str, feature_gates: str = "", namespace: str = NAMESPACE
 ) -> tuple[Configuration, Gates]:
-    """The configuration and the gates Kueue would start with, the latter from file or flag.
+    """Return the configuration and the feature gates that Kueue would start with.
 
-    Raises Invalid with every fault.
+    The gates come from the file or from the flag. Raises Invalid with every fault.
     """
     cfg = load(text, namespace)
     try:
@@ -77,7 +78,7 @@ def _type_faults(value: Json) -> list[FieldError]:
 
 
 def _decoded(value: Json, shape: type[T]) -> T:
-    """The value as `shape`; raises Invalid with every fault."""
+    """Decode the value as `shape`. Raises Invalid with every fault."""
     known = _compiled(cast(Any, shape))
     cleaning = Cleaning()
     clean = cleaning.clean(value, known)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Kueue could start with a Configuration: every fault, with Kueue's paths and types.
+"""Validates a Configuration and reports every fault, with Kueue's paths and error types.
 
-What decoding already refuses (unknown fields, wrong types) and the choice of feature gates
-(`kuota.api.gates`) are not judged here.
+Decoding reports unknown fields and wrong types, and `kuota.api.gates` validates the feature gates.
+Neither is checked here.
 """
 
 from __future__ import annotations
@@ -69,14 +69,16 @@ CIPHER_SUITES = frozenset(
     }
 )
 CURVES = frozenset({23, 24, 25, 29, 4587, 4588, 4589})
-"""The key exchange groups that Go's crypto/tls names: P-256, P-384, P-521, X25519, and hybrids of
-the first, the second and the last with ML-KEM."""
+"""The key exchange groups that Go's crypto/tls names.
+
+They are P-256, P-384, P-521, X25519, and hybrids of P-256, P-384 and X25519 with ML-KEM.
+"""
 _LAST_CURVE = 65535
 _LAST_PORT = 65535
 
 
 def faults(cfg: Configuration, gates: Gates) -> list[FieldError]:
-    """Every fault of the configuration under these gates. Defaults need not be filled in."""
+    """Return every fault of the configuration under these gates. Defaults are not required."""
     return list(_faults(cfg, gates))
 
 
@@ -160,7 +162,7 @@ def _retention_faults(policies: ObjectRetentionPolicies | None) -> Iterator[Fiel
 
 
 def _tls_faults(tls: TLS | None) -> Iterator[FieldError]:
-    """At most one fault: all values that cannot be parsed, or else their combination."""
+    """Yield at most one fault: all values that cannot be parsed, or else an invalid combination."""
     if tls is None:
         return
     suites = tls.cipher_suites or []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the integrations section, and for the namespaces whose jobs are managed."""
+"""Validates the integrations section and the namespaces whose jobs are managed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,10 @@ def _selector_faults(cfg: Configuration) -> Iterator[FieldError]:
 
 
 def _reach_faults(selector: LabelSelector, own: str | None) -> Iterator[FieldError]:
-    """Kueue must never hold back the pods of the system or its own."""
+    """Yield a fault if the selector matches system namespaces or Kueue's own namespace.
+
+    Kueue must never suspend the pods of the system or its own pods.
+    """
     for namespace in filter(None, ("kube-system", own)):
         if matches(selector, {NAMESPACE_NAME_LABEL: namespace}):
             yield invalid(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the custom labels of metrics. Their number is bounded, since each multiplies series."""
+"""Validates the custom labels of metrics. Their number is limited, as each multiplies series."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _source_faults(label: CustomLabel, at: str) -> Iterator[FieldError]:
     elif by_annotation:
         field, key = "sourceAnnotationKey", by_annotation
     else:
-        # Without a source the name itself is the key of the label to copy.
+        # Without a source, the name is the key of the label to copy.
         field, key = "name", label.name
     yield from at_most_one(f"{at}.{field}", key, names.qualified_name(key))
 

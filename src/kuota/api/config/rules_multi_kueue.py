@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the multiKueue section: how work is sent to other clusters."""
+"""Validates the multiKueue section, which configures the dispatch to other clusters."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _external_faults(multi: MultiKueue, built_in: set[GroupVersionKind]) -> Iter
 
 
 def _profile_faults(profile: ClusterProfile, path: str) -> Iterator[FieldError]:
-    """The old list counts only where the new one is empty."""
+    """Validate the providers. The deprecated list is used only if the new one is empty."""
     if profile.access_providers and profile.credentials_providers:
         fix = "move its entries to accessProviders"
         yield forbidden(f"{path}.credentialsProviders", "cannot stand beside accessProviders", fix)
@@ -69,7 +69,7 @@ def _profile_faults(profile: ClusterProfile, path: str) -> Iterator[FieldError]:
 
 
 def _provider_faults(providers: list[AccessProvider] | None, path: str) -> Iterator[FieldError]:
-    """As in Kueue, the path does not say which provider of the list is meant."""
+    """Validate the providers. As in Kueue, the path does not contain the index of the provider."""
     for provider in providers or ():
         if not provider.name:
             yield required(f"{path}.name", "must be set")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the resources section: what quota counts, transforms, or takes from devices."""
+"""Validates the resources section: exclusions, transformations and device class mappings."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def device_mapping_faults(mappings: list[DeviceClassMapping], gates: Gates) -> I
 
 
 def _key_faults(path: str, text: str) -> Iterator[FieldError]:
-    """Faults of a quota resource or device class: a label key of at most 253 bytes."""
+    """Yield the faults of a quota resource or device class: a label key of at most 253 bytes."""
     yield from at_most_one(path, text, names.qualified_name(text))
     if len(text.encode()) > names.MAX_SUBDOMAIN:
         yield invalid(path, text, f"is longer than {names.MAX_SUBDOMAIN} characters")
@@ -136,7 +136,7 @@ class _Charges(NamedTuple):
 
 
 def _first_counter(mapping: DeviceClassMapping) -> str:
-    """The counter that tells mappings of one class apart; "" without one."""
+    """Return the counter that distinguishes mappings of one class, or "" if there is none."""
     counter = mapping.sources[0].counter if mapping.sources else None
     return counter.name if counter is not None else ""
 
@@ -160,7 +160,7 @@ def _source_faults(
 
 
 def _given(source: DeviceClassSource) -> dict[str, DeviceSource]:
-    """What the source has, by kind: a counter, a capacity, or, against the rules, none or both."""
+    """Return the counter and the capacity that are set, by kind. Exactly one is valid."""
     given = {"counter": source.counter, "capacity": source.capacity}
     return {kind: device for kind, device in given.items() if device is not None}
 

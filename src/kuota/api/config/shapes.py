@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shape of Kueue's Configuration, `config.kueue.x-k8s.io/v1beta2`, section by section.
+"""Defines the structs of Kueue's Configuration, `config.kueue.x-k8s.io/v1beta2`.
 
-Nothing is filled in here: an absent field is None, or "", 0 and false where Kueue cannot tell them
-from absent. `Common` holds what v1beta1 has in the same form.
+No defaults are set here. An absent field is None, or it is "", 0 or false where Kueue does not
+distinguish these from absent. `Common` has the fields that have the same form in v1beta1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LeaderElection(Struct):
 
 
 class CustomLabel(Struct):
-    """A label that metrics copy from queues or workloads. No `source_kind` means ClusterQueue."""
+    """A label that metrics copy from an object. `source_kind` defaults to ClusterQueue."""
 
     name: str = ""
     source_label_key: str = ""
@@ -51,7 +51,7 @@ class CustomLabel(Struct):
 
 
 class LocalQueueMetrics(Struct):
-    """Present without `enable` means off, although no such object at all means on."""
+    """Disabled if present without `enable`, but enabled if the whole section is absent."""
 
     enable: bool = False
     local_queue_selector: LabelSelector | None = None
@@ -71,7 +71,7 @@ class Health(Struct):
 
 
 class Controller(Struct):
-    """`cache_sync_timeout` is a bare number of nanoseconds, unlike every other duration."""
+    """`cache_sync_timeout` is an integer number of nanoseconds, unlike all other durations."""
 
     group_kind_concurrency: dict[str, int] | None = None
     cache_sync_timeout: int | None = None
@@ -90,7 +90,7 @@ class InternalCertManagement(Struct):
 
 
 class RequeuingStrategy(Struct):
-    """No `backoff_limit_count`: a workload is put back for ever."""
+    """Without `backoff_limit_count`, a workload is requeued without limit."""
 
     timestamp: str | None = None
     backoff_limit_count: Int32 | None = None
@@ -143,7 +143,7 @@ class AccessProvider(Struct):
 
 
 class ClusterProfile(Struct):
-    """`credentials_providers` is the old name of `access_providers`."""
+    """`credentials_providers` is the deprecated name of `access_providers`."""
 
     access_providers: list[AccessProvider] | None = None
     credentials_providers: list[AccessProvider] | None = None
@@ -167,7 +167,7 @@ class MultiKueue(MultiKueueCommon):
 
 
 class FairSharing(Struct):
-    """Present means fair sharing is on."""
+    """Fair sharing is enabled if this section is present."""
 
     preemption_strategies: list[str] | None = None
 
@@ -187,7 +187,7 @@ class DeviceSelector(Struct):
 
 
 class DeviceSource(Struct):
-    """One counter or one capacity of the devices that the selector picks."""
+    """One counter or one capacity of the devices that match the selector."""
 
     name: str = ""
     driver: str = ""
@@ -215,7 +215,7 @@ class Resources(Struct):
 
 
 class WorkloadRetention(Struct):
-    """How long finished workloads are kept. None: for ever; 0: not at all."""
+    """How long finished workloads are retained. None means forever; 0 deletes them immediately."""
 
     after_finished: Duration | None = None
     after_deactivated_by_kueue: Duration | None = None
@@ -231,7 +231,7 @@ class VisibilityServer(Struct):
 
 
 class Common(Struct):
-    """The sections that v1beta1 and v1beta2 write alike."""
+    """The sections that have the same form in v1beta1 and v1beta2."""
 
     api_version: str = ""
     kind: str = ""
@@ -252,7 +252,7 @@ class Common(Struct):
 
 
 class Configuration(Common):
-    """Kueue's configuration. `kuota.api.config.load` gives one with every default filled in."""
+    """Kueue's configuration. `kuota.api.config.load` returns one with all defaults."""
 
     metrics: Metrics = Metrics()
     wait_for_pods_ready: WaitForPodsReady | None = None

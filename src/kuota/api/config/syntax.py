@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax of names, expressions and numbers that only a Configuration holds.
+"""Checks the syntax of names, expressions and numbers that occur only in a Configuration.
 
-Like those of `kuota.api.names`, most functions return complaints, and none for a text that is fine.
+As in `kuota.api.names`, most functions return complaints, and an empty list for valid text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 def negative_faults(section: msgspec.Struct, path: str, *names: str) -> Iterator[FieldError]:
-    """One fault for each of the named fields that is below 0. Unset is fine."""
+    """Yield a fault for each named field that is negative. An unset field is valid."""
     for field in fields(section):
         value = getattr(section, field.name) if field.name in names else None
         if value is not None and value < 0:
@@ -41,7 +41,7 @@ def negative_faults(section: msgspec.Struct, path: str, *names: str) -> Iterator
 
 
 def dns_1035_label(text: str) -> list[str]:
-    """Complaints about the name of a Service."""
+    """Return complaints about the name of a Service."""
     if len(text) <= names.MAX_LABEL and _DNS_1035.fullmatch(text):
         return []
     return [
@@ -57,7 +57,7 @@ def metric_label(text: str) -> list[str]:
 
 
 def driver_complaints(text: str) -> list[str]:
-    """Complaints about the name of a DRA driver."""
+    """Return complaints about the name of a DRA driver."""
     complaints = names.dns_subdomain(text)
     if len(text) > MAX_DRIVER:
         complaints.append(f"is longer than {MAX_DRIVER} characters")
@@ -65,9 +65,9 @@ def driver_complaints(text: str) -> list[str]:
 
 
 def capacity_name_faults(path: str, text: str) -> Iterator[FieldError]:
-    """Faults of DRA's qualified name: an identifier, or `DNS-subdomain/identifier`.
+    """Yield the faults of a DRA qualified name: an identifier, or `DNS-subdomain/identifier`.
 
-    The domain is compared in lower case. As in Kubernetes, a second slash goes unnoticed.
+    The domain is compared in lower case. As in Kubernetes, a second slash is not reported.
     """
     match text.split("/"):
         case [identifier]:
@@ -93,10 +93,10 @@ def _identifier_faults(path: str, text: str) -> Iterator[FieldError]:
 
 
 def cel_complaints(text: str) -> list[str]:
-    """Complaints about text that no CEL compiler could parse.
+    """Return complaints about text that no CEL compiler can parse.
 
-    Only strings and brackets are looked at: a quote left open, or a bracket without its partner.
-    Names and types are for the cluster to judge.
+    Only unterminated strings and unbalanced brackets are detected. The cluster checks names and
+    types.
     """
     bare = _CEL_TEXT.sub(" ", text)
     if '"' in bare or "'" in bare:

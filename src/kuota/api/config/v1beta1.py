@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The older Configuration, `config.kueue.x-k8s.io/v1beta1`: shape, defaults, way to v1beta2.
+"""Reads the older Configuration, `config.kueue.x-k8s.io/v1beta1`, and converts it to v1beta2.
 
-Defaults are v1beta1's own and v1beta2's are not added afterwards, so a v1beta1 file that does not
-enable waitForPodsReady or fairSharing leaves them off.
+Only the defaults of v1beta1 apply, not those of v1beta2. A v1beta1 file that does not enable
+waitForPodsReady or fairSharing therefore leaves them disabled.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class V1beta1Configuration(Common):
 
 
 def upgraded(old: V1beta1Configuration, namespace: str = NAMESPACE) -> Configuration:
-    """The old configuration with its own defaults, in the form of v1beta2."""
+    """Return the configuration with the defaults of v1beta1, converted to v1beta2."""
     wait, fair = old.wait_for_pods_ready, old.fair_sharing
     enabled = replace(
         old,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the API server holds each field to: bounds, lengths, enums, defaults, list keys.
+"""Defines the constraints on each field: bounds, lengths, enums, defaults, list keys.
 
-One table per kind and version, keyed by the path of the field as people write it:
+There is one table per kind and version. The key is the path of the field:
 
     spec.podSets[].count    `[]` stands for each element of a list
     spec.parameters{}       `{}` stands for each value of a map
 
-A field without a line here is held only to its type. The tables feed both the CRDs (which a
-real API server enforces) and the validation that Kuota does itself, so the two cannot drift.
-Rules that join several fields, or the old and the new object, are in `kuota.api.schema.cel`.
+Only the type of a field without an entry is checked. The tables generate the CRDs, which a real API
+server enforces, and also drive Kuota's own validation, so the two cannot diverge. Rules that
+combine several fields, or the old and the new object, are in `kuota.api.schema.cel`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TABLES: Mapping[str, tuple[Table, Table]] = {
 
 
 def constraints(kind: str, version: str = "v1beta2") -> Mapping[str, FieldRule]:
-    """The table of one kind in one version. KeyError for a kind or version Kueue has not."""
+    """Return the table of one kind in one version. Raises KeyError if Kueue does not have it."""
     older, newer = _TABLES[kind]
     table = {"v1beta1": amended(older, gone=GONE.get(kind, ())), "v1beta2": newer}[version]
     return MappingProxyType(table)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FieldRule, one line of a constraint table, and the words the tables are written in."""
+"""Defines FieldRule, the entry of a constraint table, and the functions that create entries."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
 
 
 class FieldRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What the API server holds one field to. An unset bound is None, an unset word is "".
+    """The constraints of one field. An unset bound is None, and an unset string is "".
 
-    `default` is UNSET when there is none: a default of {} or False is a real one. A default is
-    filled in only where the enclosing object is present. `pattern` is meant for a full match.
+    `default` is UNSET if there is none, because {} and False are valid defaults. A default is set
+    only if the enclosing object is present. `pattern` must match the complete value.
     """
 
     required: bool = False
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 
 def field(**rule: Any) -> FieldRule:
-    """A field of any type, where only presence or a default is ruled."""
+    """Return the rule of a field of any type, with only presence or a default constrained."""
     return FieldRule(**rule)
 
 
@@ -66,7 +66,7 @@ def text(max_length: int | None = None, **rule: Any) -> FieldRule:
 
 
 def subdomain(**rule: Any) -> FieldRule:
-    """The name of most objects: an RFC 1123 subdomain of at most 253 characters."""
+    """Return the rule of most object names: an RFC 1123 subdomain of at most 253 characters."""
     return FieldRule(max_length=253, pattern=SUBDOMAIN, **rule)
 
 
@@ -83,22 +83,22 @@ def time(**rule: Any) -> FieldRule:
 
 
 def atomic(max_items: int | None = None, **rule: Any) -> FieldRule:
-    """A list that server-side apply replaces whole."""
+    """Return the rule of a list that server-side apply replaces as a whole."""
     return FieldRule(list_type="atomic", max_items=max_items, **rule)
 
 
 def set_of(max_items: int | None = None, **rule: Any) -> FieldRule:
-    """A list without duplicates."""
+    """Return the rule of a list without duplicates."""
     return FieldRule(list_type="set", max_items=max_items, **rule)
 
 
 def keyed(*keys: str, max_items: int | None = None, **rule: Any) -> FieldRule:
-    """A list whose elements are told apart by `keys`, "name" unless said otherwise."""
+    """Return the rule of a list whose elements are identified by `keys`, by default "name"."""
     return FieldRule(list_type="map", list_map_keys=keys or ("name",), max_items=max_items, **rule)
 
 
 def under(prefix: str, table: Mapping[str, T]) -> dict[str, T]:
-    """The table with every path moved below `prefix`; the path "" is the prefix itself."""
+    """Return the table with every path moved below `prefix`. The path "" becomes the prefix."""
     return {_joined(prefix, path): line for path, line in table.items()}
 
 
@@ -109,7 +109,7 @@ def _joined(prefix: str, path: str) -> str:
 
 
 def amended(table: Table, gone: Iterable[str] = (), changed: Table | None = None) -> Table:
-    """The table of another version: without the `gone` paths and all below, then `changed`."""
+    """Return the table without the paths in `gone` and all below them, updated by `changed`."""
     roots = tuple(gone)
     kept = {path: rule for path, rule in table.items() if not _within(path, roots)}
     return kept | dict(changed or {})
@@ -122,7 +122,7 @@ def _within(path: str, roots: tuple[str, ...]) -> bool:
 
 
 def relaxed(table: Table, keep: Iterable[str] = ()) -> Table:
-    """The table as v1beta1 has it: required strings may be empty, conditions are unlimited."""
+    """Return the table for v1beta1: required strings may be empty, conditions are unlimited."""
     kept = frozenset(keep)
     return {path: rule if path in kept else _relaxed(path, rule) for path, rule in table.items()}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of the shapes that several kinds share: conditions, quotas, usage, tolerations."""
+"""Defines the constraints that several kinds share: conditions, quotas, usage, tolerations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of Workload, field by field."""
+"""Defines the constraints of Workload."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each field is for, in a sentence or two: shown by `kubectl explain`, kept in the CRDs.
+"""Provides the field descriptions of the CRDs, which `kubectl explain` shows.
 
-One table per kind for both versions, keyed by paths as `kuota.api.constraints` writes them; "" is
-the kind itself. A path that a version does not have says nothing there.
+There is one table per kind for both versions. The keys are paths as in `kuota.api.constraints`; ""
+is the kind itself. A path that a version does not have is ignored in that version.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ _TABLES: Mapping[str, Words] = {
 
 
 def descriptions(kind: str) -> Mapping[str, str]:
-    """The table of one kind. KeyError for a kind Kueue has not."""
+    """Return the table of one kind. Raises KeyError if Kueue does not have the kind."""
     return MappingProxyType({**OBJECT, **_TABLES[kind]})

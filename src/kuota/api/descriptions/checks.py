@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of AdmissionCheck and of the kinds its parameters point at."""
+"""Provides the descriptions of AdmissionCheck and of the kinds that its parameters reference."""
 
 from __future__ import annotations
 

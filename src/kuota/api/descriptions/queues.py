@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of ClusterQueue, Cohort, LocalQueue and of what they name."""
+"""Provides the descriptions of ClusterQueue, Cohort, LocalQueue and the kinds they reference."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of what several kinds share: quotas, usage, conditions, tolerations."""
+"""Provides the descriptions that kinds share: quotas, usage, conditions, tolerations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of Workload."""
+"""Provides the descriptions of Workload."""
 
 from __future__ import annotations
 

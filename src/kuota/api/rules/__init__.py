@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of Kueue's objects, shared by webhook, server and command line.
+"""Validates Kueue's objects. The webhooks, the server and the command line share these rules.
 
-`faults` is the whole of it. `schema_faults` is what an API server with Kueue's CRDs refuses by
-itself, `webhook_faults` what Kueue's webhooks refuse after that, `unknown_faults` what a strict
-client refuses. All faults are returned at once, none is raised, whatever the JSON holds.
+`faults` applies all rules. `schema_faults` returns what an API server with Kueue's CRDs rejects,
+`webhook_faults` what Kueue's webhooks reject after that, and `unknown_faults` what a strict client
+rejects. All of them accept any JSON, return all faults at once, and never raise.
 """
 
 from .job import job_faults

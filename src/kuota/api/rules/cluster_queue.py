@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue's webhook holds a ClusterQueue to, when created and when updated."""
+"""Validates ClusterQueues on creation and update, as Kueue's webhook does."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fungibility_faults(spec: Json) -> Iterator[FieldError]:
 
 
 def _check_faults(spec: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
-    """Admission checks that name a flavor which the queue does not have."""
+    """Yield a fault for each admission check that names a flavor which the queue does not have."""
     flavors = flavor_names(spec)
     tolerated = _tolerated_checks(spec, old, gates)
     for index, each in enumerate(_checks(spec)):
@@ -78,7 +78,7 @@ def _check_faults(spec: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def _tolerated_checks(spec: Json, old: Json, gates: Gates) -> dict[str, set[str]]:
-    """Flavors by check that were accepted by an earlier Kueue and have not been touched since."""
+    """Return the flavors by check that an earlier Kueue accepted and that are unchanged."""
     if gates.on(Gate.RejectUpdatesToCQWithInvalidOnFlavors):
         return {}
     if set(flavor_names(old)) != set(flavor_names(spec)):
@@ -134,7 +134,7 @@ def _policy_fix(fix: str) -> str:
 
 
 def _policy_update_faults(spec: Json, old: Json) -> Iterator[FieldError]:
-    # Compared even when the feature is off: a stored policy must survive a switch of the gate.
+    # The policy is immutable even if the gate is disabled, so that it survives a gate change.
     before: Any = old.get("concurrentAdmissionPolicy")
     after: Any = spec.get("concurrentAdmissionPolicy")
     if (before is None) != (after is None) or not same(before, after):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue's webhooks hold a job to: rules common to all kinds, and those of batch/v1 Job.
+"""Validates batch/v1 Jobs as Kueue's webhooks do, including the rules common to all jobs.
 
-Only what Kueue adds is checked; the rest of a Job is the API server's business, except for the
-types of the fields that are read here.
+Only the rules that Kueue adds are checked, and the types of the fields that these rules read. The
+API server validates the rest of a Job.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def job_faults(
     *,
     default_queue: bool = False,
 ) -> list[FieldError]:
-    """What Kueue would refuse in a batch/v1 Job, created or updated from `old`.
+    """Return the faults for which Kueue rejects a batch/v1 Job, created or updated from `old`.
 
-    `default_queue` says whether the namespace has a LocalQueue called default.
+    `default_queue` states whether the namespace has a LocalQueue named `default`.
     """
     if not isinstance(obj, dict):
         return [type_invalid("", obj, "a manifest must be an object with fields")]
@@ -41,7 +41,7 @@ def job_faults(
 
 
 def pod_count(job: Json) -> int:
-    """Pods that run at once: the smaller of parallelism (1 if unset) and completions."""
+    """Return how many pods run at once: the smaller of parallelism (default 1) and completions."""
     spec = child(job, "spec")
     parallelism = _number(spec.get("parallelism"), 1)
     return min(parallelism, _number(spec.get("completions"), parallelism))
@@ -60,7 +60,7 @@ def _faults(obj: Json, old: Json | None, gates: Gates, default_queue: bool) -> I
         changed = common_update_faults(obj, old, gates, default_queue)
         yield from (fault for fault in changed if fault not in known)
         yield from _update_faults(obj, old)
-    # Partial admission lowers the pod count itself, so a minimum that stands is not checked again.
+    # Partial admission reduces the pod count itself, so an unchanged minimum is not checked again.
     if old is None or annotation(old, MIN_PARALLELISM) != annotation(obj, MIN_PARALLELISM):
         yield from _minimum_faults(obj, gates)
     yield from _completions_faults(obj)
@@ -122,7 +122,7 @@ def _elastic_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     for key in (REQUIRED, PREFERRED):
         if key in annotations:
             message = "does not go with an elastic job, whose pods come and go"
-            # Kueue writes this key after a dot.
+            # Kueue reports this key after a dot, not in brackets.
             yield forbidden(f"{_TEMPLATE}.annotations.{key}", message, "remove one of the two")
 
 

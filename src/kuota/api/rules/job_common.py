@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of Kueue's job webhooks that hold for every kind of job."""
+"""Validates jobs by the rules of Kueue's webhooks that apply to every kind of job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PREBUILT_KINDS = _ELASTIC_KINDS | {
 
 
 def suspended(job: Json) -> bool:
-    """Whether the job is at rest. One that is just being stopped is not."""
+    """Whether the job is suspended. A job that is still being stopped is not."""
     at_rest = child(job, "spec").get("suspend") is True
     return at_rest and annotation(job, STOPPING) != "true"
 
@@ -54,13 +54,13 @@ def queue_name(job: Json) -> str:
 
 
 def time_limit_s(job: Json) -> int | None:
-    """The longest time that the job may run; None if there is no limit or it cannot be stored."""
+    """Return the maximum execution time, or None if it is absent or not a positive int32."""
     seconds = whole(label(job, MAX_EXEC_TIME) or "") or 0
     return seconds if 0 < seconds <= _MAX_INT32 else None
 
 
 def common_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    """Faults of a new job."""
+    """Yield the faults of a new job."""
     yield from _format_faults(obj, gates)
     yield from _prebuilt_faults(obj, gates)
     if elastic(obj, gates) and obj.get("kind") not in _ELASTIC_KINDS:
@@ -72,7 +72,7 @@ def common_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     queue = label(obj, QUEUE_NAME)
     if queue is not None:
-        # Kueue refuses a label without a value too.
+        # Kueue also rejects a label with an empty value.
         yield from malformed(label_path(QUEUE_NAME), queue, names.dns_subdomain(queue))
     seconds = label(obj, MAX_EXEC_TIME)
     if seconds is not None and not 0 < (whole(seconds) or 0) <= _MAX_INT64:
@@ -91,7 +91,7 @@ def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def prebuilt(obj: Json, gates: Gates) -> tuple[str, str]:
-    """The name of the prebuilt workload, "" for none, and where it is written."""
+    """Return the name of the prebuilt workload, or "" if there is none, and its path."""
     named, labelled = annotation(obj, PREBUILT) or "", label(obj, PREBUILT) or ""
     if named and gates.on(Gate.WorkloadIdentifierAnnotations):
         return named, annotation_path(PREBUILT)
@@ -107,9 +107,10 @@ def common_update_faults(
     default_queue: bool,
     at_rest: Callable[[Json], bool] = suspended,
 ) -> Iterator[FieldError]:
-    """Faults of the change itself. `default_queue`: the namespace has a LocalQueue called default.
+    """Yield the faults of an update.
 
-    `at_rest` says by the notion of the kind whether a job is suspended.
+    `default_queue` states whether the namespace has a LocalQueue named `default`. `at_rest` is the
+    predicate that decides whether a job of this kind is suspended.
     """
     resting = at_rest(obj)
     yield from _queue_faults(obj, old, resting, default_queue)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for what many kinds share: labels, annotations, tolerations, selectors, conditions."""
+"""Validates what many kinds share: labels, annotations, tolerations, selectors, conditions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STATUSES = ("True", "False", "Unknown")
 
 
 def name_faults(obj: Json, form: Callable[[str], list[str]]) -> Iterator[FieldError]:
-    """Faults of an object's name, whose syntax `form` complains about."""
+    """Yield the faults of an object's name. `form` returns the complaints about its syntax."""
     metadata = child(obj, "metadata")
     name = text(metadata.get("name"))
     if name:
@@ -59,20 +59,20 @@ def label(obj: Json, key: str) -> str | None:
 
 
 def elastic(obj: Json, gates: Gates) -> bool:
-    """Whether the job or workload opted into growing and shrinking while it runs."""
+    """Whether the job or workload has opted into scaling while it runs."""
     on = gates.on(Gate.ElasticJobsViaWorkloadSlices)
     return on and annotation(obj, ELASTIC_JOB) == "true"
 
 
 def label_faults(labels: Any, path: str) -> Iterator[FieldError]:
-    """Faults of a map of labels. As in Kubernetes, all are reported at the map itself."""
+    """Yield the faults of a map of labels. As in Kubernetes, the path is that of the map itself."""
     for key, value in string_map(labels).items():
         yield from malformed(path, key, names.qualified_name(key))
         yield from malformed(path, value, names.label_value(value), f"change the value of {key}")
 
 
 def string_map_faults(value: Any, path: str) -> Iterator[FieldError]:
-    """Faults of type in labels or annotations, for objects that no schema is at hand for."""
+    """Yield type faults of labels or annotations, for objects without a schema."""
     if value is not None and not isinstance(value, dict):
         yield type_invalid(path, value, "must be a map from keys to strings")
     for key, each in mapping(value).items():
@@ -98,7 +98,7 @@ def toleration_faults(tolerations: Any, path: str) -> Iterator[FieldError]:
 
 
 def selector_faults(selector: Any, path: str) -> Iterator[FieldError]:
-    """Faults of a label selector. No selector at all is fine."""
+    """Yield the faults of a label selector. An absent selector is valid."""
     yield from label_faults(child(selector, "matchLabels"), f"{path}.matchLabels")
     expressions = mapping(selector).get("matchExpressions")
     for at, each in objects(expressions, f"{path}.matchExpressions"):
@@ -157,7 +157,7 @@ def _reason_faults(reason: str, path: str) -> Iterator[FieldError]:
 
 
 def gated_by_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
-    """Faults in the form of the comma list of admission gates. An empty annotation is fine."""
+    """Yield syntax faults of the comma-separated list of admission gates. An empty one is valid."""
     value = annotation(obj, ADMISSION_GATED_BY)
     if not value or not gates.on(Gate.AdmissionGatedBy):
         return
@@ -176,7 +176,7 @@ def gated_by_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 
 def gated_by_update_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
-    """Gates may be taken away after creation, never added."""
+    """Yield a fault if an update adds admission gates. Removing them is allowed."""
     before, after = annotation(old, ADMISSION_GATED_BY), annotation(obj, ADMISSION_GATED_BY)
     if not after or not gates.on(Gate.AdmissionGatedBy):
         return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue's webhook holds a Pod to: rules common to all jobs, and those of pod groups.
+"""Validates Pods as Kueue's webhook does: rules common to all jobs, and those of pod groups.
 
-The Pod itself is the API server's business: a field of the wrong type reads as absent here.
+The API server validates the Pod itself. A field of the wrong type is treated as absent here.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def pod_faults(
     *,
     default_queue: bool = False,
 ) -> list[FieldError]:
-    """What Kueue would refuse in a Pod, created or updated from `old`.
+    """Return the faults for which Kueue rejects a Pod, created or updated from `old`.
 
-    `default_queue` says whether the namespace has a LocalQueue called default.
+    `default_queue` states whether the namespace has a LocalQueue named `default`.
     """
     pod, before = mapping(obj), None if old is None else mapping(old)
     return list(_faults(pod, before, gates, default_queue))
 
 
 def pod_warnings(obj: Json, old: Json | None = None, *, owned: bool) -> list[FieldError]:
-    """What Kueue accepts but warns about; `owned` says that a managed kind controls the Pod."""
+    """Return what Kueue accepts with a warning. `owned`: a managed kind controls the Pod."""
     parent = old is not None and annotation(obj, SUSPENDING_PARENT) is not None
     if not owned or parent or label(obj, MANAGED) != "true":
         return []
@@ -62,13 +62,13 @@ def _faults(pod: Json, old: Json | None, gates: Gates, default_queue: bool) -> I
 
 
 def _at_rest(pod: Json) -> bool:
-    """Whether nothing of the Pod runs: it is over, or has not been let in yet."""
+    """Whether the Pod is not running: it has terminated, or is still gated by admission."""
     gates = elements(child(pod, "spec").get("schedulingGates"))
     return is_terminated(pod) or any(mapping(each).get("name") == ADMISSION_GATE for each in gates)
 
 
 def group(pod: Json, gates: Gates) -> tuple[str, str]:
-    """The name of the pod group, "" for none, and where it is written, or would be."""
+    """Return the name of the pod group, or "" if there is none, and the path of the name."""
     name = annotation(pod, GROUP_NAME)
     if name and gates.on(Gate.WorkloadIdentifierAnnotations):
         return name, annotation_path(GROUP_NAME)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for resource groups and fair-sharing weights, which ClusterQueue and Cohort share."""
+"""Validates resource groups and fair-sharing weights, which ClusterQueue and Cohort share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_PAIRS = 512
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose resource groups are checked. `parent_field` is what gives it someone to borrow from."""
+    """The owner of the resource groups. `parent_field` names the parent that it can borrow from."""
 
     parent_field: str
     has_parent: bool
@@ -28,12 +28,12 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def flavor_names(spec: Json) -> list[str]:
-    """The flavors of all resource groups, in order of preference, repeats included."""
+    """Return the flavors of all resource groups in order of preference, including duplicates."""
     return [text(flavor.get("name")) for _, _, _, flavor in each_flavor(spec)]
 
 
 def each_flavor(spec: Json) -> Iterator[tuple[str, Json, str, Json]]:
-    """The path of the group, the group, the path of the flavor, and the flavor, for each flavor."""
+    """Yield the path of the group, the group, the path of the flavor, and the flavor, for each."""
     for path, group in objects(spec.get("resourceGroups"), RESOURCE_GROUPS):
         for at, flavor in objects(group.get("flavors"), f"{path}.flavors"):
             yield path, group, at, flavor
@@ -70,7 +70,7 @@ def _name_faults(flavor: Json, path: str, seen: set[str]) -> Iterator[FieldError
 
 
 def _quota_faults(flavor: Json, group: Json, path: str, owner: Owner) -> Iterator[FieldError]:
-    """Faults of the quotas of covered resources. That there are others is for the schema to say."""
+    """Yield the faults of the quotas of covered resources. The schema rejects others."""
     covered = elements(group.get("coveredResources"))
     for index, (each, name) in enumerate(
         zip(elements(flavor.get("resources")), covered, strict=False)
@@ -111,7 +111,7 @@ def _negative_faults(quota: Json, field: str, path: str) -> Iterator[FieldError]
 
 
 def total_faults(spec: Json) -> Iterator[FieldError]:
-    """Faults of a queue that is too wide as a whole, though each of its groups may be fine."""
+    """Yield a fault for each limit on flavors, resources or quotas that the groups exceed."""
     groups = [mapping(each) for each in elements(spec.get("resourceGroups"))]
     flavors = sum(len(elements(group.get("flavors"))) for group in groups)
     resources = sum(len(elements(group.get("coveredResources"))) for group in groups)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a set of objects says about each other: names that lead nowhere, cohorts in a circle.
+"""Reports references to missing objects and cycles of cohorts in a set of manifests.
 
-Kueue accepts all of these, since objects may come in any order; they are advice about a set of
-manifests that belong together. A name is missed only when the set has objects of that kind at
-all: a lone LocalQueue may well point at a ClusterQueue that exists in the cluster.
+Kueue accepts all of these, because objects may be created in any order. The findings are warnings
+about manifests that belong together. A missing object is reported only if the set contains other
+objects of its kind: a single LocalQueue may reference a ClusterQueue that exists in the cluster.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _CHECKS = "spec.admissionChecksStrategy.admissionChecks"
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A remark about the object at `index` of the set."""
+    """A warning about the object at `index` of the set."""
 
     index: int
     fault: FieldError
 
 
 class _Reference(msgspec.Struct, frozen=True):
-    """A field that names another object, and what happens while there is none."""
+    """A field that names another object, and the consequence if that object is missing."""
 
     path: str
     kind: str
@@ -42,7 +42,7 @@ class _Reference(msgspec.Struct, frozen=True):
 
 
 def reference_findings(objects: Sequence[Json]) -> list[Finding]:
-    """Findings about v1beta2 objects and jobs; the order of objects does not matter."""
+    """Return the findings about v1beta2 objects and jobs. The order of objects does not matter."""
     names = _names(objects)
     found = [
         Finding(index, _missing(reference, obj, names))
@@ -62,7 +62,7 @@ def name_of(obj: Json) -> str:
 
 
 def _names(objects: Sequence[Json]) -> dict[str, set[tuple[str, str]]]:
-    """Namespace and name of the objects of each kind; no namespace for cluster-wide kinds."""
+    """Return (namespace, name) of all objects by kind; ("", name) if cluster-scoped."""
     names: dict[str, set[tuple[str, str]]] = {}
     for obj in objects:
         kind = text(obj.get("kind"))
@@ -152,7 +152,7 @@ def _text(node: Json, field: str) -> str:
 
 
 def _cycles(objects: Sequence[Json]) -> Iterator[Finding]:
-    """One finding for each Cohort that is its own ancestor."""
+    """Yield one finding for each Cohort that is its own ancestor."""
     parents = {
         name_of(obj): _text(child(obj, "spec"), "parentName")
         for obj in objects
@@ -168,7 +168,7 @@ def _cycles(objects: Sequence[Json]) -> Iterator[Finding]:
 
 
 def _circle(start: str, parents: dict[str, str]) -> list[str]:
-    """The way from `start` up to itself; empty when it leads elsewhere."""
+    """Return the path from `start` up to itself, or an empty list if there is no such cycle."""
     way = [start]
     while (parent := parents.get(way[-1], "")) and parent not in way:
         way.append(parent)

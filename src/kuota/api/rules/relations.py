@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the API server that join several fields of one object.
+"""Validates the rules of the API server that combine several fields of one object.
 
-A CRD carries them as CEL expressions (`kuota.api.schema.cel`); here they are functions, so that
+A CRD contains them as CEL expressions (`kuota.api.schema.cel`). Here they are functions, so that
 Kuota needs no CEL engine. `tests/api/test_cel_rules.py` checks that both reject the same objects.
-Where Kueue's webhook has the same rule, both report the same path, so that it is reported once.
+If Kueue's webhook has the same rule, both use the same path, so that the fault is reported once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KIND_BY_GROUP = {
 
 
 def relation_faults(obj: Json) -> Iterator[FieldError]:
-    """Faults of a defaulted object, by the rules of the version that it is written in."""
+    """Yield the faults of a defaulted object, by the rules of its own version."""
     relations = _RELATIONS_V1BETA1 if obj.get("apiVersion") == V1BETA1 else _RELATIONS
     rules = relations.get(text(obj.get("kind")))
     if rules is not None:
@@ -115,7 +115,7 @@ def _topology_assignment(assignment: Json, path: str) -> Iterator[FieldError]:
 
 
 def _one_of(value: Any, names: tuple[str, ...], path: str) -> Iterator[FieldError]:
-    """Exactly one of the named fields must be set. An absent value is left to others."""
+    """Yield a fault unless exactly one of the fields is set. An absent value is not checked."""
     if not isinstance(value, dict):
         return
     given = [name for name in names if value.get(name) is not None]
@@ -139,7 +139,7 @@ def _cohort(obj: Json) -> Iterator[FieldError]:
 
 
 def _quota_counts(spec: Json) -> Iterator[FieldError]:
-    """Flavors with more or fewer quotas than their group covers resources."""
+    """Yield a fault for each flavor whose quotas do not match the covered resources in number."""
     for path, group, at, flavor in each_flavor(spec):
         covered = elements(group.get("coveredResources"))
         resources = elements(flavor.get("resources"))
@@ -195,7 +195,7 @@ def _toleration_complaints(each: Json) -> Iterator[tuple[str, str]]:
 
 
 def level_names(obj: Json) -> list[str]:
-    """The node labels of a Topology, from the widest level to the narrowest."""
+    """Return the node labels of a Topology, from the highest level to the lowest."""
     levels = map(mapping, elements(child(obj, "spec").get("levels")))
     return [text(each.get("nodeLabel")) for each in levels]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and compares JSON that may hold anything.
+"""Reads and compares arbitrary JSON without raising.
 
-Rules read objects that nobody has checked yet. A node of the wrong type reads as absent here:
-reporting that its type is wrong is the task of `kuota.api.structure`.
+Rules read objects that have not been validated. A value of the wrong type is treated as absent
+here, and `kuota.api.structure` reports its type.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _QUANTITY_MAPS = frozenset({"requests", "limits", "resourceUsage", "overhead", "
 
 
 def mapping(value: Any) -> Json:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def child(value: Any, *keys: str) -> Json:
-    """The object found by following `keys`, empty where the path ends early."""
+    """Return the object at the path `keys`, or an empty object if the path does not exist."""
     for key in keys:
         value = mapping(value).get(key)
     return mapping(value)
 
 
 def elements(value: Any) -> list[Any]:
-    """The value if it is a list, else an empty one."""
+    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
 def objects(value: Any, path: str) -> Iterator[tuple[str, Json]]:
-    """The path of each element of the list at `path`, and the element: empty if it is no object."""
+    """Yield the path of each element and the element. A non-object becomes an empty object."""
     for index, each in enumerate(elements(value)):
         yield f"{path}[{index}]", mapping(each)
 
@@ -47,23 +47,23 @@ def text(value: Any) -> str:
 
 
 def texts(value: Any) -> list[str]:
-    """The strings of a list."""
+    """Return the strings of a list."""
     return [each for each in elements(value) if isinstance(each, str)]
 
 
 def string_map(value: Any) -> dict[str, str]:
-    """The entries of an object that map a string to a string."""
+    """Return the entries of an object whose keys and values are strings."""
     pairs = mapping(value).items()
     return {key: each for key, each in pairs if isinstance(key, str) and isinstance(each, str)}
 
 
 def integer(value: Any) -> int | None:
-    """The value if it is a whole number, else None."""
+    """Return the value if it is an integer, else None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def nano(value: Any) -> int | None:
-    """The quantity in nano-units; None when absent or not a quantity."""
+    """Return the quantity in nano-units, or None if it is absent or invalid."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -73,22 +73,22 @@ def nano(value: Any) -> int | None:
 
 
 def whole(value: str) -> int | None:
-    """The whole number that the text writes, else None."""
+    """Parse an integer. Return None if the text is not one."""
     return int(value) if _WHOLE.fullmatch(value) else None
 
 
 def truth(value: str) -> bool | None:
-    """The boolean that the text writes, by the spellings Kueue knows, else None."""
+    """Parse a boolean in the spellings that Kueue accepts. Return None if the text is not one."""
     if value in ("1", "t", "T", "TRUE", "true", "True"):
         return True
     return False if value in ("0", "f", "F", "FALSE", "false", "False") else None
 
 
 def same(one: Any, other: Any, *, quantities: bool = False) -> bool:
-    """Whether two JSON values mean the same to Kubernetes.
+    """Whether two JSON values are equal to Kubernetes.
 
-    Null and empty equal absent, and quantities are compared by amount: "1" is "1000m".
-    `quantities` says that the values inside are quantities.
+    Null and empty equal absent, and quantities are compared by amount: "1" equals "1000m".
+    `quantities` states that the values inside are quantities.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         return all(

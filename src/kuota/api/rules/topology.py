@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for the annotations of a pod template that ask for topology-aware placement."""
+"""Validates the annotations of a pod template that request topology-aware scheduling."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_LAYERS = 3
 def topology_faults(
     metadata: Any, path: str, pods: int | None, gates: Gates
 ) -> Iterator[FieldError]:
-    """Faults of one pod template's metadata, found at `path`; `pods` is how many it makes."""
+    """Yield the faults of the metadata of a pod template at `path`. `pods` is its pod count."""
     if not gates.on(Gate.TopologyAwareScheduling):
         return
     annotations = string_map(mapping(metadata).get("annotations"))

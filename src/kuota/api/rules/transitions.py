@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the API server about what may change in a stored object (CEL on old and new).
+"""Validates updates by the rules of the API server that compare the old and the new object.
 
-They mirror the rules in `kuota.api.schema.cel` that read `oldSelf`; `relations` mirrors the rest.
+These are the rules in `kuota.api.schema.cel` that read `oldSelf`. `relations` has the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RELEASE = "it must give up its quota first (set spec.active to false)"
 
 
 def transition_faults(obj: Json, old: Json) -> Iterator[FieldError]:
-    """Faults of the step from `old` to `obj`, by the rules of the version both are written in."""
+    """Yield the faults of an update from `old` to `obj`, by the rules of their common version."""
     transitions = _TRANSITIONS_V1BETA1 if obj.get("apiVersion") == V1BETA1 else _TRANSITIONS
     rules = transitions.get(text(obj.get("kind")))
     if rules is not None:
@@ -66,7 +66,7 @@ def _priority_class(spec: Json, old: Json) -> Iterator[FieldError]:
 
 
 def _priority_source(spec: Json, old: Json) -> Iterator[FieldError]:
-    """The rules of v1beta1, which compare fields that are set: each can be added or removed."""
+    """Apply the rules of v1beta1. They compare only fields that are set in both objects."""
     source = spec.get("priorityClassSource")
     if source is None or old.get("priorityClassSource") is None:
         return
@@ -84,7 +84,7 @@ def _frozen(
 
 
 def _frozen_while_set(obj: Json, old: Json, *, field: str) -> Iterator[FieldError]:
-    """A rule on the field itself, which an API server applies only where both objects have it."""
+    """Apply a rule on the field itself, which is checked only if both objects have the field."""
     after, before = child(obj, "spec"), child(old, "spec")
     if before.get(field) is not None and after.get(field) is not None:
         yield from _frozen(after, before, "spec", field, "once it is set", _ANEW)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the layers together: schema, relations, transitions, webhook, for either version.
+"""Combines all layers of validation: schema, relations, transitions, and webhook.
 
-The webhook rules read v1beta2. What they find in a converted object is reported with the paths and
-field names of v1beta1, as the user wrote it.
+The webhook rules read v1beta2. The faults of a converted object are reported with the paths and
+field names of v1beta1, as in the user's manifest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .report import child, mapping, text
 from .transitions import transition_faults
 from .webhook import webhook_faults
 
-# Longer paths come before those they begin with: the first that matches is taken.
+# A longer path comes before its prefixes, because the first match applies.
 _RENAMED = {
     "ClusterQueue": {"spec.cohortName": "spec.cohort"},
     "Workload": {
@@ -42,7 +42,7 @@ _STRATEGY = "spec.admissionChecksStrategy.admissionChecks"
 
 
 def as_written(faults: Iterable[FieldError], obj: Json) -> Iterator[FieldError]:
-    """The faults of v1beta2 with paths and words of the v1beta1 object they came from."""
+    """Yield faults of v1beta2 with the paths and terms of the original v1beta1 object."""
     names = dict(_RENAMED.get(text(obj.get("kind")), {}))
     if child(obj, "spec").get("admissionChecks"):
         names[_STRATEGY] = "spec.admissionChecks"
@@ -59,7 +59,7 @@ def _moved(path: str, names: dict[str, str]) -> str:
     for new, old in names.items():
         if path == new or path.startswith((f"{new}.", f"{new}[")):
             moved = old + path[len(new) :]
-            # Checks are plain names in the older list, so the element itself is meant.
+            # In v1beta1 the checks are plain names, so the fault belongs to the element itself.
             return moved.removesuffix(".name") if new == _STRATEGY else moved
     return path
 
@@ -71,10 +71,10 @@ def _reworded(words: str, names: dict[str, str]) -> str:
 
 
 def faults(obj: Any, old: Any = None, gates: Gates = DEFAULT_GATES) -> list[FieldError]:
-    """Everything that keeps an object of Kueue from being created, or updated from `old`.
+    """Return all faults that prevent an object of Kueue from being created, or updated from `old`.
 
-    Defaults are filled in first, so the object may be just as a user wrote it. Paths are those of
-    the version the object is written in. An object of another group has no faults here.
+    Defaults are set first, so the object may be as the user wrote it. Paths are those of the
+    object's own version. An object of another group has no faults here.
     """
     if not isinstance(obj, dict):
         return [type_invalid("", obj, "a manifest must be an object with fields")]
@@ -89,7 +89,10 @@ def faults(obj: Any, old: Any = None, gates: Gates = DEFAULT_GATES) -> list[Fiel
 
 
 def schema_faults(obj: Any, old: Any = None) -> list[FieldError]:
-    """What an API server with Kueue's CRDs refuses, before any webhook is asked."""
+    """Return the faults for which an API server with Kueue's CRDs rejects the object.
+
+    Webhooks are not considered.
+    """
     if not isinstance(obj, dict):
         return [type_invalid("", obj, "a manifest must be an object with fields")]
     stored = None if old is None else schema_defaulted(mapping(old))
@@ -97,9 +100,9 @@ def schema_faults(obj: Any, old: Any = None) -> list[FieldError]:
 
 
 def unknown_faults(obj: Any) -> list[FieldError]:
-    """One fault for each field that the object's kind and version does not know.
+    """Return one fault for each field that the object's kind and version does not have.
 
-    An API server drops them silently, unless it is told to be strict.
+    An API server drops such fields silently, unless strict validation is requested.
     """
     known = structure(obj)
     if known is None:
@@ -110,7 +113,7 @@ def unknown_faults(obj: Any) -> list[FieldError]:
 
 
 def _schema(full: Json, old: Json | None) -> list[FieldError]:
-    """Faults by the CRD of a defaulted object."""
+    """Return the faults of a defaulted object by its CRD."""
     known = structure(full)
     if known is None:
         return []
@@ -121,7 +124,7 @@ def _schema(full: Json, old: Json | None) -> list[FieldError]:
 
 
 def _current(obj: Any) -> Any:
-    """A defaulted object in the newer version."""
+    """Return a defaulted object in version v1beta2."""
     if obj is None or mapping(obj).get("apiVersion") == V1BETA2:
         return obj
     return schema_defaulted(convert(obj, "v1beta2"))
@@ -139,7 +142,7 @@ def _metadata_faults(obj: Json, old: Json | None) -> Iterator[FieldError]:
 
 
 def _joined(first: list[FieldError], second: Iterable[FieldError]) -> list[FieldError]:
-    """The faults of both layers, less those of the second that only repeat one of the first."""
+    """Return the faults of both layers, without those of the second that repeat the first."""
     said = {fault.path for fault in first}
     twice = {fault.path for fault in first if fault.type is ErrorType.DUPLICATE}
     return first + [

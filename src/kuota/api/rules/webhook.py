@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhook rules of each kind: those of Cohort and ResourceFlavor, and the choice among all.
+"""Selects the webhook rules of each kind, and contains those of Cohort and ResourceFlavor.
 
-Kinds without a webhook in Kueue have no rules here either.
+Kinds without a webhook in Kueue have no rules here.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def cohort_faults(obj: Json) -> Iterator[FieldError]:
 def webhook_faults(
     obj: Json, old: Json | None = None, gates: Gates = DEFAULT_GATES
 ) -> list[FieldError]:
-    """What Kueue's validating webhook would refuse, taking the object as it stands.
+    """Return the faults for which Kueue's validating webhook rejects the object.
 
-    The object should be defaulted and have passed the schema: a node of the wrong type is
-    treated as absent. `old` is the stored object when this is an update.
+    The object should be defaulted and valid by its schema: a value of the wrong type is treated as
+    absent. `old` is the stored object if this is an update.
     """
     obj = mapping(obj)
     old = None if old is None else mapping(old)
@@ -71,7 +71,7 @@ def webhook_faults(
 
 
 def webhook_warnings(obj: Json) -> list[FieldError]:
-    """What Kueue accepts but warns about: objects that an older version let in and still stores."""
+    """Return what Kueue accepts with a warning: stored objects that an older version allowed."""
     if mapping(obj).get("kind") != "Workload":
         return []
     pod_sets = elements(child(obj, "spec").get("podSets"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue's webhook holds a Workload to, whatever it was before.
+"""Validates Workloads as Kueue's webhook does, independently of their previous state.
 
-Rules about the pod sets live here, those about the status in `workload_status`, and those that
-compare with the stored object in `workload_update`.
+Rules about the pod sets are here. Those about the status are in `workload_status`, and those that
+compare with the stored object are in `workload_update`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RESERVED = "pods"
 
 def workload_faults(obj: Json, old: Json | None, gates: Gates) -> Iterator[FieldError]:
     pod_sets = elements(child(obj, "spec").get("podSets"))
-    # The very pod sets that are stored were checked then; a status is written far more often.
+    # Unchanged pod sets were checked when they were stored. Most updates change only the status.
     unchanged = old is not None and child(obj, "spec") is child(old, "spec")
     for path, each in objects(() if unchanged else pod_sets, "spec.podSets"):
         yield from _template_faults(child(each, "template"), f"{path}.template", gates)
@@ -57,7 +57,7 @@ def _template_faults(template: Json, path: str, gates: Gates) -> Iterator[FieldE
 
 
 def _resource_faults(owner: Json, path: str, gates: Gates) -> Iterator[FieldError]:
-    """Faults in the `resources` of a container, or of the pod as a whole."""
+    """Yield the faults of the `resources` of a container or of the whole pod."""
     for field in ("requests", "limits"):
         for name, quantity in child(owner, "resources", field).items():
             at = f"{path}.resources.{field}[{name}]"

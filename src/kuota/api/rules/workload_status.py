@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue's webhook holds the status of a Workload to: admission, checks, reclaimable pods."""
+"""Validates the status of a Workload: admission, admission checks, reclaimable pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .report import child, elements, integer, mapping, objects, text
 
 
 def reserved(obj: Json | None) -> bool:
-    """Whether the workload holds quota, by its QuotaReserved condition."""
+    """Whether the workload has reserved quota, according to its QuotaReserved condition."""
     return condition_true(obj, "QuotaReserved")
 
 
@@ -30,7 +30,7 @@ def condition_true(obj: Json | None, kind: str) -> bool:
 
 
 def pod_set_counts(obj: Json) -> dict[str, int]:
-    """Pods of each pod set, by name."""
+    """Return the number of pods of each pod set, by name."""
     pod_sets = map(mapping, elements(child(obj, "spec").get("podSets")))
     return {text(each.get("name")): integer(each.get("count")) or 0 for each in pod_sets}
 
@@ -41,7 +41,7 @@ def reclaimable_counts(obj: Json | None) -> dict[str, int]:
 
 
 def pod_set_updates(status: Json) -> Iterator[tuple[str, Json]]:
-    """What admission checks ask for, with its path."""
+    """Yield the path of each pod set update that admission checks request, and the update."""
     for path, check in objects(status.get("admissionChecks"), "status.admissionChecks"):
         yield from objects(check.get("podSetUpdates"), f"{path}.podSetUpdates")
 
@@ -76,7 +76,7 @@ def _assignment_faults(admission: Json, counts: dict[str, int]) -> Iterator[Fiel
 
 
 def _units(quantity: object, resource: str) -> int:
-    """The amount as Kueue counts it; 0 for what is not a quantity."""
+    """Return the amount as Kueue counts it, or 0 if the quantity is invalid."""
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         return 0
     try:
@@ -88,7 +88,7 @@ def _units(quantity: object, resource: str) -> int:
 def _reclaimable_faults(
     obj: Json, old: Json | None, counts: dict[str, int], gates: Gates
 ) -> Iterator[FieldError]:
-    # An elastic workload may shrink below what was reclaimable; Kueue lets the old figure stand.
+    # An elastic workload may shrink below its reclaimable count. Kueue accepts the old count.
     stale = reclaimable_counts(old) if elastic(obj, gates) else {}
     for name, count in reclaimable_counts(obj).items():
         path = f"status.reclaimablePods[{name}]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may change in a stored Workload. Most of it is frozen while the workload holds quota."""
+"""Validates updates of Workloads. Most fields are immutable while quota is reserved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .workload_status import pod_set_counts, reclaimable_counts, reserved
 
 REPLACEMENT_FOR = f"{PREFIX}workload-slice-replacement-for"
 _REDO = "deactivate the workload (spec.active: false) first, or create a new one"
-# The scheduler fills these in after admission, so they alone may differ between two versions.
+# The scheduler sets these fields after admission, so only they may change.
 _ASSIGNED_LATER = frozenset({"topologyAssignment", "delayedTopologyRequest"})
 
 
@@ -40,7 +40,7 @@ def _pod_set_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldError]:
         return
     for index, (one, other) in enumerate(zip(before, after, strict=True)):
         if not _same_pod_set(one, other, gates):
-            # Kueue writes this index with a dot.
+            # Kueue reports this index after a dot, not in brackets.
             yield immutable(f"spec.podSets.{index}", other, why, _REDO)
 
 
@@ -66,7 +66,7 @@ def _reclaimable_faults(obj: Json, old: Json, gates: Gates) -> Iterator[FieldErr
 
 
 def _scaled_down(obj: Json, name: str, gates: Gates) -> bool:
-    """Whether an elastic workload now wants fewer pods than it was admitted with."""
+    """Whether an elastic workload requests fewer pods than it was admitted with."""
     if not elastic(obj, gates):
         return False
     assignments = elements(child(obj, "status", "admission").get("podSetAssignments"))
@@ -87,7 +87,7 @@ def _admission_faults(status: Json, old: Json) -> Iterator[FieldError]:
 
 
 def _settled(admission: Json) -> Json:
-    """The admission without what is filled in later."""
+    """Return the admission without the fields that are set later."""
     assignments = elements(admission.get("podSetAssignments"))
     kept = [
         {key: value for key, value in mapping(each).items() if key not in _ASSIGNED_LATER}

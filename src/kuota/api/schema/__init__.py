@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structural (OpenAPI v3) schema of every kind in every version, also compiled for checks."""
+"""Provides the structural (OpenAPI v3) schema of every kind and version, and compiles it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["VERSIONS", "structural_schema", "structure"]
 VERSIONS = (v1beta1.V1BETA1, kueue.V1BETA2)
 _KINDS = {"v1beta1": v1beta1.KINDS, "v1beta2": kueue.KINDS}
 
-# One usage type serves both queues here; only a ClusterQueue borrows.
+# Both queues share one usage type, but only a ClusterQueue borrows.
 _NOT_BORROWED = frozenset(
     f"status.{name}[].resources[].borrowed"
     for name in ("flavorsReservation", "flavorsUsage", "flavorUsage")
@@ -25,8 +25,8 @@ _NOT_BORROWED = frozenset(
 
 
 def structural_schema(kind: str, version: str) -> Json:
-    """The schema of the whole object. KeyError for a kind or version that Kueue has not."""
-    # Only CRDs and OpenAPI need these, and a process that merely checks objects starts sooner.
+    """Return the schema of the whole object. Raises KeyError if Kueue does not have the kind."""
+    # Only CRDs and OpenAPI need these modules. A process that only validates starts faster.
     from ..descriptions import descriptions
     from .cel import cel_rules
 
@@ -36,7 +36,7 @@ def structural_schema(kind: str, version: str) -> Json:
 
 
 def structure(obj: Any) -> Node | None:
-    """The compiled schema that the object is checked by; None if it is of no kind of Kueue."""
+    """Return the compiled schema of the object, or None if it is not of a Kueue kind."""
     if not isinstance(obj, dict) or obj.get("apiVersion") not in VERSIONS:
         return None
     kind = obj.get("kind")
@@ -52,6 +52,6 @@ def _compiled(kind: str, version: str) -> Node:
 
 
 def _left_out(kind: str, version: str) -> frozenset[str]:
-    """The paths of fields that the type has, but the kind in that version does not."""
+    """Return the paths of fields that the type has, but not the kind in this version."""
     gone = v1beta1.GONE.get(kind, frozenset()) if version == "v1beta1" else frozenset()
     return gone | _NOT_BORROWED if kind == "LocalQueue" else gone

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that join several fields, or the old object and the new, as CEL for the API server.
+"""Defines CEL rules that combine several fields, or the old and the new object.
 
-Each rule hangs on the path of the object it is about ("" is the whole object, paths as in
-`kuota.api.constraints`). A rule that names `oldSelf` is checked on updates only, and only where
-the old object has a value at that path. `kuota.api.rules` has the same rules in Python
-(`relations` and `transitions`), for the embedded server and the command line. Controllers rely on
-them, for example on the refusal to move a Workload with reserved quota to another queue.
+Each rule belongs to the path of an object (paths as in `kuota.api.constraints`; "" is the whole
+object). A rule that names `oldSelf` is checked only on updates, and only if the old object has a
+value at that path. `kuota.api.rules` implements the same rules in Python (`relations` and
+`transitions`) for the embedded server and the command line. Controllers rely on them. For example,
+a Workload with reserved quota cannot be moved to another queue.
 """
 
 from __future__ import annotations
@@ -144,6 +144,6 @@ _RULES: Mapping[str, tuple[Rules, Rules]] = {
 
 
 def cel_rules(kind: str, version: str) -> Rules:
-    """The rules of one kind in one version, by path; empty for a kind that has none."""
+    """Return the rules of one kind and version by path, empty if the kind has none."""
     v1beta1, v1beta2 = _RULES.get(kind, (_NONE, _NONE))
     return v1beta2 if version == "v1beta2" else v1beta1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CEL rules of Workload, most of which compare the old and the new object."""
+"""Defines the CEL rules of Workload. Most of them compare the old and the new object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .walk import CelRule, Rules
 
 
 def _holds(who: str, condition: str) -> str:
-    """That the object `who` has the condition with status True."""
+    """Return the expression that `who` has the condition with status True."""
     return (
         f"(has({who}.status) && has({who}.status.conditions) && {who}.status.conditions"
         f".exists(c, c.type == '{condition}' && c.status == 'True'))"
@@ -16,7 +16,7 @@ def _holds(who: str, condition: str) -> str:
 
 
 def _frozen(field: str) -> str:
-    """That the optional field of spec is the same before and after, be it absent."""
+    """Return the expression that an optional field of the spec is unchanged, or still absent."""
     return (
         f"(has(self.spec.{field}) == has(oldSelf.spec.{field})"
         f" && (!has(self.spec.{field}) || self.spec.{field} == oldSelf.spec.{field}))"

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structural schemas, made from the types, the constraint tables and the CEL rules.
+"""Generates structural schemas from the types, the constraint tables and the CEL rules.
 
-The types say which fields there are and of what kind; the tables say the rest. The result obeys
-what a CustomResourceDefinition demands: every node has a type (or is an int-or-string, or keeps
-unknown fields), and there are neither references nor alternatives.
+The types define the fields and their types, and the tables define everything else. The result meets
+the requirements of a CustomResourceDefinition: every node has a type (or is an int-or-string, or
+preserves unknown fields), and there are neither references nor alternatives.
 
-There are two of them for each kind. The schema of the CRD has a few shapes that are written out by
-hand, because our types only have the fields that are read: see `WRITTEN`. A pod template is one of
-them. Spelling a whole PodSpec out would make a schema of half a megabyte for text that the API
-server of the pods checks anyway, so it is compact: of the metadata, labels and annotations are
-kept; the spec must have named containers and keeps the rest unseen. The schema for our own checks
-has object metadata, and of those shapes the fields that Kuota reads; others are merely unread.
+Each kind has two schemas. The schema of the CRD contains some handwritten parts (`WRITTEN`),
+because the types declare only the fields that Kuota reads. One of them is the pod template. A
+complete PodSpec would add half a megabyte of schema for fields that the API server validates
+anyway, so this part is compact: it keeps the labels and annotations of the metadata, requires named
+containers, and preserves the rest of the spec. The schema for Kuota's own validation includes
+object metadata and, instead of the handwritten parts, the fields that Kuota reads. Other fields are
+ignored.
 """
 
 from __future__ import annotations
@@ -92,9 +93,9 @@ _WORDS = {
 
 
 class Walker:
-    """Writes the schema of one kind. `left_out` are fields a type has but the kind does not.
+    """Generates the schema of one kind. `left_out` are fields of a type that the kind lacks.
 
-    `compact` says that it is the schema of the CRD, with the shapes that are written by hand.
+    `compact` selects the schema of the CRD, with the handwritten parts.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Walker:
         assert isinstance(struct, inspect.StructType)
         schema = self._object(struct, "")
         if self._compact:
-            # API servers know what metadata is, and refuse to be told, if only in a description.
+            # API servers define metadata themselves, and reject even a description of it.
             schema["properties"]["metadata"] = {"type": "object"}
         return schema | self._said("")
 
@@ -166,7 +167,7 @@ class Walker:
                 return _scalar(type_, path)
 
     def _union(self, union: inspect.UnionType, path: str) -> Json:
-        """Only two unions are written: something or nothing, and a quantity."""
+        """Return the schema of a union. The types have only optional values and quantities."""
         present = [each for each in union.types if not isinstance(each, inspect.NoneType)]
         if len(present) == 1:
             return self._shape(present[0], path)
@@ -179,7 +180,7 @@ class Walker:
         }
 
     def _said(self, path: str) -> Json:
-        """What the tables say about the field at `path`."""
+        """Return what the tables specify for the field at `path`."""
         said = dict(_words(self._table[path])) if path in self._table else {}
         if path in self._words:
             said["description"] = self._words[path]
@@ -191,10 +192,10 @@ class Walker:
 
 
 def schema_of(declared: type) -> Json:
-    """The schema of a type that is no kind, for our own checks only.
+    """Return the schema of a type that is not a kind, for Kuota's own validation only.
 
-    It has all the fields that the type has. A type of our own that is text in JSON becomes a
-    format, named after the type in lower case. Quantities are not read.
+    It has all fields of the type. A custom type that is a string in JSON becomes a format, whose
+    name is the type's name in lower case. Quantities are not parsed.
     """
     walker = Walker({}, {}, {}, frozenset(), compact=False, is_kind=False)
     return walker._node(inspect.type_info(declared), "")
@@ -230,6 +231,6 @@ def _scalar(type_: inspect.Type, path: str) -> Json:
 
 
 def copied(schema: Json) -> Json:
-    """A copy that shares nothing, so that a caller may change it."""
+    """Return a deep copy, which the caller may modify."""
     result: Json = msgspec.json.decode(msgspec.json.encode(schema))
     return result

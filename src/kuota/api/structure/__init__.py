@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks over documents along their structural schema: clean, fill in defaults, check.
+"""Cleans, defaults and validates documents by their structural schema.
 
-The same code serves Kueue's kinds, with the schemas that `kuota.api.schema` makes of their types
-and constraint tables, Kubernetes' own kinds, and kinds that CustomResourceDefinitions install.
+The same code serves Kueue's kinds, whose schemas `kuota.api.schema` generates, the kinds of
+Kubernetes, and kinds that CustomResourceDefinitions install.
 """
 
 from .checking import value_faults

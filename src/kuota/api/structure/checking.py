@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks an object against its schema: types, presence, limits, and keys that must be unique.
+"""Validates an object by its schema: types, required fields, limits, and unique keys.
 
-Null is the same as absent, except as an element of a list. Unknown fields are left to `cleaning`,
-rules written in CEL to `kuota.api.rules`: those of other kinds than Kueue's are not evaluated.
+Null is the same as absent, except as an element of a list. `cleaning` reports unknown fields, and
+`kuota.api.rules` implements the CEL rules of Kueue's kinds. CEL rules of other kinds are not
+evaluated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _COMBINED = {
 
 
 def value_faults(value: Any, here: Node, old: Any = ABSENT) -> list[FieldError]:
-    """Every fault of the value. An object or list that is the very same in `old` is trusted."""
+    """Return every fault of the value. Parts that are the same object in `old` are skipped."""
     found: list[FieldError] = []
     _check(value, here, (), old, found)
     return found
@@ -87,7 +88,7 @@ def _check_list(
 
 
 def _check_keys(value: list[Any], here: Node, path: Path, found: list[FieldError]) -> None:
-    """Report elements that a list which is a map, or a set, has already."""
+    """Report duplicate elements of a list of type map or set."""
     seen = set()
     for at, each in enumerate(value):
         identity = _identity(each, here)
@@ -102,7 +103,7 @@ def _check_keys(value: list[Any], here: Node, path: Path, found: list[FieldError
 
 
 def _identity(value: Any, here: Node) -> tuple[Any, ...] | None:
-    """What no other element of the list may share; None if the value has another fault there."""
+    """Return what identifies the element in its list, or None if it has another fault."""
     if here.items is not None and here.items.types and type(value) not in here.items.types:
         return None
     if here.list_type == "set" or type(value) is not dict:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings an object into the form in which it is stored: known fields only, each of its type.
+"""Converts an object to the form in which it is stored: known fields of the correct type.
 
-Cleaning drops fields that the schema does not have and fields that are null, writes quantities and
-whole numbers in their canonical form, and reports what was unknown or of the wrong type. Filling
-adds the defaults of the schema.
+Cleaning drops unknown fields and null fields, writes quantities and integers in canonical form, and
+reports unknown fields and wrong types. Filling sets the defaults of the schema.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from .node import ABSENT, Node
 
 
 class Cleaning:
-    """One pass over one object: `unknown` has the fields that were dropped, `mistyped` faults.
+    """One pass over one object. It collects dropped fields in `unknown` and faults in `mistyped`.
 
-    With `spelling_only` nothing is dropped: a configuration that is applied says something with
-    its nulls. Whatever the value shares with `stored` has been cleaned before.
+    With `spelling_only` nothing is dropped, because nulls are significant in an applied
+    configuration. Parts that the value shares with `stored` are not cleaned again.
     """
 
     def __init__(self, *, spelling_only: bool = False, stored: Json | None = None) -> None:
@@ -34,7 +33,7 @@ class Cleaning:
         self.mistyped: list[FieldError] = []
 
     def clean(self, value: Any, here: Node, path: Path = ()) -> Any:
-        """The value as it may be stored. Parts that are fine already are shared, not copied."""
+        """Return the value in stored form. Parts that need no change are shared, not copied."""
         if here.type == "object":
             return self._object(value, here, path)
         if here.type == "array":
@@ -85,7 +84,7 @@ class Cleaning:
 
 
 def _parts(obj: Json) -> Iterator[int]:
-    """The identities of the larger values in the upper two levels of an object."""
+    """Yield the identities of the objects and lists in the upper two levels of an object."""
     for value in obj.values():
         if type(value) is dict:
             yield id(value)
@@ -104,7 +103,7 @@ def _fault(path: str, value: Any, here: Node) -> FieldError:
             quantity.parse(value)
         except quantity.QuantityError as error:
             return type_invalid(path, value, str(error))
-    # An object without a declared type can only be told from a scalar.
+    # Without a declared type, an object can only be distinguished from a scalar.
     return type_fault(path, value, Type.OBJECT if here.type == "any" else here.word)
 
 
@@ -158,10 +157,10 @@ _SCALARS = {
 
 
 def filled(value: Any, here: Node) -> Any:
-    """The value with the defaults of its schema. Parts that lack nothing are shared, not copied.
+    """Return the value with the defaults of its schema. Unchanged parts are shared, not copied.
 
-    A default is filled in only where the enclosing object is present. Safe on any JSON: where
-    something has the wrong type, nothing is filled in below it.
+    A default is set only if the enclosing object is present. Any JSON is accepted: no defaults are
+    set below a value of the wrong type.
     """
     if not here.fills:
         return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a fault of a document is put into words: where it is, what was found, and what was meant."""
+"""Formats the faults of documents: where they are, what was found, and what was expected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..faults import FieldError, invalid, quoted, type_invalid
 
 
 class Type(StrEnum):
-    """What JSON a field holds. The value is how it is called in a fault."""
+    """The JSON type of a field. The value is its name in messages."""
 
     OBJECT = "an object"
     MAP = "a map"
@@ -40,7 +40,7 @@ _PLAIN = {
 
 
 def type_fault(path: str, value: Any, wanted: Type, fix: str = "") -> FieldError:
-    """The fault of a value that is not what is wanted; `fix` where a better one is known."""
+    """Return the fault of a value of the wrong type. `fix` is a suggestion, or empty."""
     message = f"must be {wanted}, is {_found(value)}"
     return type_invalid(path, value, message, fix or _respelt(value, wanted))
 
@@ -55,7 +55,7 @@ def _found(value: Any) -> str:
 
 
 def _respelt(value: Any, wanted: Type) -> str:
-    """How to write the value so that it has the right type, where that can be guessed."""
+    """Return how to correct the type of the value, or "" if that cannot be guessed."""
     if isinstance(value, bool):
         words = "y, yes and on as true" if value else "n, no and off as false"
         return f"put the word in quotes: YAML reads {words}" if wanted is Type.STRING else ""
@@ -67,14 +67,15 @@ def _respelt(value: Any, wanted: Type) -> str:
 
 
 Path = tuple[Any, ...]
-"""Where a value is: () for the whole, else the path of its parent and a step from there.
+"""The path of a value: () for the root, else the path of its parent and a step.
 
-A step is the name of a field, an index of a list, or the key of a map in a tuple of its own.
+A step is the name of a field, the index of a list element, or a one-element tuple with the key of a
+map.
 """
 
 
 def spelt(path: Path) -> str:
-    """ "spec.containers[0].name" of a path."""
+    """Format the path, for example "spec.containers[0].name"."""
     return "".join(_steps(path)).removeprefix(".")
 
 
@@ -90,7 +91,7 @@ _DROPPED = "it would be dropped, and so have no effect"
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A field that the schema does not have, and the names of those it has in that place."""
+    """A field that the schema does not have, and the names of the fields that it has there."""
 
     path: str
     name: str
@@ -108,7 +109,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """ "did you mean X?" for the closest known name, "" when none is close."""
+    """Return "did you mean X?" for the closest known name, or "" if none is close."""
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
     return f"did you mean {by_lower[close[0]]}?" if close else ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limits that a schema sets to one value: bounds, lengths, sizes, patterns, enums, formats.
+"""Checks the limits of one value: bounds, lengths, sizes, patterns, enums, formats.
 
-Each becomes a function that is made once and called for every value. A limit binds only values of
-the type that it is about: a string has no minimum.
+Each limit becomes a function, which is created once and called for every value. A limit applies
+only to values of its type: a string has no minimum.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SYNTAX = {
 
 
 def checks(schema: Json, *, quantity: bool) -> Iterator[Check]:
-    """The checks of one schema. `quantity` says that its values are quantities."""
+    """Yield the checks of one schema. `quantity` states that its values are quantities."""
     if quantity:
         yield parsed(parse)
         return
@@ -47,7 +47,7 @@ def checks(schema: Json, *, quantity: bool) -> Iterator[Check]:
 
 
 def is_time(value: str) -> bool:
-    """Whether the text is a time as in RFC 3339."""
+    """Whether the text is a time in RFC 3339 format."""
     try:
         datetime.fromisoformat(value)
     except ValueError:
@@ -56,7 +56,7 @@ def is_time(value: str) -> bool:
 
 
 def parsed(parse: Callable[[str], Any]) -> Check:
-    """The check that a text can be read: `parse` raises ValueError and says what is wrong."""
+    """Return the check that a text can be parsed. `parse` raises ValueError with the reason."""
 
     def check(value: Any, path: Path) -> FieldError | None:
         try:
@@ -173,7 +173,7 @@ _DOLLARS = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\$", re.DOTALL)
 
 @lru_cache(512)
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """None where Python cannot read what Go can; such a pattern then binds nothing."""
+    """Compile a pattern. Return None if Python does not support it; it is then not enforced."""
     try:
         # In Python, $ also matches before a final newline. In Go it does not.
         return re.compile(_DOLLARS.sub(lambda found: found[1] or r"\Z", pattern))

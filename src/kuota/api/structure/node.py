@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structural schemas compiled for use: the fields of an object, their types and their limits.
+"""Compiles structural schemas to Nodes: the fields of an object, their types and limits.
 
-A `Compiler` reads each schema once into a tree of Nodes. Nothing else interprets schemas: cleaning,
-defaulting and checking all walk along Nodes.
+A `Compiler` converts each schema once to a tree of Nodes. Cleaning, defaulting and validation all
+traverse Nodes. No other code interprets schemas.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _COMBINATIONS = ("anyOf", "oneOf", "allOf", "not")
 
 
 class Node(msgspec.Struct, eq=False):
-    """One schema. Fields, items and values are Nodes in turn; a recursive type contains itself.
+    """One compiled schema. Fields, items and values are Nodes; a recursive type contains itself.
 
-    `types` are the Python types of JSON that fit, () if all do. `plain` is the type of which every
-    value is valid, `object` if nothing is checked here at all. `filling` are the fields that have
-    a default, or have one somewhere inside.
+    `types` are the Python types that are accepted, or () for all. `plain` is the type whose values
+    are all valid, or `object` if nothing is checked. `filling` are the fields that have a default
+    or contain one.
     """
 
     type: str = "any"
@@ -68,10 +68,10 @@ class Node(msgspec.Struct, eq=False):
 
 
 class Compiler:
-    """Reads schemas. `definitions` gives the types of Kubernetes that a `$ref` can name.
+    """Compiles schemas. `definitions` returns the Kubernetes types that a `$ref` can name.
 
-    In those, empty lists and maps are the same as absent, as they are in Go. `formats` read texts
-    of further formats; they raise ValueError and say what is wrong.
+    In those types, empty lists and maps are the same as absent, as in Go. `formats` contains
+    parsers of additional formats, which raise ValueError with the reason.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Compiler:
         self._named: dict[str, Node] = {}
 
     def named(self, name: str) -> Node:
-        """The Node of a defined type."""
+        """Return the Node of a defined type."""
         found = self._named.get(name)
         if found is None:
             found = self._named[name] = Node()  # known before it is read, as it may be recursive
@@ -92,7 +92,7 @@ class Compiler:
         return found
 
     def node(self, schema: Json, *, native: bool = False) -> Node:
-        """The Node of a schema."""
+        """Return the Node of a schema."""
         only: Any = schema.get("allOf") or ()
         target = only[0] if len(only) == 1 and "type" not in schema else schema
         if "$ref" in target:
