@@ -48,7 +48,7 @@ async def _story(server: KubeServer, folder: Path) -> None:
         await site.admin.create(SERVICES, service(SERVICE))
         await site.admin.create(API_SERVICES, api_service("v1beta2", SERVICE, lines))
         running = await site.controller(config=config)
-        await running.said("webhooks answer")
+        await running.said("serving webhooks")
         await site.until_some(MUTATING, _trusted)
         await site.until_some(VALIDATING, _trusted)
         await eventually(lambda: site.apply(flavor()))
