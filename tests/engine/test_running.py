@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,31 +62,32 @@ def test_low_priority_comes_first_then_the_latest_reservation_then_the_smaller_u
     assert ["6"] == [each.workload.uid for each in running_set.ranked(True)]
 
 
-@given(st.lists(workloads | st.integers(0, 5)))
-def test_the_lines_are_the_sorted_roster_after_any_changes(
-    changes: list[Running | int],
-) -> None:
+def _after_each(changes: list[Running | int]) -> Iterator[RunningSet]:
+    """Yield the set after each change: a workload is stored, or one is removed by its number."""
     running_set = RunningSet()
     for change in changes:
         if isinstance(change, Running):
             running_set[change.key] = change
         elif Key("", f"w{change}") in running_set:
             del running_set[Key("", f"w{change}")]
+        yield running_set
+
+
+@given(st.lists(workloads | st.integers(0, 5)))
+def test_workloads_are_ranked_after_any_changes(
+    changes: list[Running | int],
+) -> None:
+    for running_set in _after_each(changes):
         for leaving in (False, True):
             expected = [each for each in running_set.values() if each.leaving == leaving]
             assert sorted(expected, key=by_rank) == running_set.ranked(leaving)
 
 
 @given(st.lists(workloads | st.integers(0, 5)))
-def test_the_tallies_are_those_of_the_roster_after_any_changes(
+def test_totals_are_sums_over_the_workloads_after_any_changes(
     changes: list[Running | int],
 ) -> None:
-    running_set = RunningSet()
-    for change in changes:
-        if isinstance(change, Running):
-            running_set[change.key] = change
-        elif Key("", f"w{change}") in running_set:
-            del running_set[Key("", f"w{change}")]
+    for running_set in _after_each(changes):
         for local in (None, Key("", "main"), Key("", "other")):
             for admitted in (False, True):
                 expected = [

@@ -35,7 +35,7 @@ class Shelf:
 def _status(path: str, user: User) -> int:
     """What a user gets who asks for a path, where namespace `default` is of team red."""
 
-    async def parse_path() -> int:
+    async def asked() -> int:
         api = ApiServer(Store.open(":memory:"))
         engine = Engine()
         for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
@@ -55,7 +55,7 @@ def _status(path: str, user: User) -> int:
         api.store.close()
         return answer.status
 
-    return asyncio.run(parse_path())
+    return asyncio.run(asked())
 
 
 def test_a_team_sees_its_own_line_and_only_admins_see_everyones() -> None:

@@ -29,7 +29,7 @@ class ApiServer:
     """An API server that passes requests on, and lets alice see the line."""
 
     def __init__(self, authority: trustme.CA | None) -> None:
-        self.parse_path: list[Json] = []
+        self.reviewed: list[Json] = []
         self._authority = authority
 
     async def get(self, resource: Resource, key: Key, **_: Any) -> Json:
@@ -51,7 +51,7 @@ class ApiServer:
         if resource.kind == "TokenReview":
             known = spec["token"] == "good"
             return obj | {"status": {"authenticated": known, "user": {"username": "alice"}}}
-        self.parse_path.append(spec)
+        self.reviewed.append(spec)
         return obj | {"status": {"allowed": spec["user"] == "alice"}}
 
     def metadata(self, kind: str, key: Key) -> Json:
@@ -103,7 +103,7 @@ def test_the_api_server_speaks_for_its_users() -> None:
             status, body = await stage.get(headers=ALICE | extra, shows="front-proxy")
             assert 200 == status
             assert ["j"] == [each["metadata"]["name"] for each in body["items"]]
-            (spec,) = stage.api.parse_path
+            (spec,) = stage.api.reviewed
             assert ["team-a", "system:authenticated"] == spec["groups"]
             assert {"acme.io/team": ["a"]} == spec["extra"]
             assert {
@@ -125,7 +125,7 @@ def test_headers_of_anyone_else_mean_nothing() -> None:
         async with Stage() as stage:
             assert 403 == (await stage.get(headers=ALICE))[0]
             assert 403 == (await stage.get(headers=ALICE, shows="somebody-else"))[0]
-            assert ["system:anonymous"] == [spec["user"] for spec in stage.api.parse_path]
+            assert ["system:anonymous"] == [spec["user"] for spec in stage.api.reviewed]
 
     asyncio.run(story())
 
@@ -150,6 +150,6 @@ def test_the_aggregator_may_look_whether_all_is_well_without_being_reviewed() ->
             path = f"{PREFIX}/v1beta2"
             assert 200 == (await stage.get(path, headers, shows="front-proxy"))[0]
             assert (200, {"said": "ok"}) == await stage.get("/healthz")
-            assert [] == stage.api.parse_path
+            assert [] == stage.api.reviewed
 
     asyncio.run(story())

@@ -71,7 +71,7 @@ class Engine:
         self._unblocked: set[str] = set()
         self._released: set[str] = set()
         self._admission_backoffs: dict[Key, Instant] = {}
-        self._collect_s = flush_batch_s
+        self._flush_batch_s = flush_batch_s
         self._next_batch_at: Instant = float("-inf")
 
     # Facts
@@ -231,9 +231,9 @@ class Engine:
         Heads of quiescent trees are skipped: their last decisions remain valid (`engine.last`).
         """
         self._end_admission_backoffs(now)
-        self._flush_parked(now)
+        self._flush_inadmissible(now)
         self._quiescent.wake(now)
-        self._park_refused(now)
+        self._skip_refused(now)
         taken = self._heads(now)
         if taken or self.queues.quiescent:
             self.cycles += 1
@@ -308,7 +308,7 @@ class Engine:
                 self.queues.drop_workload(key)
                 self.queues.put_workload(self.state.workloads[key], now)
 
-    def _flush_parked(self, now: Instant) -> None:
+    def _flush_inadmissible(self, now: Instant) -> None:
         """Flush inadmissible workloads that changed queues or released quota may help."""
         woken, self._unblocked = self._unblocked, set()
         if now >= self._next_batch_at:
@@ -316,17 +316,17 @@ class Engine:
             self._changed = set()
         released, self._released = self._released - woken, set()
         if woken and self.queues.flush(sorted(woken), now):
-            self._next_batch_at = now + self._collect_s
+            self._next_batch_at = now + self._flush_batch_s
         # Since the release, a queue may have been deleted or its cohorts may have formed a cycle.
         names = [name for name in sorted(released) if self.state.tree_of(name)]
         if names:
             self.queues.flush(names, now, self._attainable().upper_bound)
 
-    def _park_refused(self, now: Instant) -> None:
-        """Spare heads a turn that they would get nothing from, like all others of their class."""
+    def _skip_refused(self, now: Instant) -> None:
+        """Make heads inadmissible that would be refused like others of their class before."""
         attainable, active = self._attainable().attainable, self.state.is_active
-        for key in self.queues.park_refused(attainable, now, active):
-            # It is parked for the reason of its class, whatever was decided when it was tried.
+        for key in self.queues.skip_refused(attainable, now, active):
+            # The reason of its class applies, not the last decision about this workload.
             self.last.pop(key, None)
 
     def _attainable(self) -> AttainableQuota:

@@ -184,7 +184,7 @@ class PendingQueue:
         pending.preemptor = self.is_preemptor(pending.workload)
         return pending
 
-    def park_refused(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
+    def skip_refused(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
         """Make every best workload inadmissible whose class would be rejected again.
 
         A preemptor, and a workload whose flavor scan is in progress, must be tried.

@@ -174,17 +174,17 @@ class Queues:
                 self._note(queue)
         return found
 
-    def park_refused(
+    def skip_refused(
         self,
         attainable: Callable[[str, int, FlavorResource, int], bool],
         now: Instant,
         active: Callable[[str], bool],
     ) -> list[Key]:
-        """Park heads that would be refused as others of their class were; answers with them."""
+        """Make heads inadmissible whose class would be refused again, and return their keys."""
         found: list[Key] = []
         for name in filter(active, sorted(self._ready)):
             queue = self._cluster_queues[name]
-            refused = list(queue.park_refused(partial(attainable, name), now))
+            refused = list(queue.skip_refused(partial(attainable, name), now))
             if refused:
                 found += refused
                 self._note(queue)

@@ -120,7 +120,7 @@ def _pending(engine: Engine) -> Iterator[tuple[str, Workload, str]]:
         for workload in engine.queues.members(key):
             place = queue.state(workload.key)
             if place is not None:
-                parked = not active or place is PendingState.INADMISSIBLE
-                yield name, workload, INADMISSIBLE if parked else ACTIVE
+                inadmissible = not active or place is PendingState.INADMISSIBLE
+                yield name, workload, INADMISSIBLE if inadmissible else ACTIVE
     for running in engine.state.unconfirmed():
         yield running.queue, running.workload, ACTIVE

@@ -10,13 +10,15 @@ be lost with them. Volumes and working directories are not kept.
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import shutil
 
 from kuota.api.base import Json
 
 from .pod_home import PodHome, homes
+
+_log = logging.getLogger(__name__)
 
 KEPT_PODS = 20
 """How many deleted pods of one Job are kept, the latest ones."""
@@ -38,8 +40,10 @@ class LogArchive:
             os.makedirs(kept.path, mode=0o700, exist_ok=True)
             # The pod as it came: of one that ended, the informer keeps little.
             kept.write("pod.json", _essence(home.pod() or pod))
-            with contextlib.suppress(OSError):
+            try:
                 os.rename(home.path + "/runs", kept.path + "/runs")
+            except OSError as error:
+                _log.warning("the logs of pod %s are lost: %s", pod["metadata"]["name"], error)
             for each in self._pods(job_uid)[:-KEPT_PODS]:
                 PodHome(folder, each["metadata"]["uid"]).remove()
         home.remove()
