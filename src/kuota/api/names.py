@@ -19,6 +19,7 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _URL_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _ONLY_LOWER = "use lower case letters, digits and '-', with a letter or digit first and last"
 
@@ -69,6 +70,27 @@ def condition_reason(text: str) -> list[str]:
     """Return complaints about the reason of a condition."""
     wrong = "is not one word: use letters, digits, '_', ',' and ':', with a letter first"
     return [] if _REASON.fullmatch(text) else [wrong]
+
+
+def config_key(text: str) -> list[str]:
+    """Return complaints about a key of a ConfigMap or Secret, which is also the name of a file.
+
+    These messages are those of Kubernetes.
+    """
+    complaints = []
+    if len(text) > MAX_SUBDOMAIN:
+        complaints.append(f"must be no more than {MAX_SUBDOMAIN} characters")
+    if not _CONFIG_KEY.fullmatch(text):
+        complaints.append(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
+            "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
+            f"regex used for validation is '{_CONFIG_KEY.pattern}')"
+        )
+    if text in (".", ".."):
+        complaints.append(f"must not be '{text}'")
+    elif text.startswith(".."):
+        complaints.append("must not start with '..'")
+    return complaints
 
 
 def similar_name(text: str) -> str:

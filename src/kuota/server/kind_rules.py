@@ -10,6 +10,7 @@ from kuota.api.base import Json
 from kuota.api.defaults import defaulted, schema_defaulted
 from kuota.api.faults import FieldError, invalid
 from kuota.api.gates import Gates
+from kuota.api.rules.volumes import config_data_faults
 from kuota.api.structure import filled, value_faults
 
 from .columns import dig, mapped
@@ -107,9 +108,11 @@ def _immutable_faults(new: Json, old: Json) -> Iterator[FieldError]:
 _WITH_STATUS = frozenset({"jobs.batch", "cronjobs.batch", "nodes", "resourcequotas"})
 _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "customresourcedefinitions.apiextensions.k8s.io": crd_faults,
+    "configmaps": config_data_faults,
     "cronjobs.batch": cron_job_faults,
     "jobs.batch": job_faults,
     "pods": _pod_faults,
+    "secrets": config_data_faults,
 }
 _UPDATE_FAULTS: dict[str, Callable[[Json, Json], Iterable[FieldError]]] = {
     "configmaps": _immutable_faults,

@@ -15,10 +15,10 @@ from kuota.api.faults import (
     duplicate,
     forbidden,
     invalid,
-    not_found,
     required,
 )
 from kuota.api.rules.metadata import annotation_faults, label_faults
+from kuota.api.rules.volumes import user_faults, volume_faults
 
 from .columns import dig, listed, mapped
 
@@ -68,7 +68,10 @@ def spec_faults(
     for field in ("initContainers", "containers"):
         for at, container in enumerate(listed(spec.get(field))):
             yield from _container_faults(container, f"{path}.{field}[{at}]", seen)
-    yield from _volume_faults(spec, path)
+    yield from volume_faults(spec, path)
+    yield from user_faults(spec, path)
+    if listed(spec.get("ephemeralContainers")):
+        yield forbidden(f"{path}.ephemeralContainers", "cannot be set on create")
     for at, toleration in enumerate(listed(spec.get("tolerations"))):
         yield from _toleration_faults(toleration, f"{path}.tolerations[{at}]")
     yield from label_faults(spec.get("nodeSelector"), f"{path}.nodeSelector")
@@ -111,20 +114,6 @@ def _resource_faults(resources: Json, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.requests[{name}]", value, message)
         elif limit is None and "/" in name and "kubernetes.io/" not in name:
             yield required(f"{path}.limits[{name}]", f"a limit must be set for {name}")
-
-
-def _volume_faults(spec: Json, path: str) -> Iterator[FieldError]:
-    known = set()
-    for at, volume in enumerate(listed(spec.get("volumes"))):
-        if not volume.get("name"):
-            yield missing(f"{path}.volumes[{at}].name")
-        known.add(volume.get("name"))
-    for field in ("initContainers", "containers"):
-        for at, container in enumerate(listed(spec.get(field))):
-            for where, mount in enumerate(listed(container.get("volumeMounts"))):
-                if mount.get("name") not in known:
-                    place = f"{path}.{field}[{at}].volumeMounts[{where}].name"
-                    yield not_found(place, mount.get("name"), "no volume of that name")
 
 
 def _node_affinity_faults(spec: Json, path: str) -> Iterator[FieldError]:
