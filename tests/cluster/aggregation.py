@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that make an API server forward the requests of a group to this machine."""
+"""What tells an API server that a group of its API is answered on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kuota.webhook.injection import API_SERVICES
 
 
 def service(key: Key) -> Json:
-    """Return a Service that resolves to this machine."""
+    """A service that is this machine."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -18,14 +18,14 @@ def service(key: Key) -> Json:
     }
 
 
-def api_service(version: str, service: Key, port: int, group: str = GROUP, **trust: str) -> Json:
-    """Return the APIService of one version of a group, by default of the visibility API."""
+def api_service(version: str, service: Key, port: int, **trust: str) -> Json:
+    """The group of the visibility API, in one version."""
     return {
         "apiVersion": API_SERVICES.api_version,
         "kind": API_SERVICES.kind,
-        "metadata": {"name": f"{version}.{group}"},
+        "metadata": {"name": f"{version}.{GROUP}"},
         "spec": {
-            "group": group,
+            "group": GROUP,
             "version": version,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,

@@ -36,7 +36,8 @@ def test_everything_is_discovered_at_once(api: Local) -> None:
         pods["categories"],
     )
     below = [each["subresource"] for each in pods["subresources"]]
-    assert ["status", "log", "binding", "eviction"] == below
+    streams = ["exec", "attach", "portforward"]
+    assert ["status", "log", "binding", "eviction", *streams] == below
     groups = {each["metadata"]["name"]: each for each in aggregated(api, "/apis")["items"]}
     kueue = groups["kueue.x-k8s.io"]["versions"]
     assert ["v1beta2", "v1beta1"] == [each["version"] for each in kueue]

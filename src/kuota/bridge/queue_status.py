@@ -3,23 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from kuota.api import kueue
-from kuota.api.advice.topology import unlabelled
 from kuota.api.base import Json, Key
 from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import difference
 from kuota.api.quantity import UNLIMITED, canonical, parse, written
-from kuota.engine.activity import Obstacle, flavor_names
+from kuota.engine.activity import Obstacle
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
 from kuota.engine.ledger import Ledger
-from kuota.engine.model import ClusterQueue, Struct, Topology
+from kuota.engine.model import ClusterQueue, Struct
 from kuota.engine.running import UsageTotal
 from kuota.engine.snapshot import Queue
-from kuota.engine.state import State
 from kuota.engine.tree import Node
 
 from .conditions import Conditions, timestamp
@@ -78,9 +74,6 @@ def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
     return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
 
 
-Active = tuple[bool, str, str]
-"""Status, reason and message of condition Active."""
-
 READY = "Can admit new workloads"
 _NO_NAMESPACE = (
     ", but no namespace matches: spec.namespaceSelector of the ClusterQueue is not set; "
@@ -88,44 +81,25 @@ _NO_NAMESPACE = (
 )
 
 
-def active_condition(obstacles: tuple[Obstacle, ...], caveat: str = "") -> Active:
-    """Return the condition Active. The first obstacle gives the reason.
+def active_condition(
+    obstacles: tuple[Obstacle, ...], spec: ClusterQueue | None = None
+) -> tuple[bool, str, str]:
+    """Status, reason and message of condition Active. The first obstacle gives the reason.
 
-    The caveat is added to the message of an active queue.
+    A ClusterQueue without a namespaceSelector is active in Kueue although it admits nothing, so
+    only the message reports it. `spec` is the ClusterQueue.
     """
     if not obstacles:
-        return True, "Ready", READY + caveat
+        unreachable = spec is not None and spec.namespace_selector is None
+        return True, "Ready", READY + (_NO_NAMESPACE if unreachable else "")
     words = "; ".join(str(each) for each in obstacles)
     return False, obstacles[0].reason.value, f"Cannot admit new workloads: {words}"
 
 
-def caveat(state: State, queue: Queue | None, node_labels: Collection[str] | None = None) -> str:
-    """Return why a ClusterQueue admits nothing, or not all, although it is active in Kueue.
-
-    `node_labels` are the label keys of all nodes; None if they are unknown.
-    """
-    if queue is None:
-        return ""
-    if queue.spec.namespace_selector is None:
-        return _NO_NAMESPACE
-    lacking = [
-        f"{level} of Topology {topology.name}"
-        for topology in _topologies(state, queue.spec)
-        for level in unlabelled(topology.levels, node_labels)
-    ]
-    return (
-        f", but no node has topology level {', '.join(lacking)}; label the nodes" if lacking else ""
-    )
-
-
-def _topologies(state: State, spec: ClusterQueue) -> list[Topology]:
-    """Return the Topologies of the queue's flavors, without duplicates."""
-    flavors = (state.flavors.get(name) for name in sorted(flavor_names(spec)))
-    names = dict.fromkeys(each.topology for each in flavors if each is not None)
-    return [state.topologies[name] for name in names if name in state.topologies]
-
-
 _FLAVORS = ("flavorsReservation", "flavorsUsage")
+
+Active = tuple[bool, str, str]
+"""Status, reason and message of condition Active."""
 
 
 def cluster_queue_patch(
@@ -134,12 +108,10 @@ def cluster_queue_patch(
     stored: Json,
     now: float,
     active: Active | None = None,
-    node_labels: Collection[str] | None = None,
 ) -> Json:
     """Return the required status patch; empty if there is none.
 
-    `active` overrides the condition that the engine determines. `node_labels` are the label keys
-    of all nodes; None if they are unknown.
+    `active` overrides the condition that the engine determines.
     """
     name = obj.metadata.name
     queue = engine.state.queues.get(name)
@@ -155,16 +127,11 @@ def cluster_queue_patch(
     }
     if engine.policy.fair_sharing is not None:
         wanted["fairSharing"] = _share(queue.node)
-    conditions = cluster_queue_conditions(engine, obj, now, active, node_labels)
-    return _changed(stored, wanted, conditions)
+    return _changed(stored, wanted, cluster_queue_conditions(engine, obj, now, active))
 
 
 def cluster_queue_conditions(
-    engine: Engine,
-    obj: kueue.ClusterQueue,
-    now: float,
-    active: Active | None = None,
-    node_labels: Collection[str] | None = None,
+    engine: Engine, obj: kueue.ClusterQueue, now: float, active: Active | None = None
 ) -> Conditions:
     """Return the conditions of a ClusterQueue, with Active from the engine or from `active`."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
@@ -172,18 +139,12 @@ def cluster_queue_conditions(
     queue = engine.state.queues.get(name)
     if queue is not None:
         obstacles = engine.state.obstacles.get(name, ())
-        found = active_condition(obstacles, caveat(engine.state, queue, node_labels))
-        conditions.put("Active", *(active or found))
+        found = active or active_condition(obstacles, queue.spec)
+        conditions.put("Active", *found)
     return conditions
 
 
-def local_queue_patch(
-    engine: Engine,
-    obj: kueue.LocalQueue,
-    stored: Json,
-    now: float,
-    node_labels: Collection[str] | None = None,
-) -> Json:
+def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: float) -> Json:
     """Return the required status patch; empty if there is none."""
     key = obj.key
     spec = engine.state.local_queues.get(key)
@@ -207,24 +168,17 @@ def local_queue_patch(
     if engine.history.ledger is not None:
         wanted |= _history(engine.history.ledger, obj, stored)
     # Without a ClusterQueue there are no flavors to use, so the stored usage is removed.
-    conditions = local_queue_conditions(engine, obj, now, node_labels)
-    return _changed(stored, wanted, conditions, _FLAVORS)
+    return _changed(stored, wanted, local_queue_conditions(engine, obj, now), _FLAVORS)
 
 
-def local_queue_conditions(
-    engine: Engine,
-    obj: kueue.LocalQueue,
-    now: float,
-    node_labels: Collection[str] | None = None,
-) -> Conditions:
+def local_queue_conditions(engine: Engine, obj: kueue.LocalQueue, now: float) -> Conditions:
     """Return the conditions of a LocalQueue, with Active from the engine."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     spec = engine.state.local_queues.get(obj.key)
     if spec is not None:
         queue = engine.state.queues.get(spec.cluster_queue)
         obstacles = engine.state.local_obstacles(obj.key)
-        added = caveat(engine.state, queue, node_labels)
-        conditions.put("Active", *active_condition(obstacles, added))
+        conditions.put("Active", *active_condition(obstacles, queue.spec if queue else None))
     return conditions
 
 
@@ -236,9 +190,9 @@ def _history(ledger: Ledger, obj: kueue.LocalQueue, stored: Json) -> Json:
     sample = ledger.sampled(obj.key)
     if sample is None:
         return {}
-    published = obj.status.fair_sharing
-    if published is not None and published.admission_fair_sharing_status is not None:
-        known = published.admission_fair_sharing_status.consumed_resources or {}
+    told = obj.status.fair_sharing
+    if told is not None and told.admission_fair_sharing_status is not None:
+        known = told.admission_fair_sharing_status.consumed_resources or {}
         if sample.consumed == {name: parse(amount) for name, amount in known.items()}:
             return {"fairSharing": dict(stored.get("fairSharing") or {})}
     consumed = {name: canonical(nano) for name, nano in sample.consumed.items()}

@@ -11,13 +11,7 @@ WEBHOOK_SERVICE = named("webhook-service")
 METRICS_SERVICE = named("controller-manager-metrics-service")
 VISIBILITY_SERVICE = named("visibility-server")
 WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, PROBE_PORT = 9443, 8443, 8082, 8081
-EXPLANATIONS = "visibility.kuota.dev"
-AGGREGATED = (
-    ("v1beta1", "visibility.kueue.x-k8s.io"),
-    ("v1beta2", "visibility.kueue.x-k8s.io"),
-    ("v1alpha1", EXPLANATIONS),
-)
-"""Version and group of each API that the controller serves behind the API server."""
+_VISIBILITY = "visibility.kueue.x-k8s.io"
 
 
 def services(settings: Settings) -> list[Json]:
@@ -43,22 +37,22 @@ def _service(settings: Settings, name: str, port: int, target: int, labels: dict
 
 
 def api_services(settings: Settings) -> list[Json]:
-    """The APIServices of positions and explanations. The controller writes their CA bundle."""
+    """The APIServices of the visibility API. The controller writes their CA bundle."""
     service = {"name": VISIBILITY_SERVICE, "namespace": settings.namespace, "port": 443}
     return [
         named_object(
             "apiregistration.k8s.io/v1",
             "APIService",
-            f"{version}.{group}",
+            f"{version}.{_VISIBILITY}",
             spec={
-                "group": group,
+                "group": _VISIBILITY,
                 "version": version,
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,
                 "service": service,
             },
         )
-        for version, group in AGGREGATED
+        for version in ("v1beta1", "v1beta2")
     ]
 
 

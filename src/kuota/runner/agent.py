@@ -70,6 +70,10 @@ class Agent:
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
+    def worker(self, uid: str) -> PodWorker | None:
+        """The worker of the pod; None if the pod does not run here."""
+        return self._workers.get(uid)
+
     async def run(self) -> None:
         """Run until cancelled. Processes keep running."""
         self._open()

@@ -56,6 +56,7 @@ class PodLaunch:
             grace_s=grace_period_s(pod),
             log_bytes=settings.log_bytes,
             log_files=settings.log_files,
+            stdin=bool(container.get("stdin")),
         )
 
     async def _sources(self, pod: Json) -> Sources:

@@ -18,10 +18,12 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from .container_env import LaunchError
+from .exec import ContainerProcess
 from .pod_home import PodHome, homes
 from .pod_steps import Run, RunHistory
+from .proc import start_ticks
 from .processes import Launch, Process, ShimState
-from .shim import BECOME, ENTER, EXECUTE, NEVER_RELEASED
+from .shim import BECOME, ENTER, EXECUTE
 from .spawn import ShimStarter
 
 _FAILED = "failed.json"
@@ -89,6 +91,29 @@ class PodRuns:
         self._processes.setdefault(container, {})[attempt] = process
         process.adopt()
         self._prune(container)
+
+    def running(self, container: str) -> ContainerProcess | None:
+        """The process of the container; None if it does not run."""
+        attempts = self._processes.get(container)
+        if not attempts:
+            return None
+        process = attempts[max(attempts)]
+        state = process.state
+        if process.ended or state is None or state.pid is None or state.finished is not None:
+            return None
+        return ContainerProcess(
+            state.pid, state.pid_start, f"{self._uid}/{container}/{max(attempts)}"
+        )
+
+    def pids(self, container: str) -> list[int]:
+        """The pids of the container's process and of its parent. All others descend from them."""
+        process = self.running(container)
+        if process is None:
+            return []
+        state = self._processes[container][max(self._processes[container])].state
+        assert state is not None
+        started = {process.pid: process.start, state.shim: state.shim_start}
+        return [pid for pid, start in started.items() if start_ticks(pid) == start]
 
     def stop(self, container: str, grace_s: float) -> None:
         attempts = self._processes.get(container)
@@ -185,8 +210,6 @@ def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
     if process.exit_code is None:
         message = "its shim was killed, and its exit code is lost"
         return _EXIT_UNKNOWN, "ContainerStatusUnknown", message
-    if process.exit_code == 128 + NEVER_RELEASED and state.adopted:
-        return _EXIT_NOT_STARTED, _NEVER_RAN, ""
     return process.exit_code, "OOMKilled" if state.oom and process.exit_code else "", ""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json
@@ -22,6 +23,7 @@ from kuota.kube.resources import PODS, key_of
 from .binding import requests_of
 from .container_env import LaunchError
 from .devices import Grant
+from .exec import ContainerProcess, ExecFailed, ExecRequest, ExecSession, ExecSessions
 from .instants import instant
 from .job_pods import container_statuses
 from .launch import grace_period_s
@@ -30,6 +32,8 @@ from .pod_launch import PodLaunch
 from .pod_runs import PodRuns
 from .pod_status import Observed, notes_in, pod_status
 from .pod_steps import RunHistory, Steps, next_steps
+from .proc import owner, start_ticks
+from .processes import Launch
 from .settings import WorkerContext
 
 _LULL_S = 0.25
@@ -57,6 +61,8 @@ class PodWorker:
         self._retry_at: float | None = None
         self._failures = 0
         self._grant: Grant | None = None
+        self._launches: dict[str, Launch] = {}
+        self._execs = ExecSessions()
         self._earlier_notes = notes_in(pod)
 
     def update(self, pod: Json | None) -> None:
@@ -82,7 +88,45 @@ class PodWorker:
                 await self._rest()
             await self._leave()
         finally:
+            self._execs.close()
             self._runs.forget()
+
+    async def exec(self, request: ExecRequest) -> ExecSession:
+        """Run a command in a container, as its own process runs.
+
+        Raises ExecFailed if the container does not run, or OSError.
+        """
+        name = request.container
+        launch = self._launches.get(name) or await self._launch_again(name)
+        process = self.process(name)
+        if process is None:
+            raise ExecFailed(f"container {name!r} is not running")
+        actual, due = owner(process.pid), os.geteuid() if launch.uid is None else launch.uid
+        if actual != due:
+            raise ExecFailed(
+                f"the container runs as user {actual}, and a command would run as user {due}; "
+                "recreate the pod"
+            )
+        return self._execs.start(request, launch, process)
+
+    def process(self, container: str) -> ContainerProcess | None:
+        """The process of the container; None if it does not run."""
+        found = self._runs.running(container)
+        return found if found is not None and start_ticks(found.pid) == found.start else None
+
+    def pids(self) -> list[int]:
+        """Pids of which all other processes of the pod are descendants."""
+        own = [pid for name in self._names for pid in self._runs.pids(name)]
+        return [*own, *self._execs.pids()]
+
+    async def _launch_again(self, name: str) -> Launch:
+        """How an earlier runner has started the container."""
+        container = next(each for each in containers(self.pod["spec"]) if each["name"] == name)
+        self._take_devices()
+        try:
+            return await self._launch.launch(self.pod, container, self._grant or {})
+        except (LaunchError, KubeError) as error:
+            raise ExecFailed(f"its environment cannot be determined: {error}") from None
 
     def _begin(self) -> None:
         known = self.home.exists
@@ -112,6 +156,7 @@ class PodWorker:
         if steps.retry_at is not None:
             self._look_again(steps.retry_at)
         if steps.over:
+            await self._execs.end()
             # All its processes have ended. The server may reuse its resources after the report.
             self._shared.allocations.release(self.uid)
             self._shared.cgroups.remove(self.uid)
@@ -170,6 +215,7 @@ class PodWorker:
             if self._stopping():
                 return  # The pod was deleted while its configuration was fetched.
             self._runs.start(name, launch, streak)
+            self._launches[name] = launch
         except LaunchError as error:
             if error.permanent:
                 self._runs.fail(name, error)

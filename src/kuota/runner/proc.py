@@ -4,17 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
 import signal
-import sys
 import time
 
-SUBREAPER = 36
-_INFO_BYTES = 64
-_INFO_EXIT = 1 << 3
-_GET_INFO = 3 << 30 | _INFO_BYTES << 16 | 0xFF << 8 | 11
-"""PIDFD_GET_INFO with the first version of `struct pidfd_info`, whose last field is the status."""
+PDEATHSIG, SUBREAPER = 1, 36
 
 
 def start_ticks(pid: int) -> int:
@@ -69,27 +63,26 @@ def _has(pid: str, cookie: bytes) -> bool:
         return False
 
 
-def exit_status(pidfd: int, patience_s: float = 5.0) -> int | None:
-    """The wait status of an ended process that is not our child; None if it is not available.
-
-    Linux provides it since 6.15, after the parent has reaped the process. The descriptor must have
-    been opened before that.
-    """
-    until = time.monotonic() + patience_s
-    while True:
-        record = bytearray(_INFO_BYTES)
-        record[:8] = _INFO_EXIT.to_bytes(8, sys.byteorder)
-        try:
-            fcntl.ioctl(pidfd, _GET_INFO, record)
-        except OSError:
-            return None
-        if int.from_bytes(record[:8], sys.byteorder) & _INFO_EXIT:
-            return int.from_bytes(record[_INFO_BYTES - 4 :], sys.byteorder)
-        if time.monotonic() > until:
-            return None
-        time.sleep(0.001)
-
-
 def become_subreaper() -> None:
     """Make orphaned descendants children of this process instead of init."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies. A change of user undoes this."""
+    ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def owner(pid: int) -> int:
+    """The real uid of the process; -1 if it does not exist."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith(b"Uid:"))
+    except (OSError, StopIteration):
+        return -1
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process, by pid."""
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return {pid: parent for pid in pids if (parent := _stat(pid, 1)) >= 0}

@@ -43,6 +43,8 @@ class Launch(msgspec.Struct, frozen=True):
     grace_s: float = 30
     log_bytes: int = 10 << 20
     log_files: int = 5
+    stdin: bool = False
+    """Whether `kubectl attach` can write to its standard input."""
 
 
 class ShimState(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,8 +62,6 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
     stage: int = 0
     lost: int = 0
     oom: int = 0
-    adopted: int = 0
-    """1 if a shim that replaced a killed one wrote this."""
 
 
 def shim_state(folder: str) -> ShimState | None:
@@ -90,18 +90,17 @@ class Process:
         self._on_change = on_change
         self._stop_at: float | None = None
         self._killer: asyncio.TimerHandle | None = None
-        self._next_look: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
         self._watched: dict[int, Callable[[], None]] = {}
-        self._child = -1
 
     def start(self, launch: Launch) -> None:
         """Start the run in its new directory. Raises OSError if that is impossible."""
         os.makedirs(self.folder, mode=0o700)
-        fifo = self.folder + "/out"
-        os.mkfifo(fifo, 0o600)
-        if launch.uid is not None:
-            os.chown(fifo, launch.uid, launch.gid)
+        for name in ("out", "in") if launch.stdin else ("out",):
+            fifo = f"{self.folder}/{name}"
+            os.mkfifo(fifo, 0o600)
+            if launch.uid is not None:
+                os.chown(fifo, launch.uid, launch.gid)
         with open(self.folder + "/settings", "wb") as file:
             kept = (launch.log_bytes, launch.log_files, launch.cgroup)
             file.write(msgspec.json.encode(kept))
@@ -117,18 +116,9 @@ class Process:
         lock = take_lock(self.folder)
         if lock is None:
             self._follow_shim()
-            return
-        try:
-            self.state = shim_state(self.folder)  # The shim may just have written it and exited.
-            plan = self._adoption()
-        except BaseException:
-            os.close(lock)  # Otherwise nobody could adopt the run while this process lives.
-            raise
-        if plan is None:
-            os.close(lock)
-            self._end()
         else:
-            self._spawn(plan, lock)
+            self.state = shim_state(self.folder)  # The shim may just have written it and exited.
+            self._replace_shim(lock)
 
     def stop(self, grace_s: float) -> None:
         """Send TERM to the process group, then KILL.
@@ -153,10 +143,9 @@ class Process:
             self._loop.remove_reader(fd)
             os.close(fd)
         self._watched.clear()
-        for timer in (self._killer, self._next_look):
-            if timer is not None:
-                timer.cancel()
-        self._killer = self._next_look = None
+        if self._killer is not None:
+            self._killer.cancel()
+            self._killer = None
 
     def _signal(self, number: signal.Signals) -> None:
         """Signal the group if its leader is still ours; a zombie keeps the group id."""
@@ -176,8 +165,7 @@ class Process:
             pidfd, ready = self._shims.start(self.folder, plan, lock)
         except InterruptedError:
             # Whether it started is visible from who holds the lock, after we release it.
-            again = partial(self._start_over, plan)
-            self._next_look = self._loop.call_soon(self._guarded, again)
+            self._loop.call_soon(self._guarded, partial(self._start_over, plan))
         else:
             self._watch(ready, self._shim_told)
             self._watch(pidfd, lambda: self._shim_gone(pidfd))
@@ -194,20 +182,20 @@ class Process:
             self._spawn(plan, lock)
 
     def _follow_shim(self) -> None:
-        """Watch the shim that holds the lock; wait for one that has not written its state yet.
-
-        Until then, the state is absent or names an earlier shim, which is dead.
-        """
+        """Watch a running shim; wait for one that has not written its state yet."""
         state = shim_state(self.folder)
-        fd = None if state is None or state.pid is None else _opened(state.shim, state.shim_start)
-        if fd is None:
-            again = self._loop.call_later(_START_POLL_S, self._guarded, self.adopt)
-            self._next_look = again
-        else:
-            self._watch(fd, lambda: self._shim_gone(fd))
-            if state is not None and state.adopted:
-                self._await_child(state)
-            self._shim_told()
+        if state is not None:
+            try:
+                fd = os.pidfd_open(state.shim)
+            except OSError:
+                self.adopt()  # It has just exited and released its lock.
+                return
+            if start_ticks(state.shim) == state.shim_start and state.pid is not None:
+                self._watch(fd, lambda: self._shim_gone(fd))
+                self._shim_told()
+                return
+            os.close(fd)
+        self._loop.call_later(_START_POLL_S, self._guarded, self.adopt)
 
     def _shim_told(self) -> None:
         state = shim_state(self.folder)
@@ -225,15 +213,17 @@ class Process:
             os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
         self.adopt()
 
-    def _adoption(self) -> dict[str, Any] | None:
-        """The plan of a shim that replaces a dead one; None if the end of the run is known."""
+    def _replace_shim(self, lock: int) -> None:
+        """If the shim is dead: use the recorded end, or start a new shim to determine it."""
         state = self.state
         if state is None or state.pid is None or state.finished is not None:
-            return None
+            os.close(lock)
+            self._end()
+            return
         self._await_child(state)
         log_bytes, log_files, cgroup = self._settings()
         alive = _boot_time() <= (state.started or 0)
-        return {
+        plan = {
             **self._paths(),
             "log_bytes": log_bytes,
             "log_files": log_files,
@@ -243,27 +233,26 @@ class Process:
             "cgroup": cgroup,
             "cookie": f"{COOKIE}={self._cookie}".encode(),
         }
+        self._spawn(plan, lock)
 
     def _await_child(self, state: ShimState) -> None:
         """Wait for the end of the process if it has become our child."""
         assert state.pid is not None
-        if self._child in self._watched:
-            return
-        fd = _opened(state.pid, state.pid_start)
-        if fd is not None:
-            self._child = fd
-            self._watch(fd, lambda: self._reap(fd))
+        with contextlib.suppress(OSError):
+            fd = os.pidfd_open(state.pid)
+            if start_ticks(state.pid) == state.pid_start:
+                self._watch(fd, lambda: self._reap(fd))
+            else:
+                os.close(fd)
 
     def _reap(self, fd: int) -> None:
         with contextlib.suppress(ChildProcessError):
-            found = os.waitid(os.P_PIDFD, fd, os.WEXITED | os.WNOHANG)
+            found = os.waitid(os.P_PIDFD, fd, os.WEXITED)
             if found is not None:
                 killed = found.si_code != os.CLD_EXITED
                 self.exit_code = 128 + found.si_status if killed else found.si_status
 
     def _end(self) -> None:
-        if self._child in self._watched:
-            self._reap(self._child)  # The loop may call us before the watch of the process.
         if self.exit_code is None and self.state is not None:
             self.exit_code = self.state.code
         self._reap_swept()
@@ -302,18 +291,6 @@ class Process:
         except Exception as error:
             self.fault = error
             self._on_change()
-
-
-def _opened(pid: int, start: int) -> int | None:
-    """A pidfd of the process with this start time; None if it is gone or cannot be watched."""
-    try:
-        fd = os.pidfd_open(pid)
-    except (OSError, OverflowError):
-        return None
-    if start_ticks(pid) == start:
-        return fd
-    os.close(fd)
-    return None
 
 
 def _boot_time() -> float:

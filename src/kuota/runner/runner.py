@@ -19,6 +19,7 @@ from .job_controller import JobController
 from .job_rules import ReplacementBackoff
 from .nodes import NodePlan
 from .pod_informer import pod_informer
+from .pod_worker import PodWorker
 from .settings import RunnerSettings
 
 
@@ -56,6 +57,10 @@ class Runner:
             client, jobs, self._pods, clock=when, backoff=backoff, recorder=recorder
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
+
+    def worker(self, uid: str) -> PodWorker | None:
+        """The worker of the pod with this uid; None if the pod does not run here."""
+        return self._agent.worker(uid)
 
     async def run(self) -> None:
         """Run until cancelled."""

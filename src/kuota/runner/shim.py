@@ -8,40 +8,40 @@ environment. The shim reports everything through the file `state`, which is alwa
 runner reads it when the pipe `ready` is closed and when the shim exits.
 
 Two rules ensure consistency. The process may run only after its pid is on disk: it waits at a gate,
-and if the shim dies first, it dies by a signal that says so. So every running process can be found
-again. The end is recorded only after all descendants have ended, including orphans. So a run that
-is reported as ended holds no device. The shim keeps a lock from the runner for its whole life, so
-that a shim that has not written its state yet is not mistaken for one that never started.
+and dies if the shim dies first. So every running process can be found again. The end is recorded
+only after all descendants have ended, including orphans. So a run that is reported as ended holds
+no device. The shim keeps a lock from the runner for its whole life, so that a shim that has not
+written its state yet is not mistaken for one that never started.
 
 The log is a FIFO that the process itself keeps open, so that writing to it never fails; without a
 reader, it blocks. If a shim is killed, another one is started to `adopt` the process: it continues
-the log, and asks the kernel for the exit code, which older kernels do not know.
+the log, and reports an end with an unknown exit code.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import marshal
 import os
 import select
 import signal
 import socket
 import sys
+import termios
 import time
 
 # `os.execvpe` imports it when called. By then the user may be unable to read Python's files.
 import warnings  # noqa: F401
 from typing import Any
 
-from .proc import become_subreaper, children, exit_status, start_ticks, sweep
+from .proc import become_subreaper, children, die_with_parent, start_ticks, sweep
 from .shim_log import Log
 
-IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python handles specially; the child must use the defaults."""
 CHUNK = 1 << 16
-NEVER_RELEASED = int(signal.SIGRTMAX)
-"""The signal with which a process ends whose shim died before it let the process run."""
 BECOME, ENTER, EXECUTE = 1, 2, 3
 """The step that failed: switch to the user, enter the directory, execute."""
 
@@ -149,15 +149,18 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
     gate_read, gate = os.pipe()
     verdict, verdict_write = os.pipe()
     sink = os.open(plan["fifo"], os.O_RDWR)
+    stdin = _stdin(plan["dir"] + "/in") if plan["stdin"] else -1
     pid = os.fork()
     if pid == 0:
         os.close(gate)
-        _child(plan, gate_read, verdict_write, sink)
+        become_process(plan, gate_read, verdict_write, (stdin, sink, sink))
     os.close(gate_read)
     os.close(verdict_write)
     os.close(sink)
+    if stdin >= 0:
+        os.close(stdin)
     pidfd = os.pidfd_open(pid)
-    fault = _join_cgroup(plan["cgroup"], pid)
+    fault = join_cgroup(plan["cgroup"], pid)
     state.write(pid=pid, pidStart=start_ticks(pid), started=time.time(), cgroupErrno=fault)
     os.write(gate, b"g")
     os.close(gate)
@@ -176,8 +179,8 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
     if killed and number == signal.SIGTERM:
         _wait_for_others(pid, plan["grace_s"], source, log)
     finished = time.time()
-    _kill_group(pid)  # Before the pid is reaped and could be reused.
-    _kill_orphans()
+    kill_group(pid)  # Before the pid is reaped and could be reused.
+    kill_orphans()
     _drain(source, log)
     ending = {"signal": number, "code": 128 + number} if killed else {"signal": 0, "code": number}
     state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), **ending)
@@ -186,32 +189,42 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
 def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
     """Watch a process that another shim started, if it still exists, then report its end."""
     began = plan["adopt_start"]
-    state.write(pid=pid, pidStart=began, started=plan["started"], adopted=1)
+    state.write(pid=pid, pidStart=began, started=plan["started"])
     os.close(ready)
     try:
         pidfd = os.pidfd_open(pid)
     except (OSError, OverflowError):
         pidfd = -1
-    status = None
     if pidfd >= 0 and start_ticks(pid) == began:
         _pump([pidfd], source, log)
-        status = exit_status(pidfd)
     finished = time.time()
     with open(plan["dir"] + "/swept", "w") as file:
         file.write(" ".join(str(pid) for pid in sweep(plan["cookie"])))
     _drain(source, log)
-    ending = {"lost": 1} if status is None else _ending(status)
-    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), **ending)
+    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), lost=1)
 
 
-def _ending(status: int) -> dict[str, float]:
-    """Signal and exit code of a wait status."""
-    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    return {"signal": number, "code": 128 + number if number else os.WEXITSTATUS(status)}
+def _stdin(fifo: str) -> int:
+    """The standard input of a container with `stdin`, which `kubectl attach` writes to.
+
+    This shim keeps it open until it receives SIGUSR1, after the last client of `stdinOnce`.
+    """
+    source = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(fifo, os.O_WRONLY)
+    os.set_blocking(source, True)
+
+    def close(*_: object) -> None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        os.close(writer)
+
+    signal.signal(signal.SIGUSR1, close)
+    return source
 
 
-def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
-    """Become the process of the container.
+def become_process(
+    plan: dict[str, Any], gate: int, verdict: int, stdio: tuple[int, int, int]
+) -> None:
+    """Become a process of the container, with these descriptors; -1 is /dev/null.
 
     Never returns: on failure it reports the reason and exits.
     """
@@ -219,7 +232,7 @@ def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
     try:
         os.setsid()
         if os.read(gate, 1) != b"g":
-            os.kill(os.getpid(), NEVER_RELEASED)
+            os._exit(127)
         if plan["uid"] is not None:
             os.setgroups(plan["groups"])
             os.setgid(plan["gid"])
@@ -228,12 +241,15 @@ def _child(plan: dict[str, Any], gate: int, verdict: int, sink: int) -> None:
         os.makedirs(plan["cwd"], exist_ok=True)
         os.chdir(plan["cwd"])
         stage = EXECUTE
-        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-        os.dup2(sink, 1)
-        os.dup2(sink, 2)
+        for number, fd in enumerate(stdio):
+            os.dup2(os.open("/dev/null", os.O_RDWR) if fd < 0 else fd, number)
+        if plan.get("tty"):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         for number in CHANGED:
             signal.signal(number, signal.SIG_DFL)
         os.umask(0o022)
+        if plan.get("exec"):
+            die_with_parent()
         os.execvpe(plan["argv"][0], plan["argv"], plan["env"])
     except BaseException as fault:
         why: int = getattr(fault, "errno", None) or errno.EIO
@@ -307,14 +323,14 @@ def _carry(source: int, log: Log) -> bool:
     return bool(chunk)
 
 
-def _kill_group(pid: int) -> None:
+def kill_group(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
 
 
-def _kill_orphans() -> None:
+def kill_orphans() -> None:
     """Kill and reap every descendant. Each becomes our child when its parent ends."""
     while True:
         for child in children():
@@ -328,7 +344,7 @@ def _kill_orphans() -> None:
             return
 
 
-def _join_cgroup(folder: str, pid: int) -> int:
+def join_cgroup(folder: str, pid: int) -> int:
     if not folder:
         return 0
     try:

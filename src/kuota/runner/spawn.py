@@ -16,8 +16,8 @@ import socket
 import sys
 from typing import Any
 
-_SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_BOOT = f"import sys; sys.path.append({_SOURCE!r}); from kuota.runner.shim import serve; serve()"
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_BOOT = f"import sys; sys.path.append({SOURCE!r}); from kuota.runner.shim import serve; serve()"
 _TRIES = 3
 
 
@@ -35,7 +35,7 @@ class ShimStarter:
         the server died and may or may not have started the shim. In that case, close the lock and
         check whether another process holds it.
         """
-        source = _memory_file(marshal.dumps(plan))
+        source = memory_file(marshal.dumps(plan))
         errors = os.open(folder + "/shim.err", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         ready, ready_write = os.pipe()
         try:
@@ -87,7 +87,7 @@ class ShimStarter:
         return line
 
 
-def _memory_file(content: bytes) -> int:
+def memory_file(content: bytes) -> int:
     """A file in memory, positioned at its beginning."""
     fd = os.memfd_create("plan")
     view = memoryview(content)

@@ -35,6 +35,7 @@ from .rest import Rest
 from .run_as import run_as_hook
 from .status import Refused, bad_request, forbidden, not_allowed, too_large, unauthorized
 from .store import Store, StoreError, key_of
+from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
 from .verbs import Verbs
 from .watching import Watching
 
@@ -77,6 +78,7 @@ class ApiServer:
         hooks: Sequence[Hook] = (),
         advisers: Sequence[Adviser] = (),
         logs: LogSource | None = None,
+        processes: PodProcesses | None = None,
         gates: Gates | None = None,
     ) -> None:
         self.store = store
@@ -91,7 +93,15 @@ class ApiServer:
         self._documents = Documents(self.kinds)
         watching = Watching(store, self._reading)
         self._verbs = Verbs(
-            self._rest, self._reading, watching, self.kinds, self.roles, store, clock, logs
+            self._rest,
+            self._reading,
+            watching,
+            self.kinds,
+            self.roles,
+            store,
+            clock,
+            logs,
+            processes,
         )
         self._collecting: asyncio.Task[None] | None = None
         self._builtin = frozenset(kind.group for kind in self.kinds)
@@ -212,6 +222,8 @@ def _access(found: Target, request: Request) -> Access:
         verb = found.verb(request.method, request.flag("watch"))
     except KeyError:
         raise not_allowed(f"method {request.method[:20]} is not served") from None
+    if found.subresource in SUBRESOURCES and request.method == "GET":
+        verb = "create"  # WebSockets begin with GET, but the client gains the same power.
     return Access(
         verb=verb,
         group=found.kind.group,

@@ -49,7 +49,7 @@ _READ_BY_ALL: dict[str, frozenset[str]] = {
 }
 _REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 _READ_BY_TEAM = frozenset({"limitranges", "resourcequotas"})
-_WRITTEN_BELOW = frozenset({"", "scale", "eviction"})
+_WRITTEN_BELOW = frozenset({"", "scale", "eviction", "exec", "attach", "portforward"})
 _OPEN_PATHS = ("/version", "/healthz", "/livez", "/readyz")
 
 

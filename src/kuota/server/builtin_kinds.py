@@ -75,7 +75,7 @@ _CORE = (
         "pods",
         "Pod",
         "po",
-        subresources=("log", "binding", "eviction"),
+        subresources=("log", "binding", "eviction", "exec", "attach", "portforward"),
         categories=("all",),
         generations=True,
     ),

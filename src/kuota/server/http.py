@@ -28,10 +28,14 @@ from kuota.loopback import InsecureAddress, is_loopback
 
 from .api import LARGEST_BODY, ApiServer
 from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
-from .status import too_large, unauthorized
+from .status import Refused, too_large, unauthorized
+from .streaming.sessions import SessionLimits
+from .streaming.upgrade import upgraded
 from .tokens import EVERYBODY, TokenFile, Tokens
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+LONGEST_LINE = 64 << 10
+"""The longest line of a request in bytes. The path of an exec contains the whole command."""
 _PEER = struct.Struct("3i")
 
 
@@ -43,9 +47,13 @@ class HttpServer:
         self._tokens = tokens
         self._owner = os.getuid()
         self._listeners = Listeners(
-            self._answer, request_factory=_request, handler_cancellation=True
+            self._answer,
+            request_factory=_request,
+            handler_cancellation=True,
+            max_line_size=LONGEST_LINE,
         )
         self._socket: Path | None = None
+        self.sessions = SessionLimits()
 
     async def listen(
         self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
@@ -86,11 +94,20 @@ class HttpServer:
             method=incoming.method,
             path=incoming.raw_path.partition("?")[0],
             query=dict(incoming.query),
+            query_string=incoming.raw_path.partition("?")[2],
             headers=_headers(incoming),
             body=body,
             user=user,
         )
-        return await _sent(incoming, await self._api.handle(request))
+        response = await self._api.handle(request)
+        if response.session is not None:
+            try:
+                return await upgraded(
+                    incoming, response.session, self.sessions, lambda: self._user(incoming) == user
+                )
+            except Refused as error:
+                response = refused(error)
+        return await _sent(incoming, response)
 
     def _user(self, incoming: web.BaseRequest) -> User | None:
         """The user; None for invalid credentials. Without credentials, it is anonymous."""

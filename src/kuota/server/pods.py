@@ -44,7 +44,7 @@ def log_options(pod: Json, request: Request) -> LogOptions:
     if since and parsed_time(since) is None:
         raise bad_request(f"sinceTime={since[:60]} is not a time in RFC 3339 format")
     return LogOptions(
-        container=_container(pod, request.query.get("container", "")),
+        container=chosen_container(pod, request.query.get("container", "")),
         follow=request.flag("follow"),
         previous=request.flag("previous"),
         timestamps=request.flag("timestamps"),
@@ -62,7 +62,8 @@ def _not_negative(request: Request, name: str) -> int | None:
     return value
 
 
-def _container(pod: Json, wanted: str) -> str:
+def chosen_container(pod: Json, wanted: str) -> str:
+    """The container of that name, or the only one. Raises Refused if there is no such container."""
     name = dig(pod, "metadata", "name")
     known = [
         str(dig(each, "name")) for field in _PLURALS for each in listed(dig(pod, "spec", field))

@@ -10,6 +10,7 @@ import msgspec
 
 from .kinds import Kind, Kinds, Version
 from .status import Refused, bad_request, no_such_path
+from .streaming.protocols import Session
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -28,11 +29,15 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One request. Header names are in lower case."""
+    """One request. Header names are in lower case.
+
+    `query` has one value of each parameter; `query_string` has them all, still encoded.
+    """
 
     method: str
     path: str
     query: dict[str, str] = {}
+    query_string: str = ""
     headers: dict[str, str] = {}
     body: bytes = b""
     user: User = ANONYMOUS
@@ -53,12 +58,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One response. A body that is an iterator is streamed."""
+    """One response. A body that is an iterator is streamed.
+
+    With a `session` the connection is to be upgraded, and the session served on it.
+    """
 
     status: int
     body: bytes | AsyncIterator[bytes]
     content_type: str = JSON
     warnings: tuple[str, ...] = ()
+    session: Session | None = None
 
 
 def answered(obj: object, status: int = 200, warnings: tuple[str, ...] = ()) -> Response:

@@ -25,11 +25,13 @@ from .rest import APPLY_PATCH, Outcome, Rest, patched_json
 from .selectors import requested
 from .status import SUCCESS, Refused, bad_request, deleted, no_such_path, not_allowed
 from .store import Store, key_of
+from .streaming.pod_sessions import PodProcesses, pod_session
 from .watching import Watching
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _OF_ONE = ("update", "patch")
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+_NO_RUNNER = Refused(501, "NotImplemented", "nothing on this server runs pods")
 
 
 class Verbs:
@@ -45,6 +47,7 @@ class Verbs:
         store: Store,
         clock: Callable[[], datetime],
         logs: LogSource | None,
+        processes: PodProcesses | None = None,
     ) -> None:
         self._rest = rest
         self._reading = reading
@@ -54,6 +57,7 @@ class Verbs:
         self._store = store
         self._clock = clock
         self._logs = logs
+        self._processes = processes
 
     async def answer(self, target: Target, verb: str, request: Request) -> Response:
         below = {
@@ -61,6 +65,7 @@ class Verbs:
             "eviction": self._evict,
             "finalize": self._read_back,
             "log": self._log,
+            **dict.fromkeys(("exec", "attach", "portforward"), self._session),
             "scale": self._scale,
         }.get(target.subresource)
         if below is not None:
@@ -157,13 +162,22 @@ class Verbs:
         pod = self._rest.read(target)
         options = pods.log_options(pod, request)
         if self._logs is None:
-            raise Refused(501, "NotImplemented", "nothing on this server runs pods")
+            raise _NO_RUNNER
         pods.check_started(pod, options)
         try:
             stream = await _begun(self._logs(pod, options))
         except LookupError as error:
             raise Refused(404, "NotFound", f"no log of pod {target.name}: {error}") from None
         return Response(200, stream, TEXT)
+
+    async def _session(self, target: Target, verb: str, request: Request) -> Response:
+        if verb != "create":
+            raise not_allowed(f"{target.subresource} can only be opened, with GET or POST")
+        pod = self._rest.read(target)
+        if self._processes is None:
+            raise _NO_RUNNER
+        session = pod_session(target.kind, pod, target.subresource, request, self._processes)
+        return Response(101, b"", session=session)
 
     async def _scale(self, target: Target, verb: str, request: Request) -> Response:
         path = target.version.scale

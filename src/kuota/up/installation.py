@@ -33,6 +33,7 @@ from kuota.runner.job_status import suspended_status
 from kuota.runner.log_archive import LogArchive
 from kuota.runner.nodes import NodePlan, check, this_machine
 from kuota.runner.pod_home import PodHome
+from kuota.runner.pod_worker import PodWorker
 from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
@@ -53,6 +54,7 @@ from .advice import adviser
 from .extensions import ExplanationExtension, VisibilityExtension
 from .local import local_client
 from .pod_logs import ArchivedLogs, pod_log
+from .pod_processes import MachineProcesses
 from .state_dir import RunningInstance, StateDir
 
 _RESOURCES = by_kind(LOOKED_UP)
@@ -112,6 +114,7 @@ class Installation:
     def __init__(self, state_dir: StateDir, options: UpOptions) -> None:
         self._state_dir = state_dir
         self._options = options
+        self._runner: Runner | None = None
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve. Calls `ready` with the port once all servers respond.
@@ -131,6 +134,7 @@ class Installation:
                 hooks=(job_hook(store, config),),
                 advisers=(adviser(store, config),),
                 logs=self._log,
+                processes=MachineProcesses(self._worker),
                 gates=gates,
             )
             await api.start()
@@ -181,6 +185,7 @@ class Installation:
         system = System(client, config=self._options.config, gates=self._options.gates)
         events = system.deferred_events()
         runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
+        self._runner = runner
         api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
         objects = WorldObjects(system.world)
         explanations = ExplanationApi(system.engine, objects)
@@ -199,6 +204,9 @@ class Installation:
         options = self._options
         policy = RunAsPolicy(os.geteuid(), options.allow_root, options.run_as)
         return RunnerSettings(state_dir=str(self._state_dir.root), run_as=policy)
+
+    def _worker(self, uid: str) -> PodWorker | None:
+        return self._runner.worker(uid) if self._runner is not None else None
 
     def _log(self, pod: Json, options: LogOptions) -> AsyncIterator[bytes]:
         home = PodHome(self._runner_settings().pods_dir, pod["metadata"]["uid"])

@@ -41,9 +41,8 @@ class Webhooks:
         config: Configuration | None = None,
         gates: Gates | None = None,
         topology_levels: Names | None = None,
-        node_labels: Names | None = None,
     ) -> None:
-        self._reviews = Reviews(lookup, config, gates, topology_levels, node_labels)
+        self._reviews = Reviews(lookup, config, gates, topology_levels)
         self._listeners = Listeners(
             self._respond, request_factory=_request, handler_cancellation=True
         )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exec, attach and port-forward: upgraded connections, over WebSocket and over SPDY/3.1."""
