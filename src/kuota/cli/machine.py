@@ -181,20 +181,30 @@ def backup(file: Path, state_dir: StateDir) -> None:
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", required=False)
 @state_dir_option
-def restore(file: Path, state_dir: StateDir) -> None:
-    """Let this machine's control plane go on from FILE, which `kuota backup` wrote.
+def restore(file: str | None, state_dir: StateDir) -> None:
+    """List the automatic backups of this machine's control plane, or restore FILE.
 
-    Not while it runs. The objects that were there are kept in a file beside; the next `kuota up`
-    takes up what FILE holds, and ends processes whose pods it does not know. Exit status 1 if
-    nothing was changed.
+    FILE is a file that `kuota backup` wrote, the name of an automatic backup, or `latest`. Stop the
+    control plane first. The previous objects are kept in a file next to the store. The next `kuota
+    up` continues from the backup, and ends processes whose pods it does not contain. Exit status 1
+    if nothing was changed.
+
+    \b
+    Examples:
+      kuota restore              # list the automatic backups
+      kuota restore latest
     """
     from datetime import UTC, datetime
 
     from kuota.server import store_copies
     from kuota.server.store_schema import StoreError
 
+    if file is None:
+        _list_backups(state_dir)
+        return
+    source = _backup_file(state_dir, file)
     running = state_dir.running()
     if running is not None:
         raise click.ClickException(
@@ -203,9 +213,46 @@ def restore(file: Path, state_dir: StateDir) -> None:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     try:
         state_dir.prepare()
-        old = store_copies.restore(str(file), str(state_dir.store), stamp)
+        old = store_copies.restore(str(source), str(state_dir.store), stamp)
     except (StoreError, OSError) as error:
         raise click.ClickException(f"nothing was restored: {error}") from error
-    click.echo(f"Restored {file} to {state_dir.store}; `kuota up` goes on from there.")
+    click.echo(f"Restored {source} to {state_dir.store}; `kuota up` goes on from there.")
     if old is not None:
         click.echo(f"  what was there: {old}")
+
+
+def _backup_file(state_dir: StateDir, name: str) -> Path:
+    """Return the file, or the automatic backup with this name."""
+    from kuota.up.backups import Backups
+
+    if Path(name).is_file():
+        return Path(name)
+    found = Backups(state_dir.backups).named(name)
+    if found is None:
+        raise click.UsageError(
+            f"{name} does not exist, neither as a file nor in {state_dir.backups}; "
+            "`kuota restore` lists the automatic backups"
+        )
+    return found.path
+
+
+def _list_backups(state_dir: StateDir) -> None:
+    from kuota.up.backups import Backups
+
+    from .output import show_table
+
+    found = Backups(state_dir.backups).found()
+    if not found:
+        click.echo(f"There are no backups in {state_dir.backups}. `kuota up` makes one every hour.")
+        return
+    rows = [
+        (
+            each.path.stem,
+            f"{each.at:%Y-%m-%d %H:%M:%S} UTC",
+            "unreadable" if each.objects is None else str(each.objects),
+            f"{each.path.stat().st_size / 1024:,.0f} KiB",
+        )
+        for each in found
+    ]
+    show_table(("name", "created", "objects", "size"), rows)
+    click.echo("\nRestore one with `kuota restore NAME` while the control plane is stopped.")

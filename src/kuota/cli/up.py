@@ -47,6 +47,11 @@ _LAST_LINES = 20
 @click.option("--run-as", metavar="USER", help="As root: run pods that name no user as USER.")
 @click.option("--allow-root", is_flag=True, help="As root: let admins run pods as root.")
 @click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Start even if stored objects are missing, and continue without them.",
+)
+@click.option(
     "-v",
     "--v",
     "verbosity",
@@ -99,6 +104,7 @@ def _options(
     feature_gates: str,
     run_as: int | None,
     allow_root: bool,
+    accept_loss: bool,
 ) -> UpOptions:
     from kuota.up.installation import UpOptions
 
@@ -112,6 +118,7 @@ def _options(
         gates=gates,
         run_as=run_as,
         allow_root=allow_root,
+        accept_loss=accept_loss,
     )
 
 
@@ -275,6 +282,7 @@ def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
 def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
     """Return the message for a failed start: the reason and what to do."""
     from kuota.listening import CannotListen
+    from kuota.server.store_schema import Damaged, Lost
 
     if isinstance(error, CannotListen):
         external_listener = options.external_listener
@@ -284,9 +292,28 @@ def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
         ) == (error.host, error.port)
         option = "--address" if external else "--port"
         return f"{error}. Free the port, or choose another one with {option}"
+    if isinstance(error, Lost | Damaged):
+        return f"{error}\n{_rescue(state_dir, isinstance(error, Lost))}"
     if not isinstance(error, OSError):
         return str(error)
     return _homeless(state_dir, os.strerror(error.errno) if error.errno else str(error))
+
+
+def _rescue(state_dir: StateDir, readable: bool) -> str:
+    """Return what to do about a store that is damaged or incomplete."""
+    from kuota.up.backups import Backups
+
+    found = Backups(state_dir.backups).found()
+    if found:
+        newest = f"the newest of {len(found)} backups is of {found[0].at:%Y-%m-%d %H:%M} UTC"
+        lines = [f"Restore a backup with `kuota restore latest`; {newest}."]
+    else:
+        lines = ["Restore a backup with `kuota restore FILE`; there are no automatic ones yet."]
+    if readable:
+        lines.append("Or continue with what is left: `kuota up --accept-loss`.")
+    else:
+        lines.append(f"Or move {state_dir.store} away to start without any objects.")
+    return "\n".join(["Nothing was started or changed.", *lines])
 
 
 def _homeless(state_dir: StateDir, why: str) -> str:

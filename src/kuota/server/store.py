@@ -24,18 +24,21 @@ from kuota.api.base import Json, Key
 
 from . import store_schema as schema
 from .changes import Change, Feed, Watch, decoded
+from .ledger import Entry, Ledger, encoded, stored_totals
+from .store_check import check_complete
 from .store_schema import (
     MEMORY,
     AlreadyExists,
     Conflict,
-    DiskSync,
     Durability,
     Gone,
     InUse,
+    Lost,
     NotFound,
     StoreError,
     TooNew,
 )
+from .store_sync import DiskSync, sync_log
 
 __all__ = [
     "AlreadyExists",
@@ -45,6 +48,7 @@ __all__ = [
     "Gone",
     "InUse",
     "Listing",
+    "Lost",
     "NotFound",
     "Store",
     "StoreError",
@@ -85,7 +89,7 @@ class Store:
         connection: sqlite3.Connection,
         lock: int | None = None,
         clock: Callable[[], float] = time.time,
-        disk: bool = False,
+        durability: Durability = Durability.FULL,
     ) -> None:
         self.path = path
         self._db = connection
@@ -94,7 +98,15 @@ class Store:
         self._feed = Feed()
         self._compacted = self._number(schema.COMPACTED)
         self._revision = max(self._compacted, self._number(schema.NEWEST))
-        self._disk = DiskSync(path, lambda: self._revision) if disk else None
+        self._totals = stored_totals(connection)
+        self._ledger = None if path == MEMORY else Ledger(path)
+        self._disk: DiskSync | None = None
+        if self._ledger is not None:
+            self._ledger.latest()
+            sync_log(f"{path}-wal", True)  # A killed process may have left it in memory only.
+            self._ledger.open(self._entry())
+            if durability is Durability.NORMAL:
+                self._disk = DiskSync(path, self._ledger, self._entry)
 
     @classmethod
     def open(
@@ -102,19 +114,26 @@ class Store:
         path: str | os.PathLike[str],
         durability: Durability = Durability.FULL,
         clock: Callable[[], float] = time.time,
+        accept_loss: bool = False,
     ) -> Store:
         """Open the store in this file, created if absent; ":memory:" is not persistent.
 
-        `clock` sets the time of log entries, for compaction by age. Raises TooNew, InUse,
-        StoreError.
+        `clock` sets the time of log entries, for compaction by age. With `accept_loss`, continue
+        with what is there even if acknowledged objects are missing. Raises TooNew, InUse, Damaged,
+        Lost, StoreError, OSError.
         """
         name = os.fspath(path)
         if name == MEMORY:
             return cls(name, schema.connected(name, durability), clock=clock)
         lock = schema.locked(name)
         try:
+            least = _accepted_revision(name) if accept_loss else 0
+            if not least:
+                check_complete(name, Ledger(name))
             connection = schema.connected(name, durability)
-            return cls(name, connection, lock, clock, durability is Durability.NORMAL)
+            if least:
+                schema.raise_revision(connection, least)
+            return cls(name, connection, lock, clock, durability)
         except BaseException:
             os.close(lock)
             raise
@@ -123,6 +142,10 @@ class Store:
         """Close all watches and the file."""
         self._feed.close()
         self._db.close()
+        if self._ledger is not None:
+            # Closing has moved everything into the file and synced it.
+            self._ledger.write(encoded(self._entry()))
+            self._ledger.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -262,7 +285,7 @@ class Store:
         at the cost of one disk sync that all waiting tasks share.
         """
         if self._disk is not None:
-            await self._disk.synced()
+            await self._disk.synced(self._revision)
 
     def compact(self, keep: int, before: float | None = None, most: int | None = None) -> int:
         """Remove old entries of the log: all but the newest `keep`, and those before `before`.
@@ -315,6 +338,10 @@ class Store:
         entry = (change.revision, change.type, *place, self._clock(), prior, change.body)
         self._transact(effect, (schema.LOG, (*entry, change.replaced)))
         self._revision = change.revision
+        body = None if change.type == "DELETED" else change.body
+        self._totals.change(change.resource, change.replaced, body)
+        if self._ledger is not None and self._disk is None:
+            self._ledger.write(encoded(self._entry()))
         self._feed.publish(change)
 
     def _transact(self, *statements: _Statement) -> None:
@@ -331,8 +358,25 @@ class Store:
                 raise StoreError(f"{self.path}: nothing was written: {error}") from error
             raise
 
+    def _entry(self) -> Entry:
+        return self._totals.entry(self._revision)
+
     def _number(self, query: str) -> int:
         return int(self._db.execute(query).fetchone()[0])
+
+
+def _accepted_revision(path: str) -> int:
+    """The revision from which a store with missing objects continues; 0 if it is complete.
+
+    No client has seen it, so everyone lists again.
+    """
+    ledger = Ledger(path)
+    try:
+        check_complete(path, ledger)
+    except Lost:
+        entry = ledger.latest()
+        return schema.RESTORE_GAP + (0 if entry is None else entry.revision)
+    return 0
 
 
 def _at_revision(obj: Json, revision: int) -> tuple[Json, bytes]:

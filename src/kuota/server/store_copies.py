@@ -13,20 +13,21 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from .ledger import Ledger
+from .store_check import check_readable, reading
 from .store_schema import (
     APPLICATION_ID,
     RESTORE_GAP,
     StoreError,
     locked,
+    raise_revision,
     sync_directory,
-    version,
 )
 
 _REVISION = (
     "SELECT max(value, (SELECT ifnull(max(revision), 0) FROM log)) "
     "FROM state WHERE name = 'compacted'"
 )
-_RAISE = "UPDATE state SET value = max(value, ?) WHERE name = 'compacted'"
 
 
 def back_up(source: str, target: str) -> None:
@@ -62,6 +63,9 @@ def restore(source: str, target: str, stamp: str) -> str | None:
         try:
             _raise_revision(fresh, _settled_revision(target) + RESTORE_GAP)
             old = _set_aside(target, f"{target}.before-{stamp}")
+            # It describes the previous store. The next start writes a new one.
+            Path(Ledger(target).path).unlink(missing_ok=True)
+            sync_directory(target)
             os.replace(fresh, target)
         except BaseException:
             Path(fresh).unlink(missing_ok=True)
@@ -98,11 +102,6 @@ def copy_store(source: str, target: str) -> None:
         raise StoreError(f"cannot copy {source} to {target}: {error}") from error
 
 
-def reading(path: str) -> sqlite3.Connection:
-    """A read-only connection to the store, which another process may have open."""
-    return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
-
-
 @contextmanager
 def _appearing(target: str) -> Iterator[str]:
     """A path to write to; its file then replaces `target` atomically."""
@@ -121,19 +120,6 @@ def _appearing(target: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def check_readable(path: str) -> None:
-    """Raises StoreError if the store is invalid, TooNew if a later Kuota wrote it."""
-    try:
-        with closing(reading(path)) as connection:
-            if not version(connection, path):
-                raise StoreError(f"{path} is not a Kuota store")
-            (fault,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if fault != "ok":
-                raise StoreError(f"{path} is damaged: {fault}")
-    except sqlite3.Error as error:
-        raise StoreError(f"cannot read {path} as a store: {error}") from error
-
-
 def _is_store(path: str) -> bool:
     try:
         with closing(reading(path)) as connection:
@@ -144,25 +130,27 @@ def _is_store(path: str) -> bool:
 
 
 def _settled_revision(path: str) -> int:
-    """The latest revision of the store, after moving everything into one file.
+    """The latest revision of the store or of its ledger, after moving everything into one file.
 
-    0 if there is none: a damaged store may be the reason for a restore.
+    0 if neither is readable: a damaged store may be the reason for a restore.
     """
+    entry = Ledger(path).latest()
+    noted = 0 if entry is None else entry.revision
     if not os.path.exists(path):
-        return 0
+        return noted
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             (revision,) = connection.execute(_REVISION).fetchone()
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error:
-        return 0
-    return int(revision)
+        return noted
+    return max(noted, int(revision))
 
 
 def _raise_revision(path: str, least: int) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(_RAISE, (least,))
+        raise_revision(connection, least)
 
 
 def _set_aside(path: str, aside: str) -> str | None:

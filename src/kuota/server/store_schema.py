@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of the store: tables, statements, errors, opening, migration, sync.
+"""The file of the store: tables, statements, errors, opening, migration.
 
 `objects` contains the current state, `log` the changes. The revision of the log is the
 resourceVersion. It grows by one with each change and is never reused. `state.compacted` is the last
@@ -8,11 +8,10 @@ revision that was removed from the log, so the current revision is known even if
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -43,6 +42,18 @@ class TooNew(StoreError):
 
 class InUse(StoreError):
     """Another process has this file open for writing."""
+
+
+class Damaged(StoreError):
+    """The file cannot be read: restore a backup."""
+
+
+class Lost(StoreError):
+    """The file can be read, but does not contain everything that was acknowledged."""
+
+
+class NoSpace(StoreError):
+    """The disk is full or read-only. The write can be repeated when that has changed."""
 
 
 MEMORY = ":memory:"
@@ -80,6 +91,7 @@ LOG = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 EVERYTHING = "SELECT resource, namespace, name, body FROM objects"
 COMPACTED = "SELECT value FROM state WHERE name = 'compacted'"
 COMPACT = "UPDATE state SET value = ? WHERE name = 'compacted'"
+COMPACT_AT_LEAST = "UPDATE state SET value = max(value, ?) WHERE name = 'compacted'"
 TRIM = "DELETE FROM log WHERE revision <= ?"
 NEWEST = "SELECT ifnull(max(revision), 0) FROM log"
 # Entries are ordered by time, so this only reads what is about to be removed.
@@ -188,6 +200,14 @@ def version(connection: sqlite3.Connection, path: str, latest: int = len(STEPS))
     return int(found)
 
 
+def raise_revision(connection: sqlite3.Connection, least: int) -> None:
+    """Continue from this revision if the store is below it. Its log starts anew."""
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(COMPACT_AT_LEAST, (least,))
+    connection.execute("DELETE FROM log WHERE revision < ?", (least,))
+    connection.execute("COMMIT")
+
+
 def locked(path: str) -> int:
     """A file descriptor that keeps other processes from opening this store for as long as it is
     open: whatever this process's end. Reading the file, as a backup does, is not kept out."""
@@ -207,56 +227,3 @@ def sync_directory(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class DiskSync:
-    """Syncs the write-ahead log of the SQLite file at `path`. `revision` is the latest write.
-
-    A disk syncs a few hundred times per second, regardless of the amount of data. Writers therefore
-    write first and then wait together: those that arrive during a sync share the next one. The sync
-    runs in a thread.
-    """
-
-    def __init__(self, path: str, revision: Callable[[], int]) -> None:
-        self._log = f"{path}-wal"
-        self._revision = revision
-        self._reached = 0
-        self._running: asyncio.Task[None] | None = None
-        self._fault = ""
-
-    async def synced(self) -> None:
-        """Wait until all previous writes are on disk.
-
-        Raises StoreError if the disk fails, and from then on always: data of a failed sync may be
-        lost even if a later one succeeds.
-        """
-        wanted = self._revision()
-        while self._reached < wanted:
-            if self._fault:
-                raise StoreError(self._fault)
-            if self._running is None:
-                self._running = asyncio.create_task(self._sync())
-            await asyncio.shield(self._running)
-
-    async def _sync(self) -> None:
-        written = self._revision()
-        try:
-            await asyncio.to_thread(_sync_log, self._log, self._reached == 0)
-            self._reached = written
-        except Exception as error:
-            self._fault = f"{self._log} could not be synced to disk: {error}"
-        finally:
-            self._running = None
-
-
-def _sync_log(path: str, first: bool) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:  # the store was closed meanwhile, which leaves all of it on disk
-        return
-    try:
-        os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)
-    if first:
-        sync_directory(path)

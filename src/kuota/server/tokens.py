@@ -168,9 +168,15 @@ class TokenFile:
 
 
 def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
-    """The entries of the file; see `_row`."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    return [row for line in lines if (row := _row(line)) is not None]
+    """The entries of the file; see `_row`. Raises TokenError if it is not a token file."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        return [row for line in lines if (row := _row(line)) is not None]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TokenError(
+            f"{path} is damaged: {error}. Replace it by a copy, or move it away: the next start "
+            "creates a new admin token, and everyone else needs a new token"
+        ) from None
 
 
 def _row(line: str) -> list[str] | None:

@@ -51,6 +51,7 @@ from kuota.visibility.explanation import ExplanationApi
 
 from . import kubeconfig
 from .advice import adviser
+from .backups import Backups, keep_backed_up
 from .extensions import ExplanationExtension, VisibilityExtension
 from .local import local_client
 from .pod_logs import ArchivedLogs, pod_log
@@ -96,12 +97,14 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     is this machine. `external_listener` is an address besides loopback.
 
     If the runner is root, pods that name no user run as `run_as`. They run as root only if allowed.
+    With `accept_loss`, it starts even if acknowledged objects are missing from the store.
     """
 
     port: int = 0
     external_listener: ExternalListener | None = None
     pretend_gpus: int = 0
     allow_root: bool = False
+    accept_loss: bool = False
     run_as: int | None = None
     nodes: tuple[NodePlan, ...] = ()
     config: Configuration | None = None
@@ -125,7 +128,9 @@ class Installation:
         async with AsyncExitStack() as stack:
             # The API server delays the response to a write until it is on disk, so the store need
             # not sync each write.
-            store = Store.open(self._state_dir.store, Durability.NORMAL)
+            accept_loss = self._options.accept_loss
+            path = self._state_dir.store
+            store = Store.open(path, Durability.NORMAL, accept_loss=accept_loss)
             stack.callback(store.close)
             gates = self._options.gates
             config = lifecycle_config(self._options.config, gates)
@@ -145,6 +150,8 @@ class Installation:
             async with asyncio.TaskGroup() as group:
                 group.create_task(retried("compaction", lambda: keep_compacted(store)))
                 group.create_task(retried("expiry of events", lambda: keep_expiring(store)))
+                backups = Backups(self._state_dir.backups)
+                group.create_task(retried("backups", lambda: keep_backed_up(store, backups, time)))
                 for each in self._parts(api, plans):
                     group.create_task(each)
                 calm_collector()

@@ -44,6 +44,7 @@ class StateDir:
         self.socket = root / "kuota.sock"
         self.log = root / "kuota.log"
         self.tls = root / "tls"
+        self.backups = root / "backups"
         self._running = root / "running.json"
 
     def prepare(self) -> None:
