@@ -132,8 +132,7 @@ def serving(work: Callable[[Client], Awaitable[None]], limits: SessionLimits | N
         for name, phase in (("p", "Running"), ("waits", "Pending"), ("done", "Succeeded")):
             store.create("pods", _pod(name, phase))
         tokens = Revocable([("admin", ADMIN), ("ann", ANN), ("bob", BOB)])
-        server = HttpServer(api, tokens)
-        server.sessions = limits or SessionLimits()
+        server = HttpServer(api, tokens, limits)
         url = f"http://127.0.0.1:{await server.listen()}"
         async with aiohttp.ClientSession() as session:
             await asyncio.wait_for(work(Client(session, url, fakes, tokens)), 30)

@@ -69,10 +69,28 @@ class Agent:
         """The nodes whose pods run here: the offered ones, and former ones that still have pods."""
         self._workers: dict[str, PodWorker] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._opened = False
 
     def worker(self, uid: str) -> PodWorker | None:
         """The worker of the pod; None if the pod does not run here."""
         return self._workers.get(uid)
+
+    def workers(self) -> list[PodWorker]:
+        """The workers of all pods that run here."""
+        return list(self._workers.values())
+
+    def devices(self) -> dict[str, tuple[int, int]]:
+        """The number of devices of this machine by resource, and how many are allocated."""
+        found: dict[str, tuple[int, int]] = {}
+        for plan in self._plans.values():
+            for resource, ids in plan.devices.items():
+                found[resource] = (found.get(resource, (0, 0))[0] + len(ids), 0)
+        grants = self._shared.allocations.holders().values() if self._opened else ()
+        for grant in grants:
+            for resource, used in grant.items():
+                whole, allocated = found.get(resource, (0, 0))
+                found[resource] = (whole, allocated + len(used))
+        return found
 
     async def run(self) -> None:
         """Run until cancelled. Processes keep running."""
@@ -109,6 +127,7 @@ class Agent:
             cgroups=self._cgroups,
             allocatable={name: plan.allocatable for name, plan in self._plans.items()},
         )
+        self._opened = True
 
     async def _retire_nodes(self) -> None:
         """Retire nodes that an earlier start offered. Their pods are still run here."""

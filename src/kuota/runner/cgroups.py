@@ -26,11 +26,15 @@ class Cgroups(msgspec.Struct, frozen=True):
     root: str = ""
     refusal: str = ""
 
+    def path(self, uid: str, container: str) -> str:
+        """The group of one container; "" if cgroups are unavailable."""
+        return f"{self.root}/pod-{uid}/{container}" if self.root else ""
+
     def create(self, uid: str, container: str, limits: Json) -> str:
         """Create the group of one container with its limits; "" if cgroups are unavailable."""
-        if not self.root:
+        path = self.path(uid, container)
+        if not path:
             return ""
-        path = f"{self.root}/pod-{uid}/{container}"
         try:
             os.makedirs(path, exist_ok=True)
             _write(f"{self.root}/pod-{uid}/cgroup.subtree_control", "+cpu +memory")

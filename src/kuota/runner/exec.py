@@ -56,6 +56,8 @@ class ContainerProcess(msgspec.Struct, frozen=True):
     pid: int
     start: int
     cookie: str
+    started: float
+    """In seconds since 1970."""
 
 
 class ExecSession:
@@ -66,6 +68,7 @@ class ExecSession:
         self.stdout: Descriptor | None = None
         self.stderr: Descriptor | None = None
         self.ended = asyncio.Event()
+        self.container = request.container
         self._request = request
         self._mark = secrets.token_hex(8)
         self._report = b""
@@ -217,9 +220,10 @@ class ExecSessions:
         self._sessions.add(session)
         return session
 
-    def pids(self) -> list[int]:
-        """The pids of the parents of all commands."""
-        return [each.pid for each in self._sessions if not each.ended.is_set()]
+    def pids(self, container: str) -> list[int]:
+        """The pids of the parents of all commands in the container."""
+        running = (each for each in self._sessions if not each.ended.is_set())
+        return [each.pid for each in running if each.container == container]
 
     def close(self) -> None:
         """End all commands."""

@@ -101,9 +101,8 @@ class PodRuns:
         state = process.state
         if process.ended or state is None or state.pid is None or state.finished is not None:
             return None
-        return ContainerProcess(
-            state.pid, state.pid_start, f"{self._uid}/{container}/{max(attempts)}"
-        )
+        cookie = f"{self._uid}/{container}/{max(attempts)}"
+        return ContainerProcess(state.pid, state.pid_start, cookie, state.started or 0.0)
 
     def pids(self, container: str) -> list[int]:
         """The pids of the container's process and of its parent. All others descend from them."""

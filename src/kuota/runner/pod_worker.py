@@ -35,6 +35,7 @@ from .pod_steps import RunHistory, Steps, next_steps
 from .proc import owner, start_ticks
 from .processes import Launch
 from .settings import WorkerContext
+from .usage import Measured
 
 _LULL_S = 0.25
 _RETRY = Backoff(base=100, cap=10_000)
@@ -116,8 +117,18 @@ class PodWorker:
 
     def pids(self) -> list[int]:
         """Pids of which all other processes of the pod are descendants."""
-        own = [pid for name in self._names for pid in self._runs.pids(name)]
-        return [*own, *self._execs.pids()]
+        return [pid for each in self.measured().values() for pid in each.pids]
+
+    def measured(self) -> dict[str, Measured]:
+        """The running containers by name, with what is needed to measure them."""
+        found = {}
+        for name in self._names:
+            process = self._runs.running(name)
+            if process is not None:
+                pids = (*self._runs.pids(name), *self._execs.pids(name))
+                cgroup = self._shared.cgroups.path(self.uid, name)
+                found[name] = Measured(pids, process.started, cgroup)
+        return found
 
     async def _launch_again(self, name: str) -> Launch:
         """How an earlier runner has started the container."""

@@ -31,11 +31,17 @@ def children() -> list[int]:
 
 def _stat(pid: int, field: int) -> int:
     """A number from /proc/<pid>/stat, counted from the field after the name; -1 if unavailable."""
+    fields = _stats(pid)
+    return int(fields[field]) if len(fields) > field else -1
+
+
+def _stats(pid: int) -> list[bytes]:
+    """The fields of /proc/<pid>/stat after the name; empty if the process does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[field])
-    except (OSError, IndexError):
-        return -1
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def sweep(cookie: bytes) -> set[int]:
@@ -86,3 +92,14 @@ def parents() -> dict[int, int]:
     """The parent of every process, by pid."""
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
     return {pid: parent for pid in pids if (parent := _stat(pid, 1)) >= 0}
+
+
+def cpu_ticks(pid: int) -> int:
+    """The CPU time of the process and of its children that have ended; -1 if it is gone."""
+    fields = _stats(pid)
+    return sum(int(each) for each in fields[11:15]) if fields else -1
+
+
+def resident_pages(pid: int) -> int:
+    """The pages of memory that the process occupies; -1 if it is gone."""
+    return _stat(pid, 21)

@@ -222,7 +222,7 @@ class Process:
             return
         self._await_child(state)
         log_bytes, log_files, cgroup = self._settings()
-        alive = _boot_time() <= (state.started or 0)
+        alive = boot_time() <= (state.started or 0)
         plan = {
             **self._paths(),
             "log_bytes": log_bytes,
@@ -293,7 +293,7 @@ class Process:
             self._on_change()
 
 
-def _boot_time() -> float:
+def boot_time() -> float:
     """When this machine booted, in seconds since 1970. No process can be older."""
     try:
         with open("/proc/stat") as file:

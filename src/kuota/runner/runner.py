@@ -58,6 +58,14 @@ class Runner:
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
 
+    def workers(self) -> list[PodWorker]:
+        """The workers of all pods that run here."""
+        return self._agent.workers()
+
+    def devices(self) -> dict[str, tuple[int, int]]:
+        """The number of devices of this machine by resource, and how many are allocated."""
+        return self._agent.devices()
+
     def worker(self, uid: str) -> PodWorker | None:
         """The worker of the pod with this uid; None if the pod does not run here."""
         return self._agent.worker(uid)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -36,7 +37,7 @@ from .run_as import run_as_hook
 from .status import Refused, bad_request, forbidden, not_allowed, too_large, unauthorized
 from .store import Store, StoreError, key_of
 from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
-from .verbs import Verbs
+from .verbs import RunnerAccess, Verbs
 from .watching import Watching
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class Extension(Protocol):
     def access(self, request: Request) -> Access:
         """The access that the request needs; the same roles decide as for other requests."""
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: Request) -> Response | Awaitable[Response]:
         """The response to an authorized request. Raises Refused."""
 
 
@@ -85,23 +86,17 @@ class ApiServer:
         self.kinds = kinds or builtin_kinds()
         self.roles = Roles(self._team_of)
         self.extensions: list[Extension] = []
+        self.on_response: Callable[[Request, int, float], None] = lambda *_: None
+        """Called for every response, with its status and the seconds until it began."""
         self._clock = clock
         admission = Admission((run_as_hook, priority_hook(store), *hooks), gates, advisers)
         self._rest = Rest(store, self.kinds, admission, self._written)
         self._reading = Reading(store, clock)
         self._namespaces = Namespaces(store, self.kinds, clock)
         self._documents = Documents(self.kinds)
-        watching = Watching(store, self._reading)
+        watching, runner = Watching(store, self._reading), RunnerAccess(logs, processes)
         self._verbs = Verbs(
-            self._rest,
-            self._reading,
-            watching,
-            self.kinds,
-            self.roles,
-            store,
-            clock,
-            logs,
-            processes,
+            self._rest, self._reading, watching, self.kinds, self.roles, store, clock, runner
         )
         self._collecting: asyncio.Task[None] | None = None
         self._builtin = frozenset(kind.group for kind in self.kinds)
@@ -129,6 +124,12 @@ class ApiServer:
 
     async def handle(self, request: Request) -> Response:
         """The response to a request. Never raises."""
+        began = time.perf_counter()
+        response = await self._handled(request)
+        self.on_response(request, response.status, time.perf_counter() - began)
+        return response
+
+    async def _handled(self, request: Request) -> Response:
         try:
             if len(request.body) > LARGEST_BODY:
                 raise too_large(LARGEST_BODY)
@@ -149,7 +150,8 @@ class ApiServer:
         for each in self.extensions:
             if f"{request.path}/".startswith(f"{each.prefix}/"):
                 self._authorize(request.user, each.access(request))
-                return each.answer(request)
+                answer = each.answer(request)
+                return answer if isinstance(answer, Response) else await answer
         document = self._documents.answer(request)
         if document is not None:
             self._authorize(request.user, Access(verb="get", path=request.path))
@@ -157,10 +159,10 @@ class ApiServer:
         found = target(self.kinds, request.path)
         access = _access(found, request)
         self._authorize(request.user, access, found.kind)
-        answer = await self._verbs.answer(found, access.verb, request)
+        response = await self._verbs.answer(found, access.verb, request)
         if access.verb not in ("get", "list", "watch"):
             await self.store.synced()
-        return answer
+        return response
 
     def _as_user(self, request: Request) -> Request:
         """The request with the impersonated user, if an admin impersonates one."""

@@ -32,6 +32,7 @@ _READ_BY_ALL: dict[str, frozenset[str]] = {
     "scheduling.k8s.io": frozenset({"priorityclasses"}),
     "node.k8s.io": frozenset({"runtimeclasses"}),
     "apiextensions.k8s.io": frozenset({"customresourcedefinitions"}),
+    "metrics.k8s.io": frozenset({"nodes"}),
     _KUEUE: frozenset(
         {
             "admissionchecks",

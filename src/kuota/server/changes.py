@@ -161,6 +161,10 @@ class Feed:
     def __init__(self) -> None:
         self._watches: dict[str | None, WeakSet[Watch]] = {None: WeakSet()}
 
+    @property
+    def watchers(self) -> int:
+        return sum(not each.closed for some in self._watches.values() for each in some)
+
     def join(self, resource: str | None, watch: Watch) -> None:
         self._watches.setdefault(resource, WeakSet()).add(watch)
 

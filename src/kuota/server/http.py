@@ -42,7 +42,9 @@ _PEER = struct.Struct("3i")
 class HttpServer:
     """Serves an ApiServer until it is closed."""
 
-    def __init__(self, api: ApiServer, tokens: Tokens | TokenFile) -> None:
+    def __init__(
+        self, api: ApiServer, tokens: Tokens | TokenFile, sessions: SessionLimits | None = None
+    ) -> None:
         self._api = api
         self._tokens = tokens
         self._owner = os.getuid()
@@ -53,7 +55,7 @@ class HttpServer:
             max_line_size=LONGEST_LINE,
         )
         self._socket: Path | None = None
-        self.sessions = SessionLimits()
+        self._sessions = sessions or SessionLimits()
 
     async def listen(
         self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
@@ -103,7 +105,7 @@ class HttpServer:
         if response.session is not None:
             try:
                 return await upgraded(
-                    incoming, response.session, self.sessions, lambda: self._user(incoming) == user
+                    incoming, response.session, self._sessions, lambda: self._user(incoming) == user
                 )
             except Refused as error:
                 response = refused(error)

@@ -108,6 +108,15 @@ class Store:
             if durability is Durability.NORMAL:
                 self._disk = DiskSync(path, self._ledger, self._entry)
 
+    @property
+    def watchers(self) -> int:
+        """The number of open watches."""
+        return self._feed.watchers
+
+    def counts(self) -> dict[str, int]:
+        """The number of objects of each resource."""
+        return dict(self._db.execute("SELECT resource, COUNT(*) FROM objects GROUP BY resource"))
+
     @classmethod
     def open(
         cls,

@@ -34,6 +34,13 @@ _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 _NO_RUNNER = Refused(501, "NotImplemented", "nothing on this server runs pods")
 
 
+class RunnerAccess(msgspec.Struct, frozen=True):
+    """The logs and processes of pods; None on a server that runs no pods."""
+
+    logs: LogSource | None = None
+    processes: PodProcesses | None = None
+
+
 class Verbs:
     """Handles authorized requests."""
 
@@ -46,8 +53,7 @@ class Verbs:
         roles: Roles,
         store: Store,
         clock: Callable[[], datetime],
-        logs: LogSource | None,
-        processes: PodProcesses | None = None,
+        runner: RunnerAccess,
     ) -> None:
         self._rest = rest
         self._reading = reading
@@ -56,8 +62,7 @@ class Verbs:
         self._roles = roles
         self._store = store
         self._clock = clock
-        self._logs = logs
-        self._processes = processes
+        self._runner = runner
 
     async def answer(self, target: Target, verb: str, request: Request) -> Response:
         below = {
@@ -161,11 +166,11 @@ class Verbs:
             raise not_allowed("a log can only be read")
         pod = self._rest.read(target)
         options = pods.log_options(pod, request)
-        if self._logs is None:
+        if self._runner.logs is None:
             raise _NO_RUNNER
         pods.check_started(pod, options)
         try:
-            stream = await _begun(self._logs(pod, options))
+            stream = await _begun(self._runner.logs(pod, options))
         except LookupError as error:
             raise Refused(404, "NotFound", f"no log of pod {target.name}: {error}") from None
         return Response(200, stream, TEXT)
@@ -174,9 +179,10 @@ class Verbs:
         if verb != "create":
             raise not_allowed(f"{target.subresource} can only be opened, with GET or POST")
         pod = self._rest.read(target)
-        if self._processes is None:
+        processes = self._runner.processes
+        if processes is None:
             raise _NO_RUNNER
-        session = pod_session(target.kind, pod, target.subresource, request, self._processes)
+        session = pod_session(target.kind, pod, target.subresource, request, processes)
         return Response(101, b"", session=session)
 
     async def _scale(self, target: Target, verb: str, request: Request) -> Response:

@@ -22,12 +22,15 @@ from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, reviewed
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
-from kuota.control.observer import WorldObjects
+from kuota.control.observer import WorldObjects, attach_observer
 from kuota.control.system import System
 from kuota.failures import retried
 from kuota.kube.resources import JOBS, by_kind
 from kuota.listening import CannotListen
 from kuota.memory import calm_collector
+from kuota.metrics.config import metrics_config
+from kuota.metrics.metrics import Metrics
+from kuota.metrics.runtime import Runtime
 from kuota.runner.inventory import machine
 from kuota.runner.job_status import suspended_status
 from kuota.runner.log_archive import LogArchive
@@ -38,6 +41,7 @@ from kuota.runner.proc import start_ticks
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.runner import Runner
 from kuota.runner.settings import RunnerSettings
+from kuota.runner.usage import UsageSampler
 from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.expiry import keep_compacted, keep_expiring
@@ -45,17 +49,20 @@ from kuota.server.http import HttpServer, server_context
 from kuota.server.pods import LogOptions
 from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
+from kuota.server.streaming.sessions import SessionLimits
 from kuota.server.tokens import TokenFile, admin_token
 from kuota.visibility.api import VisibilityApi
 from kuota.visibility.explanation import ExplanationApi
 
-from . import kubeconfig
+from . import kubeconfig, resource_metrics
 from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .extensions import ExplanationExtension, VisibilityExtension
 from .local import local_client
+from .machine_metrics import MachineFamilies, MetricsExtension
 from .pod_logs import ArchivedLogs, pod_log
 from .pod_processes import MachineProcesses
+from .resource_metrics import ResourceMetrics, measured
 from .state_dir import RunningInstance, StateDir
 
 _RESOURCES = by_kind(LOOKED_UP)
@@ -118,6 +125,7 @@ class Installation:
         self._state_dir = state_dir
         self._options = options
         self._runner: Runner | None = None
+        self._sessions = SessionLimits()
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve. Calls `ready` with the port once all servers respond.
@@ -160,7 +168,7 @@ class Installation:
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
         state_dir = self._state_dir
         token = admin_token(state_dir.tokens)
-        http = HttpServer(api, TokenFile(state_dir.tokens))
+        http = HttpServer(api, TokenFile(state_dir.tokens), self._sessions)
         stack.push_async_callback(http.close)
         port = await self._listen_here(http)
         external_listener = self._options.external_listener
@@ -199,7 +207,26 @@ class Installation:
         api.extensions.append(ExplanationExtension(explanations, api.roles))
         if self._options.gates.on(Gate.VisibilityOnDemand):
             api.extensions.append(VisibilityExtension(VisibilityApi(system.engine, objects)))
-        return (runner.run(), system.run(), events.run())
+        self._serve_metrics(api, system, runner)
+        sampler = UsageSampler(lambda: measured(runner.workers()))
+        names = [each.name for each in plans]
+        api.extensions.append(ResourceMetrics(sampler, runner.workers, names, api.kinds))
+        for kind in resource_metrics.KINDS:
+            api.kinds.add(kind)
+        sampling = retried("measuring usage", sampler.run)
+        return (runner.run(), system.run(), events.run(), sampling)
+
+    def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> None:
+        runtime = Runtime(system.clock)
+        system.instrument = runtime.instrument
+        wanted = metrics_config(self._options.config, self._options.gates)
+        metrics = Metrics(system.engine, wanted, WorldObjects(system.world))
+        metrics.show_process(runtime, depths=system.depths)
+        attach_observer(metrics, system.driver, system.world, system.clock)
+        families = MachineFamilies(api, runner, self._sessions.open.total)
+        metrics.registry.register(families)
+        api.on_response = families.responded
+        api.extensions.append(MetricsExtension(metrics))
 
     def _plans(self) -> Sequence[NodePlan]:
         if self._options.nodes:
