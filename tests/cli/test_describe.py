@@ -26,6 +26,7 @@ def test_a_job_is_described_with_the_reason_why_it_waits(cluster: Cluster) -> No
     assert "Why:         2 more needed\n" in said
     assert "Workload:    job-train\n" in said
     assert "Events:      none\n" in said
+    assert "this cluster does not serve visibility.kuota.dev" in said
     assert "QuotaReserved   False" in cluster.kuota("describe", "wl/job-train")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells an API server that a group of its API is answered on this machine."""
+"""Objects that make an API server forward the requests of a group to this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kuota.webhook.injection import API_SERVICES
 
 
 def service(key: Key) -> Json:
-    """A service that is this machine."""
+    """Return a Service that resolves to this machine."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -18,14 +18,14 @@ def service(key: Key) -> Json:
     }
 
 
-def api_service(version: str, service: Key, port: int, **trust: str) -> Json:
-    """The group of the visibility API, in one version."""
+def api_service(version: str, service: Key, port: int, group: str = GROUP, **trust: str) -> Json:
+    """Return the APIService of one version of a group, by default of the visibility API."""
     return {
         "apiVersion": API_SERVICES.api_version,
         "kind": API_SERVICES.kind,
-        "metadata": {"name": f"{version}.{GROUP}"},
+        "metadata": {"name": f"{version}.{group}"},
         "spec": {
-            "group": GROUP,
+            "group": group,
             "version": version,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,

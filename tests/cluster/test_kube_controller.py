@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,13 @@ from controller.site import stopped
 from kuota.api.base import Json, Key
 from kuota.kube.errors import KubeError
 from kuota.kube.resources import JOBS, SERVICES, WORKLOADS
+from kuota.visibility import explanation
 from kuota.visibility.api import PREFIX
 from kuota.visibility.pending import GROUP
 from kuota.webhook.injection import API_SERVICES, MUTATING, VALIDATING
 from kuota.webhook.manifests import configurations
 
+KUOTA = str(Path(sys.executable).with_name("kuota"))
 SERVICE = Key("kueue-system", "kueue-visibility-server")
 SUMMARY = f"{PREFIX}/v1beta2/clusterqueues/cq/pendingworkloads"
 
@@ -47,6 +51,8 @@ async def _story(server: KubeServer, folder: Path) -> None:
         await site.admin.create(VALIDATING, validating)
         await site.admin.create(SERVICES, service(SERVICE))
         await site.admin.create(API_SERVICES, api_service("v1beta2", SERVICE, lines))
+        explained = api_service("v1alpha1", SERVICE, lines, explanation.GROUP)
+        await site.admin.create(API_SERVICES, explained)
         running = await site.controller(config=config)
         await running.said("serving webhooks")
         await site.until_some(MUTATING, _trusted)
@@ -61,7 +67,20 @@ async def _story(server: KubeServer, folder: Path) -> None:
         await site.until_some(API_SERVICES, _available)
         found = await eventually(lambda: site.admin.fetch(SUMMARY))
         assert 1 == len(found["items"])
+        waiting = found["items"][0]["metadata"]
+        path = explanation.explanation_path(Key(waiting["namespace"], waiting["name"]))
+        await eventually(lambda: site.admin.fetch(path))
+        said = await asyncio.to_thread(_described, server, waiting["ownerReferences"][0]["name"])
+        assert "Why:         needs 1 cpu on default, none left in ClusterQueue cq\n" in said
+        assert "Position:    1 of 1 in the ClusterQueue\n" in said
+        assert "Note:" not in said
         await stopped(running)
+
+
+def _described(server: KubeServer, job_name: str) -> str:
+    command = [KUOTA, "describe", "job", job_name, "-n", "team"]
+    command.append(f"--kubeconfig={server.kubeconfig}")
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def _available(service: Json) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real API server passes requests on to our visibility API, and says who may read metrics."""
+"""A real API server forwards requests to our visibility API, and authorizes metrics readers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
+from kuota.install.network import AGGREGATED
+from kuota.install.rbac import people_roles
 from kuota.kube.client import Client
-from kuota.kube.errors import AlreadyExists, Forbidden
+from kuota.kube.errors import AlreadyExists, Forbidden, NotFound
 from kuota.kube.resources import NAMESPACES, SERVICES, Resource
 from kuota.listening import bound
 from kuota.metrics.http import MetricsServer
 from kuota.metrics.metrics import Metrics
 from kuota.visibility.api import PREFIX, VisibilityApi
+from kuota.visibility.explanation import ExplanationApi, explanation_path
 from kuota.visibility.http import VisibilityServer
 from kuota.visibility.pending import GROUP, VERSIONS
 from kuota.webhook.injection import API_SERVICES
@@ -44,18 +47,22 @@ LINE = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
 OWN = f"{PREFIX}/v1beta1/namespaces/default/localqueues/q/pendingworkloads"
 
 
-class Shelf:
+class NoMetadata:
+    """Workloads without owners."""
+
     def metadata(self, kind: str, key: Key) -> Json:
         return {}
 
 
 @asynccontextmanager
 async def served(client: Client) -> AsyncIterator[None]:
-    """The visibility API beside the API server, and the API server told of it."""
+    """Serve the visibility API behind the API server."""
     engine, authority = Engine(), trustme.CA()
     for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
         engine.apply(ObjectStored(value=each), 0.0)
-    server = VisibilityServer(VisibilityApi(engine, Shelf()), client)
+    objects = NoMetadata()
+    explanations = ExplanationApi(engine, objects)
+    server = VisibilityServer(VisibilityApi(engine, objects), explanations, client)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(f"{SERVICE.name}.{SERVICE.namespace}.svc").configure_cert(tls)
     port = await server.serve(bound("127.0.0.1", 0), tls)
@@ -63,14 +70,14 @@ async def served(client: Client) -> AsyncIterator[None]:
         await ensured(client, NAMESPACES, {"metadata": {"name": SERVICE.namespace}})
         await ensured(client, SERVICES, service(SERVICE))
         trusted = base64.b64encode(authority.cert_pem.bytes()).decode()
-        for version in VERSIONS:
-            told = api_service(version, SERVICE, port, caBundle=trusted)
-            await ensured(client, API_SERVICES, told)
+        for version, group in AGGREGATED:
+            registered = api_service(version, SERVICE, port, group, caBundle=trusted)
+            await ensured(client, API_SERVICES, registered)
         await eventually(lambda: available(client))
         yield
     finally:
-        for version in VERSIONS:
-            await client.delete(API_SERVICES, Key("", f"{version}.{GROUP}"))
+        for version, group in AGGREGATED:
+            await client.delete(API_SERVICES, Key("", f"{version}.{group}"))
         await client.delete(SERVICES, SERVICE)
         await server.close()
 
@@ -82,9 +89,9 @@ async def ensured(client: Client, resource: Resource, obj: Json) -> None:
 
 
 async def available(client: Client) -> bool:
-    """Whether the API server reaches us in both versions."""
-    for version in VERSIONS:
-        found = await client.get(API_SERVICES, Key("", f"{version}.{GROUP}"))
+    """Whether the API server reaches us in all groups and versions."""
+    for version, group in AGGREGATED:
+        found = await client.get(API_SERVICES, Key("", f"{version}.{group}"))
         listed = (found.get("status") or {}).get("conditions") or ()
         if not any(each["type"] == "Available" and each["status"] == "True" for each in listed):
             return False
@@ -97,7 +104,7 @@ async def eventually(claim: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_the_api_server_passes_on_who_asks_and_kubectl_reads_the_line(kube: KubeServer) -> None:
+def test_the_api_server_forwards_the_user_and_kubectl_reads_positions(kube: KubeServer) -> None:
     async def story() -> None:
         async with kube.client() as admin, served(admin), kube.client("ann") as ann:
             found = await admin.fetch(LINE)
@@ -109,11 +116,7 @@ def test_the_api_server_passes_on_who_asks_and_kubectl_reads_the_line(kube: Kube
                 "resources": ["localqueues/pendingworkloads"],
                 "verbs": ["get"],
             }
-            await ensured(admin, ROLES, {"metadata": {"name": "lines"}, "rules": [rule]})
-            of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "lines"}
-            who = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}
-            bound = {"metadata": {"name": "lines"}, "roleRef": of, "subjects": [who]}
-            await ensured(admin, BINDINGS, bound)
+            await granted(admin, {"metadata": {"name": "lines"}, "rules": [rule]}, "ann")
             await eventually(lambda: may(ann, OWN))
             with pytest.raises(Forbidden):
                 await ann.fetch(LINE)
@@ -126,6 +129,37 @@ def test_the_api_server_passes_on_who_asks_and_kubectl_reads_the_line(kube: Kube
     asyncio.run(story())
 
 
+def test_a_user_with_the_role_of_the_installation_reads_explanations(kube: KubeServer) -> None:
+    async def story() -> None:
+        async with kube.client() as admin, served(admin), kube.client("eve") as eve:
+            path = explanation_path(Key("default", "j"))
+            with pytest.raises(Forbidden):
+                await eve.fetch(path)
+            name = "kueue-workload-explanation-viewer-role"
+            role = next(each for each in people_roles() if each["metadata"]["name"] == name)
+            await granted(admin, role, "eve")
+            await eventually(lambda: may(eve, path))
+            found = await eve.fetch(path)
+            assert found["why"]["text"].startswith("ClusterQueue q is inactive: ")
+            with pytest.raises(Forbidden):
+                await eve.fetch(LINE)
+            with pytest.raises(NotFound) as missing:
+                await eve.fetch(explanation_path(Key("default", "none")))
+            assert "visibility.kuota.dev" == missing.value.details["group"]
+
+    asyncio.run(story())
+
+
+async def granted(admin: Client, role: Json, user: str) -> None:
+    """Create the ClusterRole, and bind the user to it."""
+    await ensured(admin, ROLES, role)
+    name, group = role["metadata"]["name"], ROLES.group
+    of = {"apiGroup": group, "kind": "ClusterRole", "name": name}
+    subject = {"apiGroup": group, "kind": "User", "name": user}
+    bound = {"metadata": {"name": name}, "roleRef": of, "subjects": [subject]}
+    await ensured(admin, BINDINGS, bound)
+
+
 async def may(client: Client, path: str) -> bool:
     try:
         await client.fetch(path)
@@ -135,7 +169,7 @@ async def may(client: Client, path: str) -> bool:
 
 
 async def described(client: Client) -> bool:
-    """Whether the API server has read our documents, and tells them as its own."""
+    """Whether the API server has read our OpenAPI documents and serves them."""
     at = f"apis/{GROUP}/v1beta2"
     index = await client.fetch("/openapi/v3")
     if at not in index["paths"]:
@@ -149,7 +183,7 @@ def kubectl(kube: KubeServer, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_the_api_server_says_who_may_read_metrics(kube: KubeServer) -> None:
+def test_the_api_server_authorizes_readers_of_metrics(kube: KubeServer) -> None:
     async def story() -> None:
         authority = trustme.CA()
         tls, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()

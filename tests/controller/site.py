@@ -10,7 +10,7 @@ import signal
 import sys
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import yaml
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.client import Client
+from kuota.kube.errors import Gone
 from kuota.kube.resources import ALL, LEASES, WORKLOADS, Resource, key_of
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
@@ -200,8 +201,10 @@ class Ground:
                 if len(found) >= count:
                     return found
                 watch = self.admin.watch(resource, since=listing.revision)
-                async with aclosing(watch) as events:
-                    await anext(events)
+                # A starting API server rejects revisions that are older than its watch cache.
+                with suppress(Gone):
+                    async with aclosing(watch) as events:
+                        await anext(events)
 
     async def holder(self, true: Callable[[str], object] = bool) -> str:
         """Who leads, as soon as that is true of it."""

@@ -10,18 +10,23 @@ from typing import Any
 
 import aiohttp
 import trustme
+from msgspec.structs import replace
 
-from build import job, local_queue, namespace, queue
+from build import flavor, job, local_queue, namespace, queue
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.facts import ObjectStored
+from kuota.engine.model import LocalQueue
 from kuota.kube.errors import NotFound
 from kuota.kube.resources import Resource
 from kuota.listening import bound
 from kuota.visibility.api import PREFIX, VisibilityApi
+from kuota.visibility.explanation import HIDDEN, ExplanationApi, explanation_path
 from kuota.visibility.http import VisibilityServer
 
 LINE = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
+FORBIDDEN = [("kueue.x-k8s.io", None), ("kueue.x-k8s.io", "blue")]
+"""Alice may read the Workloads of her own namespace, not of all, nor of namespace blue."""
 ALICE = {"X-Remote-User": "alice", "X-Remote-Group": "team-a"}
 
 
@@ -52,7 +57,9 @@ class ApiServer:
             known = spec["token"] == "good"
             return obj | {"status": {"authenticated": known, "user": {"username": "alice"}}}
         self.reviewed.append(spec)
-        return obj | {"status": {"allowed": spec["user"] == "alice"}}
+        wanted = spec.get("resourceAttributes") or {}
+        elsewhere = (wanted.get("group"), wanted.get("namespace")) in FORBIDDEN
+        return obj | {"status": {"allowed": spec["user"] == "alice" and not elsewhere}}
 
     def metadata(self, kind: str, key: Key) -> Json:
         return {}
@@ -67,8 +74,9 @@ class Stage:
         engine = Engine()
         for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
             engine.apply(ObjectStored(value=each), 0.0)
-        lines = VisibilityApi(engine, self.api)
-        self._server = VisibilityServer(lines, self.api)  # type: ignore[arg-type]
+        self.engine = engine
+        pending, explanations = VisibilityApi(engine, self.api), ExplanationApi(engine, self.api)
+        self._server = VisibilityServer(pending, explanations, self.api)  # type: ignore[arg-type]
 
     async def __aenter__(self) -> Stage:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -153,3 +161,60 @@ def test_the_aggregator_may_look_whether_all_is_well_without_being_reviewed() ->
             assert [] == stage.api.reviewed
 
     asyncio.run(story())
+
+
+def test_an_explanation_needs_its_own_permission() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            path = explanation_path(Key("default", "j"))
+            status, body = await stage.get(path, ALICE, shows="front-proxy")
+            assert 200 == status
+            assert body["why"]["text"].startswith("ClusterQueue q is inactive: ")
+            assert {
+                "verb": "get",
+                "group": "visibility.kuota.dev",
+                "version": "v1alpha1",
+                "resource": "workloads",
+                "subresource": "explanation",
+                "namespace": "default",
+                "name": "j",
+            } == stage.api.reviewed[0]["resourceAttributes"]
+            mallory = ALICE | {"X-Remote-User": "mallory"}
+            assert 403 == (await stage.get(path, mallory, shows="front-proxy"))[0]
+            missing = explanation_path(Key("default", "none"))
+            status, body = await stage.get(missing, ALICE, shows="front-proxy")
+            assert (404, "visibility.kuota.dev") == (status, body["details"]["group"])
+
+    asyncio.run(story())
+
+
+def test_an_explanation_names_workloads_only_of_namespaces_that_the_caller_may_read() -> None:
+    async def story() -> None:
+        async with Stage() as stage:
+            preempting_waiter(stage.engine)
+            path = explanation_path(Key("default", "waits"))
+            body = (await stage.get(path, ALICE, shows="front-proxy"))[1]
+            assert "default/mine" in str(body)
+            assert "theirs" not in str(body)
+            assert HIDDEN in str(body)
+            everything = ALICE | {"X-Remote-Group": "system:masters"}
+            assert "blue/theirs" in str((await stage.get(path, everything, shows="front-proxy"))[1])
+
+    asyncio.run(story())
+
+
+def preempting_waiter(engine: Engine) -> None:
+    """Let `waits` wait for two running workloads, one of them in namespace blue."""
+    for each in (
+        namespace("blue"),
+        flavor(),
+        queue("p", gpu=2, within="LowerPriority"),
+        local_queue("p"),
+        LocalQueue(key=Key("blue", "p"), cluster_queue="p"),
+        job("mine", queue="p", gpu=1),
+        replace(job("theirs", queue="p", gpu=1), key=Key("blue", "theirs")),
+    ):
+        engine.apply(ObjectStored(value=each), 0.0)
+    for now in (1.0, 2.0):
+        engine.cycle(now)
+    engine.apply(ObjectStored(value=job("waits", queue="p", gpu=2)), 3.0)

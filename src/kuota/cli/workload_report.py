@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.kube.errors import ApiError
+from kuota.kube.errors import ApiError, Forbidden, NotFound
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, PODS, WORKLOADS, key_of
 from kuota.view.live import asks, gets, queue_rows
 from kuota.view.plan import WhyRow
@@ -28,7 +28,7 @@ from kuota.view.workload_state import (
     way_out,
     why,
 )
-from kuota.visibility.explanation import explanation_path
+from kuota.visibility.explanation import GROUP, RESOURCE, SUBRESOURCE, explanation_path
 
 from .job_objects import JOB_NAME, failed_pods
 from .tables import print_details
@@ -48,7 +48,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
     now = state(workload, failed)
     cause = await _cause(session, workload, failed)
     waits = now in (*WAITING, LiveState.QUOTARESERVED)
-    found = await _explanation(session, key_of(workload)) if waits else None
+    found, note = await _explanation(session, key_of(workload)) if waits else (None, "")
     shown = f"{now}: {cause}" if cause and now not in _UNDER_WAY else str(now)
     lines = [
         ("Workload", workload["metadata"]["name"] if of_job else ""),
@@ -65,6 +65,7 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
         lines += [
             ("Why", _why(workload, queue) if waits else cause if now in _UNDER_WAY else ""),
             ("To fix", way_out(workload) or await _queues_there(session, workload)),
+            ("Note", note),
         ]
     for name, value in lines:
         if value:
@@ -73,13 +74,29 @@ async def print_workload(session: Session, workload: Json, *, of_job: bool) -> N
         print_details(found)
 
 
-async def _explanation(session: Session, key: Key) -> WhyRow | None:
-    """Return the engine's explanation of the workload; None if the server has none."""
+async def _explanation(session: Session, key: Key) -> tuple[WhyRow | None, str]:
+    """Return the engine's explanation of the workload, or None and a note why there is none."""
     try:
         answer = await session.client.fetch(explanation_path(key))
-        return msgspec.convert(answer.get("why"), WhyRow) if answer.get("why") else None
-    except (ApiError, msgspec.ValidationError):
-        return None
+        return msgspec.convert(answer.get("why"), WhyRow | None), ""
+    except msgspec.ValidationError:
+        return None, _note("its format is not known to this version of kuota")
+    except Forbidden:
+        return None, _note(f"you may not get {RESOURCE}/{SUBRESOURCE} of {GROUP} in this namespace")
+    except NotFound as error:
+        # Only the error for a missing object has details.
+        unknown = error.details.get("group") == GROUP
+        return None, _note(
+            "the controller does not know this workload yet"
+            if unknown
+            else f"this cluster does not serve {GROUP}"
+        )
+    except ApiError as error:
+        return None, _note(error.message)
+
+
+def _note(cause: str) -> str:
+    return f"there is no explanation by the scheduler ({cause}); this is what the conditions say"
 
 
 async def _failed(session: Session, workload: Json) -> Pods:
@@ -181,8 +198,8 @@ async def pods_why(session: Session, job: Key) -> str:
     by_phase: dict[str, list[Json]] = {}
     for each in sorted(listed.items, key=lambda each: str(each["metadata"]["creationTimestamp"])):
         by_phase.setdefault(str(each["status"].get("phase")), []).append(each)
-    told = by_phase.get("Pending", [])
+    blamed = by_phase.get("Pending", [])
     if "Running" not in by_phase:
-        told = [*told, *reversed(by_phase.get("Failed", []))]
-    reasons = ((each["metadata"]["name"], pod_why(each)) for each in told)
+        blamed = [*blamed, *reversed(by_phase.get("Failed", []))]
+    reasons = ((each["metadata"]["name"], pod_why(each)) for each in blamed)
     return next((f"pod {pod}: {reason}" for pod, reason in reasons if reason), "")

@@ -41,12 +41,15 @@ class VisibilityPart:
         await system.world.ready()
         from kuota.control.observer import WorldObjects
         from kuota.visibility.api import VisibilityApi
+        from kuota.visibility.explanation import ExplanationApi
         from kuota.visibility.http import VisibilityServer, serving
 
         own = serving(self._settings.config).own
         context = certificates.context(self._settings.config)
-        api = VisibilityApi(system.engine, WorldObjects(system.world))
-        server = VisibilityServer(api, self._client, self._clock)
+        objects = WorldObjects(system.world)
+        api = VisibilityApi(system.engine, objects)
+        explanations = ExplanationApi(system.engine, objects)
+        server = VisibilityServer(api, explanations, self._client, self._clock)
         async with asyncio.TaskGroup() as group:
             # Start with a self-signed certificate; the trusted one follows.
             await certificates.shown(context, certificates.VISIBILITY, own, group, self._clock)
@@ -60,31 +63,36 @@ class VisibilityPart:
                 await server.close()
 
     async def _manage(self, context: ssl.SSLContext) -> None:
-        """Use a certificate that the APIService trusts, if it verifies certificates."""
+        """Use a certificate that the APIServices trust, if they verify certificates."""
+        from kuota.visibility import explanation
         from kuota.visibility.pending import GROUP, VERSIONS
         from kuota.webhook.certificates import SECRET, ManagedCertificate
         from kuota.webhook.certificates import Settings as Wanted
 
+        named = [f"{each}.{GROUP}" for each in VERSIONS]
+        named.append(f"{explanation.VERSION}.{explanation.GROUP}")
+        readable = [each for each in named if await self._may_read_api_service(each)]
+        if not readable:
+            _log.info("not allowed to read APIServices: they must skip certificate verification")
+            return
         certs = self._settings.config.internal_cert_management or InternalCertManagement()
         wanted = Wanted(
             namespace=self._settings.namespace,
             secret=certs.webhook_secret_name or SECRET,
             service=SERVICE,
-            api_services=tuple(f"{each}.{GROUP}" for each in VERSIONS),
+            api_services=tuple(readable),
             entry=ENTRY,
         )
-        if await self._may_say_whom_to_trust(wanted.api_services[0]):
-            await ManagedCertificate(self._client, context, wanted, self._clock).run()
+        await ManagedCertificate(self._client, context, wanted, self._clock).run()
 
-    async def _may_say_whom_to_trust(self, api_service: str) -> bool:
-        """Whether we may read APIServices. Kueue's role may not; its APIServices trust anyone."""
+    async def _may_read_api_service(self, name: str) -> bool:
+        """Whether the role allows it. Kueue's role does not; its APIServices trust anyone."""
         from kuota.webhook.injection import API_SERVICES
 
         try:
-            await self._client.get(API_SERVICES, Key("", api_service))
+            await self._client.get(API_SERVICES, Key("", name))
         except Forbidden:
-            _log.info("not allowed to read APIServices: they must skip certificate verification")
             return False
         except KubeError as error:
-            _log.debug("APIServices: %s", error)
+            _log.debug("APIService %s: %s", name, error)
         return True

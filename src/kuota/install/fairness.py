@@ -2,8 +2,8 @@
 """API priority and fairness objects for the controller and for the visibility API.
 
 Without them, the controller shares one queue with all other ServiceAccounts, and a flood of
-requests by any of them could cost it the Lease. Clients that request pending workloads in a loop
-should wait behind similar requests instead of slowing down the cluster.
+requests by any of them could cost it the Lease. Clients that request positions or explanations in
+a loop should wait behind similar requests instead of slowing down the cluster.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from kuota.api.base import Json
 
+from .network import AGGREGATED
 from .settings import CONTROLLER, Settings, named, named_object
 
 VISIBILITY = named("visibility")
@@ -36,7 +37,7 @@ def fairness(settings: Settings) -> list[Json]:
         apiGroups=["coordination.k8s.io"], resources=["leases"], namespaces=[settings.namespace]
     )
     seen = _rule(
-        apiGroups=["visibility.kueue.x-k8s.io"],
+        apiGroups=list(dict.fromkeys(group for _, group in AGGREGATED)),
         resources=["*"],
         namespaces=["*"],
         clusterScope=True,

@@ -11,7 +11,13 @@ WEBHOOK_SERVICE = named("webhook-service")
 METRICS_SERVICE = named("controller-manager-metrics-service")
 VISIBILITY_SERVICE = named("visibility-server")
 WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, PROBE_PORT = 9443, 8443, 8082, 8081
-_VISIBILITY = "visibility.kueue.x-k8s.io"
+EXPLANATIONS = "visibility.kuota.dev"
+AGGREGATED = (
+    ("v1beta1", "visibility.kueue.x-k8s.io"),
+    ("v1beta2", "visibility.kueue.x-k8s.io"),
+    ("v1alpha1", EXPLANATIONS),
+)
+"""Version and group of each API that the controller serves behind the API server."""
 
 
 def services(settings: Settings) -> list[Json]:
@@ -37,22 +43,22 @@ def _service(settings: Settings, name: str, port: int, target: int, labels: dict
 
 
 def api_services(settings: Settings) -> list[Json]:
-    """The APIServices of the visibility API. The controller writes their CA bundle."""
+    """The APIServices of positions and explanations. The controller writes their CA bundle."""
     service = {"name": VISIBILITY_SERVICE, "namespace": settings.namespace, "port": 443}
     return [
         named_object(
             "apiregistration.k8s.io/v1",
             "APIService",
-            f"{version}.{_VISIBILITY}",
+            f"{version}.{group}",
             spec={
-                "group": _VISIBILITY,
+                "group": group,
                 "version": version,
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,
                 "service": service,
             },
         )
-        for version in ("v1beta1", "v1beta2")
+        for version, group in AGGREGATED
     ]
 
 

@@ -22,7 +22,7 @@ from kuota.api.crds import GROUP, KINDS
 from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
 from .deployment import SECRET
-from .network import api_services
+from .network import EXPLANATIONS, api_services
 from .settings import CONTROLLER, Settings, named, named_object
 
 LEASE = "c1f6bfd2.kueue.x-k8s.io"
@@ -211,7 +211,7 @@ def people_roles() -> list[Json]:
     for kind in _KINDS:
         small.append(_kind_role(kind, "editor", _WRITE, kind.edited_by))
         small.append(_kind_role(kind, "viewer", _WATCH, kind.viewed_by))
-    return large + small + _pending_viewers()
+    return [*large, *small, *_pending_viewers(), _explanation_viewer()]
 
 
 def _aggregate(name: str, label: str) -> Json:
@@ -241,3 +241,12 @@ def _pending_viewers() -> list[Json]:
             ("lq", "localqueues", (_BATCH_ADMIN, _BATCH_USER)),
         )
     ]
+
+
+def _explanation_viewer() -> Json:
+    """Return the role to read explanations, for everyone who may read Workloads."""
+    return _cluster_role(
+        "workload-explanation-viewer-role",
+        [_rule(EXPLANATIONS, "workloads/explanation", "get")],
+        (_BATCH_ADMIN, _BATCH_USER, *_EVERY_ROLE),
+    )

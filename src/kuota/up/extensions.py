@@ -11,10 +11,10 @@ import msgspec
 from kuota.server.auth import Access, Roles
 from kuota.server.requests import Request, Response
 from kuota.visibility import explanation
-from kuota.visibility.api import PREFIX, ApiResponse, VisibilityApi, parse_path
-from kuota.visibility.documents import SUBRESOURCE
+from kuota.visibility.api import PREFIX, VisibilityApi, document, parse_path
 from kuota.visibility.explanation import ExplanationApi
-from kuota.visibility.pending import GROUP
+from kuota.visibility.pending import GROUP, SUBRESOURCE
+from kuota.visibility.responses import ApiResponse
 
 _KUEUE = "kueue.x-k8s.io"
 
@@ -41,8 +41,8 @@ class VisibilityExtension:
         )
 
     def answer(self, request: Request) -> Response:
-        accept = request.headers.get("accept", "")
-        return _response(self._api.answer(request.method, request.path, request.query, accept))
+        answer = self._api.answer(request.method, request.path, request.query, _accept(request))
+        return _response(answer)
 
 
 class ExplanationExtension:
@@ -67,8 +67,13 @@ class ExplanationExtension:
         def may_read(namespace: str) -> bool:
             return self._roles.allows(request.user, _reading("get", namespace))
 
-        now = self._clock()
-        return _response(self._api.answer(request.method, request.path, now, may_read))
+        key = explanation.parse_path(request.path)
+        if key is None:
+            return _response(document(request.method, request.path, _accept(request)))
+        found = self._api.find(request.method, key, self._clock())
+        if not isinstance(found, ApiResponse):
+            found = self._api.response(found, may_read)
+        return _response(found)
 
 
 def _reading(verb: str, namespace: str) -> Access:
@@ -78,6 +83,10 @@ def _reading(verb: str, namespace: str) -> Access:
 
 def _verb(request: Request) -> str:
     return "get" if request.method in ("GET", "HEAD") else request.method.lower()
+
+
+def _accept(request: Request) -> str:
+    return request.headers.get("accept", "")
 
 
 def _response(found: ApiResponse) -> Response:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import unquote
 
-from kuota.api.base import Json, Key, failure_status
+from kuota.api.base import Key
 from kuota.engine.engine import Engine
 from kuota.engine.model import Struct
 
-from . import documents
+from . import explanation, pending
+from .documents import Documents
 from .pending import (
     GROUP,
+    SUBRESOURCE,
     VERSIONS,
     Objects,
     PageRequest,
@@ -23,16 +25,11 @@ from .pending import (
     in_local_queue,
     summary,
 )
+from .responses import ApiResponse, failure, method_not_allowed, object_not_found
 
 PREFIX = f"/apis/{GROUP}"
 
-
-class ApiResponse(Struct):
-    """A response, and its content type if that is not plain JSON."""
-
-    status: int
-    body: Json
-    content_type: str = "application/json"
+_DOCUMENTS = Documents((pending.API, explanation.API))
 
 
 class PendingPath(Struct):
@@ -56,12 +53,9 @@ class VisibilityApi:
     ) -> ApiResponse:
         """Return the response to any request under `PREFIX`, to /apis or to /openapi."""
         wanted = parse_path(path)
-        if method not in ("GET", "HEAD"):
-            return failure(405, "MethodNotAllowed", f"{method[:20]} is not served here")
-        if wanted is not None:
-            return self._line(wanted, query)
-        found = _document(path, accept)
-        return found or failure(404, "NotFound", "the server could not find the requested resource")
+        if wanted is None:
+            return document(method, path, accept)
+        return method_not_allowed(method) or self._line(wanted, query)
 
     def _line(self, wanted: PendingPath, query: Mapping[str, str]) -> ApiResponse:
         try:
@@ -77,10 +71,19 @@ class VisibilityApi:
         else:
             line = in_cluster_queue(self._engine, wanted.name, window)
         if line is None:
-            singular = wanted.resource.removesuffix("s")
-            message = f'{singular}.{GROUP} "{wanted.name}" not found'
-            return failure(404, "NotFound", message, wanted)
+            return object_not_found(GROUP, wanted.resource, wanted.name)
         return ApiResponse(status=200, body=summary(line, self._objects, wanted.version))
+
+
+def document(method: str, path: str, accept: str) -> ApiResponse:
+    """Return the discovery or OpenAPI document at a path, or an error."""
+    found = _DOCUMENTS.find(path, accept)
+    if method_not_allowed(method) is None and found is not None:
+        body, content_type = found
+        return ApiResponse(status=200, body=body, content_type=content_type)
+    return method_not_allowed(method) or failure(
+        404, "NotFound", "the server could not find the requested resource"
+    )
 
 
 def parse_path(path: str) -> PendingPath | None:
@@ -92,40 +95,9 @@ def parse_path(path: str) -> PendingPath | None:
     namespaced = rest[0] == "namespaces" and len(rest) == 5
     namespace, rest = (rest[1], rest[2:]) if namespaced else ("", rest)
     resource = "localqueues" if namespaced else "clusterqueues"
-    if len(rest) != 3 or rest[0] != resource or rest[2] != documents.SUBRESOURCE or "" in rest:
+    if len(rest) != 3 or rest[0] != resource or rest[2] != SUBRESOURCE or "" in rest:
         return None
     return PendingPath(version=version, resource=resource, name=rest[1], namespace=namespace)
-
-
-def failure(code: int, reason: str, message: str, about: PendingPath | None = None) -> ApiResponse:
-    """Return an error as a Status object."""
-    details: Json = {}
-    if about is not None:
-        kind = about.resource.removesuffix("s")
-        details = {"name": about.name, "group": GROUP, "kind": kind}
-    return ApiResponse(status=code, body=failure_status(code, reason, message, details))
-
-
-def _document(path: str, accept: str) -> ApiResponse | None:
-    parts = path.strip("/").split("/")
-    match parts:
-        case ["apis"] if "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
-            kind = documents.AGGREGATED
-            return ApiResponse(status=200, body=documents.aggregated(), content_type=kind)
-        case ["apis"]:
-            return ApiResponse(status=200, body=documents.groups())
-        case ["apis", group] if group == GROUP:
-            return ApiResponse(status=200, body=documents.group())
-        case ["apis", group, version] if group == GROUP and version in VERSIONS:
-            return ApiResponse(status=200, body=documents.resources(version))
-        case ["openapi", "v2"]:
-            return ApiResponse(status=200, body=documents.openapi_v2())
-        case ["openapi", "v3"]:
-            return ApiResponse(status=200, body=documents.openapi_index())
-        case ["openapi", "v3", "apis", group, version] if group == GROUP and version in VERSIONS:
-            return ApiResponse(status=200, body=documents.openapi_v3(version))
-        case _:
-            return None
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:

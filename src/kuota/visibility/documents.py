@@ -1,178 +1,237 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery (legacy and aggregated) and OpenAPI documents of the visibility API."""
+"""Discovery (legacy and aggregated) and OpenAPI documents of the API groups served here."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from kuota.api.base import Json
 
-from .pending import GROUP, KIND, VERSIONS
-
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-RESOURCES = (("clusterqueues", "ClusterQueue", False), ("localqueues", "LocalQueue", True))
-"""Plural, kind, and whether it is namespaced."""
-SUBRESOURCE = "pendingworkloads"
 
 _GVK = "x-kubernetes-group-version-kind"
 
 
-def groups() -> Json:
-    """The response to /apis."""
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_described()]}
+class ServedResource(msgspec.Struct, frozen=True):
+    """A resource of which only one subresource can be read."""
+
+    plural: str
+    kind: str
+    namespaced: bool
+    subresource: str
+    response_kind: str
+    query: tuple[str, ...] = ()
+    """The integer parameters of a request."""
 
 
-def group() -> Json:
-    """The response to /apis/GROUP."""
-    return {"kind": "APIGroup", "apiVersion": "v1"} | _described()
+class ApiGroup(msgspec.Struct, frozen=True):
+    """An API group. The preferred version is first; all versions have the same schema."""
+
+    name: str
+    versions: tuple[str, ...]
+    resources: tuple[ServedResource, ...]
+    schemas: Callable[[Callable[[str], str]], Json]
+    """Returns the schema of each kind. The argument returns the reference to a kind's schema."""
+    package: str
+    """The prefix of the schemas' names in OpenAPI documents."""
 
 
-def _described() -> Json:
-    versions = [{"groupVersion": f"{GROUP}/{each}", "version": each} for each in VERSIONS]
-    return {"name": GROUP, "versions": versions, "preferredVersion": versions[0]}
+def object_schema(**fields: Json) -> Json:
+    """Return the schema of an object with these fields."""
+    return {"type": "object", "properties": fields}
 
 
-def resources(version: str) -> Json:
-    """The response to /apis/GROUP/VERSION. Only the subresource can be read."""
+class Documents:
+    """The documents of these groups, which one server serves."""
+
+    def __init__(self, served: tuple[ApiGroup, ...]) -> None:
+        self._served = served
+
+    def find(self, path: str, accept: str) -> tuple[Json, str] | None:
+        """Return the document at a path and its content type; None for all other paths."""
+        parts = path.strip("/").split("/")
+        if parts == ["apis"] and "as=APIGroupDiscoveryList" in accept and "v=v2" in accept:
+            return self._aggregated(), AGGREGATED
+        found = self._legacy(parts) or self._openapi(parts)
+        return (found, "application/json") if found is not None else None
+
+    def _legacy(self, parts: list[str]) -> Json | None:
+        match parts:
+            case ["apis"]:
+                listed = [_described(each) for each in self._served]
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+            case ["apis", name] if group := self._group(name):
+                return {"kind": "APIGroup", "apiVersion": "v1"} | _described(group)
+            case ["apis", name, version] if group := self._group(name, version):
+                return _resources(group, version)
+        return None
+
+    def _openapi(self, parts: list[str]) -> Json | None:
+        match parts:
+            case ["openapi", "v2"]:
+                return self._openapi_v2()
+            case ["openapi", "v3"]:
+                return self._openapi_index()
+            case ["openapi", "v3", "apis", name, version] if group := self._group(name, version):
+                return _openapi_v3(group, version)
+        return None
+
+    def _group(self, name: str, version: str | None = None) -> ApiGroup | None:
+        group = next((each for each in self._served if each.name == name), None)
+        known = group is not None and (version is None or version in group.versions)
+        return group if known else None
+
+    def _versions(self) -> Iterator[tuple[ApiGroup, str]]:
+        return ((group, version) for group in self._served for version in group.versions)
+
+    def _aggregated(self) -> Json:
+        items = [
+            {
+                "metadata": {"name": group.name},
+                "versions": [
+                    {
+                        "version": each,
+                        "resources": _aggregated_resources(group, each),
+                        "freshness": "Current",
+                    }
+                    for each in group.versions
+                ],
+            }
+            for group in self._served
+        ]
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+    def _openapi_index(self) -> Json:
+        """The location of each document of OpenAPI v3."""
+        paths = {}
+        for group, version in self._versions():
+            path = f"apis/{group.name}/{version}"
+            encoded = msgspec.json.encode(_openapi_v3(group, version))
+            digest = hashlib.sha256(encoded).hexdigest()[:32].upper()
+            paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
+        return {"paths": paths}
+
+    def _openapi_v2(self) -> Json:
+        """All groups and versions in one document."""
+        paths: Json = {}
+        definitions: Json = {}
+        for group, version in self._versions():
+            definitions |= _schemas(group, version, "#/definitions/")
+            for path, resource in _paths(group, version):
+                paths[path] = {"get": _operation(group, version, resource, v3=False)}
+        return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": definitions}
+
+
+def _described(group: ApiGroup) -> Json:
+    versions = [
+        {"groupVersion": f"{group.name}/{each}", "version": each} for each in group.versions
+    ]
+    return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resources(group: ApiGroup, version: str) -> Json:
     listed: list[Json] = []
-    for plural, kind, namespaced in RESOURCES:
-        at = {"namespaced": namespaced, "singularName": ""}
-        named = {"name": plural, "singularName": kind.lower(), "kind": kind, "verbs": []}
-        below = {"name": f"{plural}/{SUBRESOURCE}", "kind": KIND, "verbs": ["get"]}
-        listed += [at | named, at | below]
+    for each in group.resources:
+        common = {"namespaced": each.namespaced, "singularName": ""}
+        parent = {"name": each.plural, "singularName": each.kind.lower(), "kind": each.kind}
+        child = {
+            "name": f"{each.plural}/{each.subresource}",
+            "kind": each.response_kind,
+            "verbs": ["get"],
+        }
+        listed += [common | parent | {"verbs": []}, common | child]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
-        "groupVersion": f"{GROUP}/{version}",
+        "groupVersion": f"{group.name}/{version}",
         "resources": listed,
     }
 
 
-def aggregated() -> Json:
-    """Aggregated discovery: all of that in one document."""
-    versions = [
-        {"version": each, "resources": _aggregated(each), "freshness": "Current"}
-        for each in VERSIONS
-    ]
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": [{"metadata": {"name": GROUP}, "versions": versions}],
-    }
-
-
-def _aggregated(version: str) -> list[Json]:
+def _aggregated_resources(group: ApiGroup, version: str) -> list[Json]:
     def kind_of(name: str) -> Json:
-        return {"group": GROUP, "version": version, "kind": name}
+        return {"group": group.name, "version": version, "kind": name}
 
-    below = {"subresource": SUBRESOURCE, "responseKind": kind_of(KIND), "verbs": ["get"]}
     return [
         {
-            "resource": plural,
-            "responseKind": kind_of(kind),
-            "scope": "Namespaced" if namespaced else "Cluster",
-            "singularResource": kind.lower(),
+            "resource": each.plural,
+            "responseKind": kind_of(each.kind),
+            "scope": "Namespaced" if each.namespaced else "Cluster",
+            "singularResource": each.kind.lower(),
             "verbs": [],
-            "subresources": [below],
+            "subresources": [
+                {
+                    "subresource": each.subresource,
+                    "responseKind": kind_of(each.response_kind),
+                    "verbs": ["get"],
+                }
+            ],
         }
-        for plural, kind, namespaced in RESOURCES
+        for each in group.resources
     ]
 
 
-def openapi_index() -> Json:
-    """The response to /openapi/v3: the location of each document."""
-    paths = {}
-    for version in VERSIONS:
-        path = f"apis/{GROUP}/{version}"
-        digest = hashlib.sha256(msgspec.json.encode(openapi_v3(version))).hexdigest()[:32].upper()
-        paths[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={digest}"}
-    return {"paths": paths}
-
-
-def openapi_v3(version: str) -> Json:
-    """The document of one version."""
+def _openapi_v3(group: ApiGroup, version: str) -> Json:
     return {
         "openapi": "3.0.0",
         "info": _info(),
         "paths": {
-            path: {"get": _operation(version, plural, namespaced, v3=True)}
-            for path, plural, namespaced in _paths(version)
+            path: {"get": _operation(group, version, resource, v3=True)}
+            for path, resource in _paths(group, version)
         },
-        "components": {"schemas": _schemas(version, "#/components/schemas/")},
+        "components": {"schemas": _schemas(group, version, "#/components/schemas/")},
     }
-
-
-def openapi_v2() -> Json:
-    """The response to /openapi/v2: both versions in one."""
-    paths: Json = {}
-    definitions: Json = {}
-    for version in VERSIONS:
-        definitions |= _schemas(version, "#/definitions/")
-        for path, plural, namespaced in _paths(version):
-            paths[path] = {"get": _operation(version, plural, namespaced, v3=False)}
-    return {"swagger": "2.0", "info": _info(), "paths": paths, "definitions": definitions}
 
 
 def _info() -> Json:
     return {"title": "Kuota visibility", "version": "v0.1"}
 
 
-def _paths(version: str) -> list[tuple[str, str, bool]]:
-    at = f"/apis/{GROUP}/{version}"
+def _paths(group: ApiGroup, version: str) -> list[tuple[str, ServedResource]]:
+    at = f"/apis/{group.name}/{version}"
     within = {True: "/namespaces/{namespace}", False: ""}
     return [
-        (f"{at}{within[namespaced]}/{plural}/{{name}}/{SUBRESOURCE}", plural, namespaced)
-        for plural, _, namespaced in RESOURCES
+        (f"{at}{within[each.namespaced]}/{each.plural}/{{name}}/{each.subresource}", each)
+        for each in group.resources
     ]
 
 
-def _operation(version: str, plural: str, namespaced: bool, *, v3: bool) -> Json:
+def _operation(group: ApiGroup, version: str, resource: ServedResource, *, v3: bool) -> Json:
     def parameter(name: str, where: str, of: str) -> Json:
         shape: Json = {"schema": {"type": of}} if v3 else {"type": of}
         return {"name": name, "in": where, "required": where == "path"} | shape
 
-    words = [("namespace", "path", "string")] if namespaced else []
-    words += [("name", "path", "string"), ("limit", "query", "integer")]
-    words.append(("offset", "query", "integer"))
-    schema = {
-        "$ref": f"{'#/components/schemas/' if v3 else '#/definitions/'}{_name(version, KIND)}"
-    }
+    words = [("namespace", "path", "string")] if resource.namespaced else []
+    words.append(("name", "path", "string"))
+    words += [(each, "query", "integer") for each in resource.query]
+    base = "#/components/schemas/" if v3 else "#/definitions/"
+    schema = {"$ref": base + _name(group, version, resource.response_kind)}
     answer: Json = {"description": "OK"}
     answer |= {"content": {"application/json": {"schema": schema}}} if v3 else {"schema": schema}
-    kind = {"group": GROUP, "version": version, "kind": KIND}
     return {
-        "operationId": f"read{version}{plural}{SUBRESOURCE}",
+        "operationId": f"read{version}{resource.plural}{resource.subresource}",
         "parameters": [parameter(*each) for each in words],
         "responses": {"200": answer},
         "x-kubernetes-action": "get",
-        _GVK: kind,
+        _GVK: {"group": group.name, "version": version, "kind": resource.response_kind},
     } | ({} if v3 else {"produces": ["application/json"]})
 
 
-def _name(version: str, kind: str) -> str:
-    return f"io.x-k8s.kueue.visibility.{version}.{kind}"
+def _name(group: ApiGroup, version: str, kind: str) -> str:
+    return f"{group.package}.{version}.{kind}"
 
 
-def _schemas(version: str, ref: str) -> Json:
-    number: Json = {"type": "integer", "format": "int32"}
-    text: Json = {"type": "string"}
-    anything: Json = {"type": "object"}
-
-    def shape(**fields: Any) -> Json:
-        return {"type": "object", "properties": fields}
-
-    one = shape(
-        metadata=anything,
-        priority=number,
-        localQueueName=text,
-        positionInClusterQueue=number,
-        positionInLocalQueue=number,
-    )
-    items = {"type": "array", "items": {"$ref": f"{ref}{_name(version, 'PendingWorkload')}"}}
-    many = shape(apiVersion=text, kind=text, metadata=anything, items=items)
-    many[_GVK] = [{"group": GROUP, "version": version, "kind": KIND}]
-    return {_name(version, "PendingWorkload"): one, _name(version, KIND): many}
+def _schemas(group: ApiGroup, version: str, ref: str) -> Json:
+    """Return all schemas. Those of responses name their group, version and kind."""
+    found = group.schemas(lambda kind: f"{ref}{_name(group, version, kind)}")
+    for kind in {each.response_kind for each in group.resources}:
+        found[kind] |= {_GVK: [{"group": group.name, "version": version, "kind": kind}]}
+    return {_name(group, version, kind): schema for kind, schema in found.items()}

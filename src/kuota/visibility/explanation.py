@@ -17,8 +17,9 @@ from kuota.engine.explanation import Explanation
 from kuota.engine.model import Instant
 from kuota.view.words import why_row
 
-from .api import ApiResponse, failure
+from .documents import ApiGroup, ServedResource, object_schema
 from .pending import Objects
+from .responses import ApiResponse, method_not_allowed, object_not_found
 
 GROUP = "visibility.kuota.dev"
 VERSION = "v1alpha1"
@@ -32,9 +33,38 @@ MayRead = Callable[[str], bool]
 """Whether the caller may read the Workloads of a namespace."""
 
 
+def _schemas(ref: Callable[[str], str]) -> Json:
+    text: Json = {"type": "string"}
+    anything: Json = {"type": "object"}
+    whole = object_schema(apiVersion=text, kind=text, metadata=anything, why=anything)
+    return {KIND: whole}
+
+
+API = ApiGroup(
+    name=GROUP,
+    versions=(VERSION,),
+    resources=(ServedResource(RESOURCE, "Workload", True, SUBRESOURCE, KIND),),
+    schemas=_schemas,
+    package="dev.kuota.visibility",
+)
+"""The API group of explanations."""
+
+
 def explanation_path(key: Key) -> str:
     """Where the explanation of a workload is served."""
     return f"{PREFIX}/{VERSION}/namespaces/{key.namespace}/{RESOURCE}/{key.name}/{SUBRESOURCE}"
+
+
+def mentioned_namespaces(found: Explanation) -> frozenset[str]:
+    """Return the namespaces of all workloads that the explanation can name."""
+    named: set[str] = set()
+
+    def recorded(key: Key) -> str:
+        named.add(key.namespace)
+        return ""
+
+    why_row(found, recorded)
+    return frozenset(named)
 
 
 def parse_path(path: str) -> Key | None:
@@ -51,24 +81,24 @@ def parse_path(path: str) -> Key | None:
 
 
 class ExplanationApi:
-    """Answers from the engine's state at that moment."""
+    """Responds with the engine's current state."""
 
     def __init__(self, engine: Engine, objects: Objects) -> None:
         self._engine = engine
         self._objects = objects
 
-    def answer(self, method: str, path: str, now: Instant, may_read: MayRead) -> ApiResponse:
-        """The answer to any request under `PREFIX`."""
-        if method not in ("GET", "HEAD"):
-            return failure(405, "MethodNotAllowed", f"{method[:20]} is not served here")
-        key = parse_path(path)
-        found = self._engine.explain(key, now) if key is not None else None
-        if key is None or found is None:
-            what = f'{RESOURCE}.{GROUP} "{key.name}"' if key is not None else "the path"
-            return failure(404, "NotFound", f"{what} was not found")
-        return ApiResponse(status=200, body=self._document(key, found, may_read))
+    def find(self, method: str, key: Key, now: Instant) -> Explanation | ApiResponse:
+        """Return the explanation of a workload, or the error to respond with."""
+        rejected = method_not_allowed(method)
+        if rejected is not None:
+            return rejected
+        return self._engine.explain(key, now) or object_not_found(GROUP, RESOURCE, key.name)
 
-    def _document(self, key: Key, found: Explanation, may_read: MayRead) -> Json:
+    def response(self, found: Explanation, may_read: MayRead) -> ApiResponse:
+        """Return the response for a caller who may read the Workloads of some namespaces."""
+        return ApiResponse(status=200, body=self._document(found, may_read))
+
+    def _document(self, found: Explanation, may_read: MayRead) -> Json:
         def named(other: Key) -> str:
             return self._named(other) if may_read(other.namespace) else HIDDEN
 
@@ -76,7 +106,7 @@ class ExplanationApi:
         body: Json = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": KIND,
-            "metadata": {"namespace": key.namespace, "name": key.name},
+            "metadata": {"namespace": found.workload.namespace, "name": found.workload.name},
         }
         if row is None:
             return body

@@ -14,6 +14,7 @@ import ssl
 import msgspec
 from aiohttp import web
 
+from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration, InternalCertManagement
 from kuota.api.config.shapes import VisibilityServer as VisibilityServerConfig
 from kuota.engine.model import Struct
@@ -21,13 +22,15 @@ from kuota.kube.access import Access, AccessReviews, UserInfo
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import KubeError
-from kuota.kube.resources import CONFIG_MAPS
+from kuota.kube.resources import CONFIG_MAPS, WORKLOADS
 from kuota.listening import Listeners
 
-from .api import ApiResponse, VisibilityApi, failure, parse_path
-from .documents import SUBRESOURCE
+from . import explanation
+from .api import VisibilityApi, parse_path
+from .explanation import ExplanationApi
 from .front_proxy import CONFIG_MAP, UNKNOWN, FrontProxy, Headers, front_proxy
-from .pending import GROUP
+from .pending import GROUP, SUBRESOURCE
+from .responses import ApiResponse, failure
 
 ALIVE = frozenset({"/healthz", "/livez", "/readyz"})
 MASTERS = "system:masters"
@@ -36,6 +39,8 @@ REREAD_S = 60.0
 """The interval between two reads of the front proxy settings."""
 UNKNOWN_S = 5.0
 """The same while the settings are unknown."""
+MOST_REVIEWS = 20
+"""How many namespaces are reviewed for one explanation. Workloads of others are not named."""
 
 _BEARER = "bearer "
 _log = logging.getLogger(__name__)
@@ -44,8 +49,15 @@ _log = logging.getLogger(__name__)
 class VisibilityServer:
     """Serves until it is closed. `run` follows the certificates of the API server."""
 
-    def __init__(self, api: VisibilityApi, client: Client, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        api: VisibilityApi,
+        explanations: ExplanationApi,
+        client: Client,
+        clock: Clock | None = None,
+    ) -> None:
         self._api = api
+        self._explanations = explanations
         self._client = client
         self._clock = clock or SystemClock()
         self._reviews = AccessReviews(client, self._clock)
@@ -91,31 +103,46 @@ class VisibilityServer:
         if path in ALIVE:
             return web.Response(text="ok")
         try:
-            refusal = await self._refusal(request)
+            return _sent(await self._authorized(request, path))
         except KubeError as error:
-            _log.warning("cannot authorize a reader of queues: %s", error)
-            refusal = failure(
-                500, "InternalError", "the API server could not authorize the request"
-            )
-        return _sent(
-            refusal
-            or self._api.answer(
-                request.method, path, request.query, request.headers.get("Accept", "")
-            )
-        )
+            _log.warning("cannot authorize a client of the visibility API: %s", error)
+            message = "the API server could not authorize the request"
+            return _sent(failure(500, "InternalError", message))
 
-    async def _refusal(self, request: web.BaseRequest) -> ApiResponse | None:
-        """Return why the caller is rejected; None if it is authorized."""
-        user = await self._person(request)
+    async def _authorized(self, request: web.BaseRequest, path: str) -> ApiResponse:
+        """Return the response that the caller is authorized for."""
+        user = await self._user(request)
         if user is None:
             return failure(401, "Unauthorized", "Unauthorized")
         access = _access(request)
-        if MASTERS in user.groups or await self._reviews.allows(user, access):
-            return None
-        what = access.path or f"{access.resource}/{access.subresource} {access.name}"
-        return failure(403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what}')
+        if not await self._allows(user, access):
+            what = access.path or f"{access.resource}/{access.subresource} {access.name}"
+            return failure(403, "Forbidden", f'User "{user.name}" cannot {access.verb} {what}')
+        key = explanation.parse_path(path)
+        if key is not None:
+            return await self._explained(request.method, key, user)
+        accept = request.headers.get("Accept", "")
+        return self._api.answer(request.method, path, request.query, accept)
 
-    async def _person(self, request: web.BaseRequest) -> UserInfo | None:
+    async def _explained(self, method: str, key: Key, user: UserInfo) -> ApiResponse:
+        found = self._explanations.find(method, key, self._clock.now().timestamp())
+        if isinstance(found, ApiResponse):
+            return found
+        readable = await self._readable(user, explanation.mentioned_namespaces(found))
+        return self._explanations.response(found, readable.__contains__)
+
+    async def _readable(self, user: UserInfo, namespaces: frozenset[str]) -> frozenset[str]:
+        """Return the namespaces whose Workloads the user may read, out of a limited number."""
+        if not namespaces or await self._allows(user, _reading_workloads("")):
+            return namespaces
+        reviewed = sorted(namespaces)[:MOST_REVIEWS]
+        allowed = [await self._allows(user, _reading_workloads(each)) for each in reviewed]
+        return frozenset(name for name, may in zip(reviewed, allowed, strict=True) if may)
+
+    async def _allows(self, user: UserInfo, access: Access) -> bool:
+        return MASTERS in user.groups or await self._reviews.allows(user, access)
+
+    async def _user(self, request: web.BaseRequest) -> UserInfo | None:
         """Return the user; None for invalid credentials."""
         proxy, transport = self._proxy, request.transport
         shown = transport.get_extra_info("peercert") if transport is not None else None
@@ -139,8 +166,19 @@ def _trust(context: ssl.SSLContext, proxy: FrontProxy) -> None:
 
 def _access(request: web.BaseRequest) -> Access:
     path = request.rel_url.raw_path
-    wanted = parse_path(path)
     verb = request.method.lower() if request.method != "HEAD" else "get"
+    key = explanation.parse_path(path)
+    if key is not None:
+        return Access(
+            verb=verb,
+            group=explanation.GROUP,
+            version=explanation.VERSION,
+            resource=explanation.RESOURCE,
+            subresource=explanation.SUBRESOURCE,
+            namespace=key.namespace,
+            name=key.name,
+        )
+    wanted = parse_path(path)
     if wanted is None:
         return Access(verb=verb, path=path)
     return Access(
@@ -151,6 +189,17 @@ def _access(request: web.BaseRequest) -> Access:
         subresource=SUBRESOURCE,
         namespace=wanted.namespace,
         name=wanted.name,
+    )
+
+
+def _reading_workloads(namespace: str) -> Access:
+    """Reading the Workloads of a namespace, or of all namespaces without one."""
+    return Access(
+        verb="get",
+        group=WORKLOADS.group,
+        version=WORKLOADS.version,
+        resource=WORKLOADS.plural,
+        namespace=namespace,
     )
 
 

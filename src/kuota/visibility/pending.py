@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Protocol
@@ -12,6 +12,8 @@ from typing import Protocol
 from kuota.api.base import Json, Key
 from kuota.engine.engine import Engine
 from kuota.engine.model import Struct, Workload
+
+from .documents import ApiGroup, ServedResource, object_schema
 
 DEFAULT_LIMIT = 1000
 LARGEST_LIMIT = 100_000
@@ -69,8 +71,40 @@ GROUP = "visibility.kueue.x-k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 """The preferred version first. Both have the same schema."""
 KIND = "PendingWorkloadsSummary"
+SUBRESOURCE = "pendingworkloads"
 
 _OF_OWNER = ("apiVersion", "kind", "name", "uid")
+
+
+def _schemas(ref: Callable[[str], str]) -> Json:
+    number: Json = {"type": "integer", "format": "int32"}
+    text: Json = {"type": "string"}
+    anything: Json = {"type": "object"}
+    one = object_schema(
+        metadata=anything,
+        priority=number,
+        localQueueName=text,
+        positionInClusterQueue=number,
+        positionInLocalQueue=number,
+    )
+    items = {"type": "array", "items": {"$ref": ref("PendingWorkload")}}
+    many = object_schema(apiVersion=text, kind=text, metadata=anything, items=items)
+    return {"PendingWorkload": one, KIND: many}
+
+
+_PAGE = ("limit", "offset")
+
+API = ApiGroup(
+    name=GROUP,
+    versions=VERSIONS,
+    resources=(
+        ServedResource("clusterqueues", "ClusterQueue", False, SUBRESOURCE, KIND, _PAGE),
+        ServedResource("localqueues", "LocalQueue", True, SUBRESOURCE, KIND, _PAGE),
+    ),
+    schemas=_schemas,
+    package="io.x-k8s.kueue.visibility",
+)
+"""Kueue's visibility API."""
 
 
 class Objects(Protocol):
