@@ -1,74 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes under real shims: start, end, stop, and every way in which watchers may die."""
+"""Real processes under real shims: start, end, stop and output."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from hang import HANG_S
-from kuota.runner.proc import become_subreaper, start_ticks
-from kuota.runner.processes import Launch, Process
-from kuota.runner.spawn import ShimStarter
-
-PATH = {"PATH": os.environ["PATH"]}
-
-
-SHIMS = ShimStarter()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _no_server_left() -> Iterator[None]:
-    yield
-    SHIMS.close()
-
-
-class Watched:
-    """A process, and waiting for it to be in some state."""
-
-    def __init__(self, folder: Path) -> None:
-        self._changed = asyncio.Event()
-        self.process = Process(str(folder), f"test/{folder}", SHIMS, self._changed.set)
-
-    async def until(self, claim: Callable[[Process], bool]) -> Process:
-        async with asyncio.timeout(HANG_S):
-            while not claim(self.process):
-                self._changed.clear()
-                await self._changed.wait()
-        return self.process
-
-    async def started(self) -> Process:
-        return await self.until(lambda p: p.state is not None and p.state.pid is not None)
-
-    async def ended(self) -> Process:
-        return await self.until(lambda p: p.ended)
-
-
-def launch(script: str, **more: object) -> Launch:
-    fields = {"argv": ("sh", "-c", script), "env": PATH, "cwd": "/tmp", **more}
-    return Launch(**fields)  # type: ignore[arg-type]
-
-
-def story(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(work(), HANG_S))
-
-
-def output(folder: Path) -> str:
-    """The log without its stamps."""
-    return "".join(line[31:] for line in (folder / "log").read_text().splitlines(keepends=True))
-
-
-async def line_in_log(folder: Path, text: str) -> None:
-    """Return once the process has written the text: a handshake, since nobody else tells us."""
-    async with asyncio.timeout(HANG_S):
-        while not (folder / "log").exists() or text not in (folder / "log").read_text():
-            await asyncio.sleep(0.005)
+from kuota.runner.proc import start_ticks
+from kuota.runner.processes import Launch
+from runner.watched import PATH, SHIMS, Watched, launch, line_in_log, output, story
 
 
 def test_a_process_ends_with_its_code_and_its_output(tmp_path: Path) -> None:
@@ -156,104 +97,6 @@ def test_a_daemon_that_left_the_group_dies_with_its_container(tmp_path: Path) ->
         watched.process.start(launch("setsid sh -c 'echo $$; exec sleep 100' & sleep 0.2; exit 0"))
         await watched.ended()
         assert -1 == start_ticks(int(output(tmp_path / "0").split()[0]))
-
-    story(work)
-
-
-def test_a_second_runner_takes_up_what_the_first_left_running(tmp_path: Path) -> None:
-    async def work() -> None:
-        first = Watched(tmp_path / "0")
-        os.mkfifo(tmp_path / "go")
-        first.process.start(
-            launch("echo up; read line < go; echo $line; exit 5", cwd=str(tmp_path))
-        )
-        await line_in_log(tmp_path / "0", "up")
-        first.process.forget()
-        second = Watched(tmp_path / "0")
-        second.process.adopt()
-        (tmp_path / "go").write_text("went\n")
-        ended = await second.ended()
-        assert (5, "up\nwent\n") == (ended.exit_code, output(tmp_path / "0"))
-
-    story(work)
-
-
-def test_a_runner_that_comes_back_late_reads_how_it_ended(tmp_path: Path) -> None:
-    async def work() -> None:
-        first = Watched(tmp_path / "0")
-        first.process.start(launch("exit 4"))
-        await first.ended()
-        second = Watched(tmp_path / "0")
-        second.process.adopt()
-        assert 4 == (await second.ended()).exit_code
-
-    story(work)
-
-
-def test_a_runner_that_comes_back_before_the_shim_wrote_anything_waits_for_it(
-    tmp_path: Path,
-) -> None:
-    async def work() -> None:
-        first, second = Watched(tmp_path / "0"), Watched(tmp_path / "0")
-        first.process.start(launch("exit 6"))
-        first.process.forget()
-        second.process.adopt()
-        assert 6 == (await second.ended()).exit_code
-
-    story(work)
-
-
-def test_killing_the_shim_neither_ends_the_process_nor_loses_its_code(tmp_path: Path) -> None:
-    async def work() -> None:
-        become_subreaper()
-        watched = Watched(tmp_path / "0")
-        os.mkfifo(tmp_path / "go")
-        watched.process.start(
-            launch("echo up; read line < go; echo $line; exit 5", cwd=str(tmp_path))
-        )
-        await line_in_log(tmp_path / "0", "up")
-        process = await watched.started()
-        assert process.state is not None
-        before = process.state
-        os.kill(before.shim, signal.SIGKILL)
-        await watched.until(lambda p: p.state is not None and p.state.shim != before.shim)
-        assert (before.pid, before.pid_start) == (process.state.pid, process.state.pid_start)
-        (tmp_path / "go").write_text("went\n")
-        ended = await watched.ended()
-        assert (5, "up\nwent\n") == (ended.exit_code, output(tmp_path / "0"))
-
-    story(work)
-
-
-def test_when_shim_and_process_are_killed_the_end_is_known_but_not_the_code(
-    tmp_path: Path,
-) -> None:
-    async def work() -> None:
-        watched = Watched(tmp_path / "0")
-        watched.process.start(launch("setsid sleep 100 & echo $!; sleep 100"))
-        await line_in_log(tmp_path / "0", "Z ")
-        process = await watched.started()
-        assert process.state is not None
-        assert process.state.pid is not None
-        process.forget()
-        os.kill(process.state.shim, signal.SIGKILL)
-        os.kill(process.state.pid, signal.SIGKILL)
-        second = Watched(tmp_path / "0")
-        second.process.adopt()
-        ended = await second.ended()
-        assert ended.state is not None
-        assert 1 == ended.state.lost
-        assert -1 == start_ticks(int(output(tmp_path / "0").split()[0]))
-
-    story(work)
-
-
-def test_a_folder_without_a_shim_never_ran(tmp_path: Path) -> None:
-    async def work() -> None:
-        (tmp_path / "0").mkdir()
-        watched = Watched(tmp_path / "0")
-        watched.process.adopt()
-        assert (await watched.ended()).state is None
 
     story(work)
 

@@ -29,7 +29,7 @@ def test_every_slow_test_is_left_to_test_slow() -> None:
 
 
 def test_arguments_select_slow_tests_too() -> None:
-    chosen = "tests/up/test_chaos.py -k whatever"
+    chosen = "tests/attack/test_kills.py -k whatever"
     assert commands("test", f"ARGS={chosen}").endswith(f"-m pytest -n auto {chosen}\n")
     assert commands("test-slow", f"ARGS={chosen}").endswith(f"-m pytest -n auto -m slow {chosen}\n")
 

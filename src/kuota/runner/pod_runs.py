@@ -23,7 +23,7 @@ from .pod_home import PodHome, homes
 from .pod_steps import Run, RunHistory
 from .proc import start_ticks
 from .processes import Launch, Process, ShimState
-from .shim import BECOME, ENTER, EXECUTE
+from .shim import BECOME, ENTER, EXECUTE, NEVER_RELEASED
 from .spawn import ShimStarter
 
 _FAILED = "failed.json"
@@ -209,6 +209,8 @@ def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
     if process.exit_code is None:
         message = "its shim was killed, and its exit code is lost"
         return _EXIT_UNKNOWN, "ContainerStatusUnknown", message
+    if process.exit_code == 128 + NEVER_RELEASED and state.adopted:
+        return _EXIT_NOT_STARTED, _NEVER_RAN, ""
     return process.exit_code, "OOMKilled" if state.oom and process.exit_code else "", ""
 
 

@@ -4,11 +4,17 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
+import sys
 import time
 
 PDEATHSIG, SUBREAPER = 1, 36
+_INFO_BYTES = 64
+_INFO_EXIT = 1 << 3
+_GET_INFO = 3 << 30 | _INFO_BYTES << 16 | 0xFF << 8 | 11
+"""PIDFD_GET_INFO with the first version of `struct pidfd_info`, whose last field is the status."""
 
 
 def start_ticks(pid: int) -> int:
@@ -67,6 +73,27 @@ def _has(pid: str, cookie: bytes) -> bool:
             return cookie in file.read().split(b"\0")
     except OSError:
         return False
+
+
+def exit_status(pidfd: int, patience_s: float = 5.0) -> int | None:
+    """The wait status of an ended process that is not our child; None if it is not available.
+
+    Linux provides it since 6.15, after the parent has reaped the process. The descriptor must have
+    been opened before that.
+    """
+    until = time.monotonic() + patience_s
+    while True:
+        record = bytearray(_INFO_BYTES)
+        record[:8] = _INFO_EXIT.to_bytes(8, sys.byteorder)
+        try:
+            fcntl.ioctl(pidfd, _GET_INFO, record)
+        except OSError:
+            return None
+        if int.from_bytes(record[:8], sys.byteorder) & _INFO_EXIT:
+            return int.from_bytes(record[_INFO_BYTES - 4 :], sys.byteorder)
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.001)
 
 
 def become_subreaper() -> None:

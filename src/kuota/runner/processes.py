@@ -62,6 +62,8 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
     stage: int = 0
     lost: int = 0
     oom: int = 0
+    adopted: int = 0
+    """1 if a shim that replaced a killed one wrote this."""
 
 
 def shim_state(folder: str) -> ShimState | None:
@@ -90,8 +92,10 @@ class Process:
         self._on_change = on_change
         self._stop_at: float | None = None
         self._killer: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.Handle | None = None
         self._loop = asyncio.get_running_loop()
         self._watched: dict[int, Callable[[], None]] = {}
+        self._child = -1
 
     def start(self, launch: Launch) -> None:
         """Start the run in its new directory. Raises OSError if that is impossible."""
@@ -116,9 +120,18 @@ class Process:
         lock = take_lock(self.folder)
         if lock is None:
             self._follow_shim()
-        else:
+            return
+        try:
             self.state = shim_state(self.folder)  # The shim may just have written it and exited.
-            self._replace_shim(lock)
+            plan = self._adoption()
+        except BaseException:
+            os.close(lock)  # Otherwise nobody could adopt the run while this process lives.
+            raise
+        if plan is None:
+            os.close(lock)
+            self._end()
+        else:
+            self._spawn(plan, lock)
 
     def stop(self, grace_s: float) -> None:
         """Send TERM to the process group, then KILL.
@@ -143,9 +156,10 @@ class Process:
             self._loop.remove_reader(fd)
             os.close(fd)
         self._watched.clear()
-        if self._killer is not None:
-            self._killer.cancel()
-            self._killer = None
+        for timer in (self._killer, self._next_look):
+            if timer is not None:
+                timer.cancel()
+        self._killer = self._next_look = None
 
     def _signal(self, number: signal.Signals) -> None:
         """Signal the group if its leader is still ours; a zombie keeps the group id."""
@@ -165,7 +179,8 @@ class Process:
             pidfd, ready = self._shims.start(self.folder, plan, lock)
         except InterruptedError:
             # Whether it started is visible from who holds the lock, after we release it.
-            self._loop.call_soon(self._guarded, partial(self._start_over, plan))
+            again = partial(self._start_over, plan)
+            self._next_look = self._loop.call_soon(self._guarded, again)
         else:
             self._watch(ready, self._shim_told)
             self._watch(pidfd, lambda: self._shim_gone(pidfd))
@@ -182,20 +197,20 @@ class Process:
             self._spawn(plan, lock)
 
     def _follow_shim(self) -> None:
-        """Watch a running shim; wait for one that has not written its state yet."""
+        """Watch the shim that holds the lock; wait for one that has not written its state yet.
+
+        Until then, the state is absent or names an earlier shim, which is dead.
+        """
         state = shim_state(self.folder)
-        if state is not None:
-            try:
-                fd = os.pidfd_open(state.shim)
-            except OSError:
-                self.adopt()  # It has just exited and released its lock.
-                return
-            if start_ticks(state.shim) == state.shim_start and state.pid is not None:
-                self._watch(fd, lambda: self._shim_gone(fd))
-                self._shim_told()
-                return
-            os.close(fd)
-        self._loop.call_later(_START_POLL_S, self._guarded, self.adopt)
+        fd = None if state is None or state.pid is None else _opened(state.shim, state.shim_start)
+        if fd is None:
+            again = self._loop.call_later(_START_POLL_S, self._guarded, self.adopt)
+            self._next_look = again
+        else:
+            self._watch(fd, lambda: self._shim_gone(fd))
+            if state is not None and state.adopted:
+                self._await_child(state)
+            self._shim_told()
 
     def _shim_told(self) -> None:
         state = shim_state(self.folder)
@@ -213,17 +228,15 @@ class Process:
             os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
         self.adopt()
 
-    def _replace_shim(self, lock: int) -> None:
-        """If the shim is dead: use the recorded end, or start a new shim to determine it."""
+    def _adoption(self) -> dict[str, Any] | None:
+        """The plan of a shim that replaces a dead one; None if the end of the run is known."""
         state = self.state
         if state is None or state.pid is None or state.finished is not None:
-            os.close(lock)
-            self._end()
-            return
+            return None
         self._await_child(state)
         log_bytes, log_files, cgroup = self._settings()
         alive = boot_time() <= (state.started or 0)
-        plan = {
+        return {
             **self._paths(),
             "log_bytes": log_bytes,
             "log_files": log_files,
@@ -233,26 +246,27 @@ class Process:
             "cgroup": cgroup,
             "cookie": f"{COOKIE}={self._cookie}".encode(),
         }
-        self._spawn(plan, lock)
 
     def _await_child(self, state: ShimState) -> None:
         """Wait for the end of the process if it has become our child."""
         assert state.pid is not None
-        with contextlib.suppress(OSError):
-            fd = os.pidfd_open(state.pid)
-            if start_ticks(state.pid) == state.pid_start:
-                self._watch(fd, lambda: self._reap(fd))
-            else:
-                os.close(fd)
+        if self._child in self._watched:
+            return
+        fd = _opened(state.pid, state.pid_start)
+        if fd is not None:
+            self._child = fd
+            self._watch(fd, lambda: self._reap(fd))
 
     def _reap(self, fd: int) -> None:
         with contextlib.suppress(ChildProcessError):
-            found = os.waitid(os.P_PIDFD, fd, os.WEXITED)
+            found = os.waitid(os.P_PIDFD, fd, os.WEXITED | os.WNOHANG)
             if found is not None:
                 killed = found.si_code != os.CLD_EXITED
                 self.exit_code = 128 + found.si_status if killed else found.si_status
 
     def _end(self) -> None:
+        if self._child in self._watched:
+            self._reap(self._child)  # The loop may call us before the watch of the process.
         if self.exit_code is None and self.state is not None:
             self.exit_code = self.state.code
         self._reap_swept()
@@ -291,6 +305,18 @@ class Process:
         except Exception as error:
             self.fault = error
             self._on_change()
+
+
+def _opened(pid: int, start: int) -> int | None:
+    """A pidfd of the process with this start time; None if it is gone or cannot be watched."""
+    try:
+        fd = os.pidfd_open(pid)
+    except (OSError, OverflowError):
+        return None
+    if start_ticks(pid) == start:
+        return fd
+    os.close(fd)
+    return None
 
 
 def boot_time() -> float:

@@ -8,14 +8,14 @@ environment. The shim reports everything through the file `state`, which is alwa
 runner reads it when the pipe `ready` is closed and when the shim exits.
 
 Two rules ensure consistency. The process may run only after its pid is on disk: it waits at a gate,
-and dies if the shim dies first. So every running process can be found again. The end is recorded
-only after all descendants have ended, including orphans. So a run that is reported as ended holds
-no device. The shim keeps a lock from the runner for its whole life, so that a shim that has not
-written its state yet is not mistaken for one that never started.
+and if the shim dies first, it dies by a signal that says so. So every running process can be found
+again. The end is recorded only after all descendants have ended, including orphans. So a run that
+is reported as ended holds no device. The shim keeps a lock from the runner for its whole life, so
+that a shim that has not written its state yet is not mistaken for one that never started.
 
 The log is a FIFO that the process itself keeps open, so that writing to it never fails; without a
 reader, it blocks. If a shim is killed, another one is started to `adopt` the process: it continues
-the log, and reports an end with an unknown exit code.
+the log, and asks the kernel for the exit code, which older kernels do not know.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ import time
 import warnings  # noqa: F401
 from typing import Any
 
-from .proc import become_subreaper, children, die_with_parent, start_ticks, sweep
+from .proc import become_subreaper, children, die_with_parent, exit_status, start_ticks, sweep
 from .shim_log import Log
 
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python handles specially; the child must use the defaults."""
 CHUNK = 1 << 16
+NEVER_RELEASED = int(signal.SIGRTMAX)
+"""The signal with which a process ends whose shim died before it let the process run."""
 BECOME, ENTER, EXECUTE = 1, 2, 3
 """The step that failed: switch to the user, enter the directory, execute."""
 
@@ -189,19 +191,28 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
 def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
     """Watch a process that another shim started, if it still exists, then report its end."""
     began = plan["adopt_start"]
-    state.write(pid=pid, pidStart=began, started=plan["started"])
+    state.write(pid=pid, pidStart=began, started=plan["started"], adopted=1)
     os.close(ready)
     try:
         pidfd = os.pidfd_open(pid)
     except (OSError, OverflowError):
         pidfd = -1
+    status = None
     if pidfd >= 0 and start_ticks(pid) == began:
         _pump([pidfd], source, log)
+        status = exit_status(pidfd)
     finished = time.time()
     with open(plan["dir"] + "/swept", "w") as file:
         file.write(" ".join(str(pid) for pid in sweep(plan["cookie"])))
     _drain(source, log)
-    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), lost=1)
+    ending = {"lost": 1} if status is None else _ending(status)
+    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), **ending)
+
+
+def _ending(status: int) -> dict[str, float]:
+    """Signal and exit code of a wait status."""
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return {"signal": number, "code": 128 + number if number else os.WEXITSTATUS(status)}
 
 
 def _stdin(fifo: str) -> int:
@@ -232,7 +243,7 @@ def become_process(
     try:
         os.setsid()
         if os.read(gate, 1) != b"g":
-            os._exit(127)
+            os.kill(os.getpid(), NEVER_RELEASED)
         if plan["uid"] is not None:
             os.setgroups(plan["groups"])
             os.setgid(plan["gid"])
