@@ -81,11 +81,12 @@ def answered(
     config: Configuration | None = None,
     gates: Gates | None = None,
     topology_levels: Names | None = None,
+    node_labels: Names | None = None,
     operation: str = "",
     **more: Any,
 ) -> Answer:
     """What the webhooks say; an update if there is an old object."""
-    webhooks = Reviews(objects or Objects(), config, gates, topology_levels)
+    webhooks = Reviews(objects or Objects(), config, gates, topology_levels, node_labels)
     operation = operation or ("CREATE" if old is None else "UPDATE")
     raw = asyncio.run(webhooks.answer(path, review(obj, operation, old, **more)))
     said = msgspec.json.decode(raw)

@@ -237,3 +237,5 @@ def test_a_required_topology_level_without_a_topology_is_warned_about() -> None:
     said = answered(VALIDATE, asking, topology_levels=lambda: {"rack"})
     assert "no Topology has the level block" in said.warnings[0]
     assert [] == answered(VALIDATE, asking).warnings
+    said = answered(VALIDATE, asking, node_labels=lambda: {"rack"})
+    assert "no node has the label block" in said.warnings[0]

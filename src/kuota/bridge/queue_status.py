@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kuota.api import kueue
+from kuota.api.advice.topology import unlabelled
 from kuota.api.base import Json, Key
 from kuota.api.defaults import FINALIZER
 from kuota.api.merge_patch import difference
 from kuota.api.quantity import UNLIMITED, canonical, parse, written
-from kuota.engine.activity import Obstacle
+from kuota.engine.activity import Obstacle, flavor_names
 from kuota.engine.amounts import FlavorResource
 from kuota.engine.engine import Engine
 from kuota.engine.fairness import share
 from kuota.engine.ledger import Ledger
-from kuota.engine.model import ClusterQueue, Struct
+from kuota.engine.model import ClusterQueue, Struct, Topology
 from kuota.engine.running import UsageTotal
 from kuota.engine.snapshot import Queue
+from kuota.engine.state import State
 from kuota.engine.tree import Node
 
 from .conditions import Conditions, timestamp
@@ -74,6 +78,9 @@ def flavors_json(use: QueueUse, *, shared: bool) -> list[Json]:
     return [{"name": flavor, "resources": resources} for flavor, resources in flavors.items()]
 
 
+Active = tuple[bool, str, str]
+"""Status, reason and message of condition Active."""
+
 READY = "Can admit new workloads"
 _NO_NAMESPACE = (
     ", but no namespace matches: spec.namespaceSelector of the ClusterQueue is not set; "
@@ -81,25 +88,44 @@ _NO_NAMESPACE = (
 )
 
 
-def active_condition(
-    obstacles: tuple[Obstacle, ...], spec: ClusterQueue | None = None
-) -> tuple[bool, str, str]:
-    """Status, reason and message of condition Active. The first obstacle gives the reason.
+def active_condition(obstacles: tuple[Obstacle, ...], caveat: str = "") -> Active:
+    """Return the condition Active. The first obstacle gives the reason.
 
-    A ClusterQueue without a namespaceSelector is active in Kueue although it admits nothing, so
-    only the message reports it. `spec` is the ClusterQueue.
+    The caveat is added to the message of an active queue.
     """
     if not obstacles:
-        unreachable = spec is not None and spec.namespace_selector is None
-        return True, "Ready", READY + (_NO_NAMESPACE if unreachable else "")
+        return True, "Ready", READY + caveat
     words = "; ".join(str(each) for each in obstacles)
     return False, obstacles[0].reason.value, f"Cannot admit new workloads: {words}"
 
 
-_FLAVORS = ("flavorsReservation", "flavorsUsage")
+def caveat(state: State, queue: Queue | None, node_labels: Collection[str] | None = None) -> str:
+    """Return why a ClusterQueue admits nothing, or not all, although it is active in Kueue.
 
-Active = tuple[bool, str, str]
-"""Status, reason and message of condition Active."""
+    `node_labels` are the label keys of all nodes; None if they are unknown.
+    """
+    if queue is None:
+        return ""
+    if queue.spec.namespace_selector is None:
+        return _NO_NAMESPACE
+    lacking = [
+        f"{level} of Topology {topology.name}"
+        for topology in _topologies(state, queue.spec)
+        for level in unlabelled(topology.levels, node_labels)
+    ]
+    return (
+        f", but no node has topology level {', '.join(lacking)}; label the nodes" if lacking else ""
+    )
+
+
+def _topologies(state: State, spec: ClusterQueue) -> list[Topology]:
+    """Return the Topologies of the queue's flavors, without duplicates."""
+    flavors = (state.flavors.get(name) for name in sorted(flavor_names(spec)))
+    names = dict.fromkeys(each.topology for each in flavors if each is not None)
+    return [state.topologies[name] for name in names if name in state.topologies]
+
+
+_FLAVORS = ("flavorsReservation", "flavorsUsage")
 
 
 def cluster_queue_patch(
@@ -108,10 +134,12 @@ def cluster_queue_patch(
     stored: Json,
     now: float,
     active: Active | None = None,
+    node_labels: Collection[str] | None = None,
 ) -> Json:
     """Return the required status patch; empty if there is none.
 
-    `active` overrides the condition that the engine determines.
+    `active` overrides the condition that the engine determines. `node_labels` are the label keys
+    of all nodes; None if they are unknown.
     """
     name = obj.metadata.name
     queue = engine.state.queues.get(name)
@@ -127,11 +155,16 @@ def cluster_queue_patch(
     }
     if engine.policy.fair_sharing is not None:
         wanted["fairSharing"] = _share(queue.node)
-    return _changed(stored, wanted, cluster_queue_conditions(engine, obj, now, active))
+    conditions = cluster_queue_conditions(engine, obj, now, active, node_labels)
+    return _changed(stored, wanted, conditions)
 
 
 def cluster_queue_conditions(
-    engine: Engine, obj: kueue.ClusterQueue, now: float, active: Active | None = None
+    engine: Engine,
+    obj: kueue.ClusterQueue,
+    now: float,
+    active: Active | None = None,
+    node_labels: Collection[str] | None = None,
 ) -> Conditions:
     """Return the conditions of a ClusterQueue, with Active from the engine or from `active`."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
@@ -139,12 +172,18 @@ def cluster_queue_conditions(
     queue = engine.state.queues.get(name)
     if queue is not None:
         obstacles = engine.state.obstacles.get(name, ())
-        found = active or active_condition(obstacles, queue.spec)
-        conditions.put("Active", *found)
+        found = active_condition(obstacles, caveat(engine.state, queue, node_labels))
+        conditions.put("Active", *(active or found))
     return conditions
 
 
-def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: float) -> Json:
+def local_queue_patch(
+    engine: Engine,
+    obj: kueue.LocalQueue,
+    stored: Json,
+    now: float,
+    node_labels: Collection[str] | None = None,
+) -> Json:
     """Return the required status patch; empty if there is none."""
     key = obj.key
     spec = engine.state.local_queues.get(key)
@@ -168,17 +207,24 @@ def local_queue_patch(engine: Engine, obj: kueue.LocalQueue, stored: Json, now: 
     if engine.history.ledger is not None:
         wanted |= _history(engine.history.ledger, obj, stored)
     # Without a ClusterQueue there are no flavors to use, so the stored usage is removed.
-    return _changed(stored, wanted, local_queue_conditions(engine, obj, now), _FLAVORS)
+    conditions = local_queue_conditions(engine, obj, now, node_labels)
+    return _changed(stored, wanted, conditions, _FLAVORS)
 
 
-def local_queue_conditions(engine: Engine, obj: kueue.LocalQueue, now: float) -> Conditions:
+def local_queue_conditions(
+    engine: Engine,
+    obj: kueue.LocalQueue,
+    now: float,
+    node_labels: Collection[str] | None = None,
+) -> Conditions:
     """Return the conditions of a LocalQueue, with Active from the engine."""
     conditions = Conditions(obj.status.conditions, now, obj.metadata.generation)
     spec = engine.state.local_queues.get(obj.key)
     if spec is not None:
         queue = engine.state.queues.get(spec.cluster_queue)
         obstacles = engine.state.local_obstacles(obj.key)
-        conditions.put("Active", *active_condition(obstacles, queue.spec if queue else None))
+        added = caveat(engine.state, queue, node_labels)
+        conditions.put("Active", *active_condition(obstacles, added))
     return conditions
 
 
@@ -190,9 +236,9 @@ def _history(ledger: Ledger, obj: kueue.LocalQueue, stored: Json) -> Json:
     sample = ledger.sampled(obj.key)
     if sample is None:
         return {}
-    told = obj.status.fair_sharing
-    if told is not None and told.admission_fair_sharing_status is not None:
-        known = told.admission_fair_sharing_status.consumed_resources or {}
+    published = obj.status.fair_sharing
+    if published is not None and published.admission_fair_sharing_status is not None:
+        known = published.admission_fair_sharing_status.consumed_resources or {}
         if sample.consumed == {name: parse(amount) for name, amount in known.items()}:
             return {"fairSharing": dict(stored.get("fairSharing") or {})}
     consumed = {name: canonical(nano) for name, nano in sample.consumed.items()}

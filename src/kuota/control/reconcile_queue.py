@@ -7,6 +7,7 @@ second, and less often while they keep changing. Nothing is written without a ch
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,11 +61,19 @@ def _next_write(last: _LastWrite | None, uid: str, now: float) -> _LastWrite:
 class QueueReconciler:
     """Keeps the status and finalizers of objects that define quota."""
 
-    def __init__(self, world: World, engine: Engine, sender: Sender, clock: Clock) -> None:
+    def __init__(
+        self,
+        world: World,
+        engine: Engine,
+        sender: Sender,
+        clock: Clock,
+        node_labels: Callable[[], frozenset[str] | None] = lambda: None,
+    ) -> None:
         self._world = world
         self._engine = engine
         self._sender = sender
         self._clock = clock
+        self._node_labels = node_labels
         self._last: dict[Name, _LastWrite] = {}
         self._informers: dict[Resource, Informer[Any]] = {
             kinds.CLUSTER_QUEUES: world.cluster_queues,
@@ -130,24 +139,28 @@ class QueueReconciler:
 
     def _conditions_change(self, resource: Resource, cached: CachedObject[Any]) -> bool:
         """Whether a condition has to be written."""
-        now = self._clock.now().timestamp()
+        engine, now, labels = self._engine, self._clock.now().timestamp(), self._node_labels()
         if resource == kinds.CLUSTER_QUEUES:
             queue = cached.value or _without_spec(cached.json)
-            return queue is not None and cluster_queue_conditions(self._engine, queue, now).changed
+            if queue is None:
+                return False
+            return cluster_queue_conditions(engine, queue, now, node_labels=labels).changed
         if resource == kinds.LOCAL_QUEUES and cached.value is not None:
-            return local_queue_conditions(self._engine, cached.value, now).changed
+            return local_queue_conditions(engine, cached.value, now, labels).changed
         return False
 
     def _status(self, resource: Resource, key: Key, cached: CachedObject[Any]) -> Json:
-        now = self._clock.now().timestamp()
+        engine, now, labels = self._engine, self._clock.now().timestamp(), self._node_labels()
         stored = cached.json.get("status") or {}
         if resource == kinds.CLUSTER_QUEUES:
             queue = cached.value or _without_spec(cached.json)
-            return cluster_queue_patch(self._engine, queue, stored, now) if queue else {}
+            if queue is None:
+                return {}
+            return cluster_queue_patch(engine, queue, stored, now, node_labels=labels)
         if cached.value is None:
             return {}
         if resource == kinds.LOCAL_QUEUES:
-            return local_queue_patch(self._engine, cached.value, stored, now)
+            return local_queue_patch(engine, cached.value, stored, now, labels)
         if resource == kinds.COHORTS:
             return cohort_patch(self._engine, key.name, stored)
         return {}

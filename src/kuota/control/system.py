@@ -20,7 +20,7 @@ from kuota.failures import tolerated
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.events import EventRecorder, Recorder
-from kuota.kube.resources import JOBS, LOCAL_QUEUES, WORKLOADS, Resource
+from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .decision_log import DecisionLog
@@ -28,6 +28,7 @@ from .deferred_events import DeferredEvents
 from .driver import Driver
 from .effects import Sender
 from .facts import FactSource
+from .node_labels import NodeLabels
 from .observer import Instrument, uninstrumented
 from .pending_reports import PendingReports
 from .reconcile_family import FamilyReconciler
@@ -120,15 +121,15 @@ class System:
         )
         self.reports = self._pending_reports()
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
-        self._recovery: PodRecovery | None = None
-        if gates.on(Gate.FailureRecoveryPolicy):
-            self._recovery = PodRecovery(client, recorder, self.clock)
+        recovers = gates.on(Gate.FailureRecoveryPolicy)
+        self._recovery = PodRecovery(client, recorder, self.clock) if recovers else None
         self._families = self._family_reconciler()
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
         self._jobs: WorkQueue[Key] = WorkQueue(self.clock)
         self._classes: WorkQueue[Key] = WorkQueue(self.clock)
         self._queues: WorkQueue[Name] = WorkQueue(self.clock)
-        self._queue_reconciler = QueueReconciler(self.world, self.engine, self.sender, self.clock)
+        self.node_labels = self._followed_node_labels(client)
+        self._queue_reconciler = self._status_reconciler()
         self._facts = FactSource(self.world, self.driver.apply, recorder, config, gates)
         self._triggers = Triggers(
             self.world, self.engine, self._workloads, self._jobs, self._classes, self._mark
@@ -137,6 +138,14 @@ class System:
     def _pending_reports(self) -> PendingReports:
         readiness = Part.JOBS in self.parts and self.lifecycle.timeout_s is not None
         return PendingReports(self.engine, self.world, self.sender, self.clock, readiness=readiness)
+
+    def _followed_node_labels(self, client: Client) -> NodeLabels:
+        changed = self._node_labels_changed
+        return NodeLabels(client, self.world.topologies, self.clock, changed)
+
+    def _status_reconciler(self) -> QueueReconciler:
+        world, engine, labels = self.world, self.engine, self.node_labels
+        return QueueReconciler(world, engine, self.sender, self.clock, labels)
 
     def _family_reconciler(self) -> FamilyReconciler | None:
         if not self.lifecycle.gates.on(Gate.ConcurrentAdmission):
@@ -164,6 +173,8 @@ class System:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(followed(self.world, self._unwatched()))
+                if self.parts & {Part.CORE, Part.WEBHOOKS}:
+                    group.create_task(self.node_labels.run())
                 await self.world.ready()
                 if leading is not None:
                     await leading()
@@ -287,6 +298,15 @@ class System:
                 self._mark((LOCAL_QUEUES, key), True)
             self.driver.wake()
             await self.clock.sleep(max(next_s, LEAST_SAMPLE_S))
+
+    def _node_labels_changed(self) -> None:
+        """Enqueue the queues whose flavors use a Topology."""
+        state = self.engine.state
+        for topology in state.topologies:
+            for name in sorted(state.using_topology(topology)):
+                self._mark((CLUSTER_QUEUES, Key("", name)), False)
+                for key in self.engine.queues.local_queues_of(name):
+                    self._mark((LOCAL_QUEUES, key), False)
 
     def _mark(self, name: Name, counters_only: bool) -> None:
         due_s = self._queue_reconciler.due_in_s(name, counters_only=counters_only)

@@ -73,7 +73,7 @@ class WebhookPart:
                 lookup = InformerLookup(self._client, self._clock)
                 group.create_task(lookup.run())
             await certificate.ready.wait()
-            server = Webhooks(lookup, config, gates, self._topology_levels)
+            server = Webhooks(lookup, config, gates, self._topology_levels, self._node_labels)
             try:
                 port = await server.serve(self._socket, context)
                 self._fault = ""
@@ -115,6 +115,11 @@ class WebhookPart:
             if each.value is not None
             for level in each.value.spec.levels or ()
         )
+
+    def _node_labels(self) -> frozenset[str] | None:
+        """The label keys of all nodes; None if this process does not watch them."""
+        system = self._system() if self._system is not None else None
+        return system.node_labels() if system is not None else None
 
     def _cached(self, resource: Resource, key: Key) -> Json | None:
         system = self._system() if self._system is not None else None

@@ -37,12 +37,15 @@ class Reviews:
         config: Configuration | None = None,
         gates: Gates | None = None,
         topology_levels: Names | None = None,
+        node_labels: Names | None = None,
     ) -> None:
         gates = gates or Gates()
         lifecycle = lifecycle_config(config, gates)
         environment = Environment(queued=queued_kinds(lifecycle.owners.managed))
         if topology_levels is not None:
             environment = replace(environment, topology_levels=topology_levels)
+        if node_labels is not None:
+            environment = replace(environment, node_labels=node_labels)
         jobs = JobReviews(lookup, lifecycle, environment)
         self._judges = _kueue_judges(gates) | _job_judges(jobs, config)
 

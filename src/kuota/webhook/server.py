@@ -41,8 +41,9 @@ class Webhooks:
         config: Configuration | None = None,
         gates: Gates | None = None,
         topology_levels: Names | None = None,
+        node_labels: Names | None = None,
     ) -> None:
-        self._reviews = Reviews(lookup, config, gates, topology_levels)
+        self._reviews = Reviews(lookup, config, gates, topology_levels, node_labels)
         self._listeners = Listeners(
             self._respond, request_factory=_request, handler_cancellation=True
         )

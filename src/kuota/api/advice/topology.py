@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..base import Json
 from ..faults import FieldError, not_found
@@ -23,6 +23,11 @@ def required_levels_without_nodes(obj: Json, environment: Environment) -> Iterat
         yield from _absent(path, level, environment)
 
 
+def unlabelled(levels: Iterable[str], node_labels: Collection[str] | None) -> list[str]:
+    """Return the levels that no node has as a label; none while the labels are unknown."""
+    return [] if node_labels is None else [each for each in levels if each not in node_labels]
+
+
 def levels_without_nodes(obj: Json, environment: Environment) -> Iterator[FieldError]:
     """Yield a warning for each level of a Topology that no node has as a label."""
     known = environment.node_labels() if obj.get("kind") == "Topology" else None
@@ -30,7 +35,7 @@ def levels_without_nodes(obj: Json, environment: Environment) -> Iterator[FieldE
         return
     for path, each in objects(child(obj, "spec").get("levels"), "spec.levels"):
         level = text(each.get("nodeLabel"))
-        if level and level not in known:
+        if level and unlabelled([level], known):
             message = f"no node has the label {level}, so the topology has no domains"
             fix = suggestion(level, known) or "label the nodes"
             yield not_found(f"{path}.nodeLabel", level, message, fix)
@@ -56,6 +61,6 @@ def _absent(path: str, level: str, environment: Environment) -> Iterator[FieldEr
     if levels is not None and level not in levels:
         fix = suggestion(level, levels) or "use a level of a Topology"
         yield not_found(path, level, f"no Topology has the level {level}, {_NEVER}", fix)
-    elif labels is not None and level not in labels:
+    elif labels is not None and unlabelled([level], labels):
         fix = suggestion(level, labels) or "label the nodes"
         yield not_found(path, level, f"no node has the label {level}, {_NEVER}", fix)
