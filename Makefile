@@ -17,19 +17,19 @@ export PYTHON VENV
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: $(DEV)  ## run the tests but for the slow ones; ARGS="tests/engine -k borrow" runs those instead
+test: $(DEV)  ## run all tests except slow ones; ARGS="tests/engine -k borrow" selects tests
 	$(BIN)/python -m pytest -n auto $(or $(ARGS),-m "not slow")
 
-test-slow: $(DEV)  ## run the slow tests; ARGS narrows them
+test-slow: $(DEV)  ## run the slow tests; ARGS selects some
 	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
 
-kube:  ## provide etcd and Kubernetes' programs for test-kube; built once where they are absent
+kube:  ## provide etcd and the Kubernetes binaries for test-kube; builds them once if needed
 	@scripts/kube
 
-test-kube: $(DEV)  ## run the stories of the controllers on a real API server; ARGS narrows them
+test-kube: $(DEV)  ## run tests/cluster on a real API server; ARGS selects some
 	@scripts/test-kube $(BIN)/python $(ARGS)
 
-lint: $(DEV)  ## style, types, layers, house limits, freshness of generated files
+lint: $(DEV)  ## check style, types, layers, size limits and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -40,10 +40,10 @@ lint: $(DEV)  ## style, types, layers, house limits, freshness of generated file
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds
 	$(BIN)/python scripts/install_files.py --check
 
-bench: $(DEV)  ## measure engine, store and kuota up; ARGS="live" narrows it, ARGS=kept takes minutes
+bench: $(DEV)  ## benchmark engine, store and kuota up; ARGS=live selects one, ARGS=kept takes minutes
 	$(BIN)/python -m bench $(ARGS)
 
-bench-kube: $(DEV)  ## Kueue's baseline on a real API server; FULL=1 for all; RUNNER=DIR for Kueue's runner
+bench-kube: $(DEV)  ## benchmark the controller on a real API server; FULL=1 is the full load, RUNNER=DIR uses Kueue's runner
 ifdef RUNNER
 	PYTHONPATH=tests $(BIN)/python -m bench.runner "$(RUNNER)" $(if $(CONFIG),--config $(CONFIG)) \
 	  $(if $(MANAGER),--manager $(MANAGER)) $(if $(SCALE),--scale $(SCALE))
@@ -51,33 +51,33 @@ else
 	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full)
 endif
 
-conformance: $(DEV)  ## judge by recorded cases: CASES=DIR [ONLY="scheduler preemption"] [ALTER=1]
+conformance: $(DEV)  ## compare with recorded cases of Kueue: CASES=DIR [ONLY="scheduler preemption"] [ALTER=1]
 	@test -n "$(CASES)" || { \
 	  echo 'Which cases? Say: make conformance CASES=DIR [ONLY="scheduler preemption"]' >&2; exit 2; }
 	PYTHONPATH=tests $(BIN)/python -m conformance $(if $(ALTER),--alter) "$(CASES)" $(ONLY)
 
-mutants: $(DEV) $(MUTANTS)  ## change the engine and the bridge at random places; a test must fail
+mutants: $(DEV) $(MUTANTS)  ## run mutation tests of the engine and the bridge
 	nice $(BIN)/python scripts/mutants.py $(ARGS)
 
 docs: $(DOCS)  ## build the documentation into site/
 	$(BIN)/zensical build --clean
 
-up: $(DEV)  ## three teams share eight simulated GPUs, live; KEEP=1 leaves it running
+up: $(DEV)  ## run the live example: three teams, eight simulated GPUs; KEEP=1 keeps it running
 	@$(BIN)/kuota demo $(if $(KEEP),--keep)
 
-gpu: $(DEV)  ## two trainers contend for this machine's GPU; PRETEND=1 does without one
+gpu: $(DEV)  ## let two trainers contend for this machine's GPU; PRETEND=1 simulates the GPU
 	@$(BIN)/python scripts/gpu_trial.py $(if $(PRETEND),--pretend)
 
-plan: $(DEV)  ## plan the three-teams example
+plan: $(DEV)  ## plan the example three-teams
 	$(BIN)/kuota plan -f examples/three-teams
 
-map: $(DEV)  ## write the list of modules in ARCHITECTURE.md anew
+map: $(DEV)  ## update the list of modules in ARCHITECTURE.md
 	$(BIN)/python scripts/modules.py
 
-lock:  ## write the lock files anew from pyproject.toml; UPGRADE=1 takes newer versions
+lock:  ## update the lock files from pyproject.toml; UPGRADE=1 selects newer versions
 	scripts/lock $(if $(UPGRADE),--upgrade)
 
-clean:  ## remove the environment and everything built
+clean:  ## remove the environment and all build output
 	rm -rf $(VENV) site build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache \
 	  .hypothesis .cache
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,7 +11,7 @@ CONFIG = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
 def test_the_embedded_server_has_nobody_to_hand_over_to(cluster: Cluster) -> None:
-    assert "Kuota's own" in cluster.kuota("handover", code=1)
+    assert "this server is `kuota up`" in cluster.kuota("handover", code=1)
 
 
 def test_a_bad_configuration_is_told_of_before_any_server_is_asked(

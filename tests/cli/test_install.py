@@ -80,4 +80,4 @@ def test_the_embedded_server_needs_no_installation(
 ) -> None:
     done = kuota(*command, "--kubeconfig", str(cluster.kubeconfig))
     assert 1 == done.exit_code
-    assert "Kuota's own" in done.output
+    assert "this server is `kuota up`" in done.output

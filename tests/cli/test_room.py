@@ -93,5 +93,5 @@ def test_members_of_teams_are_told_too(machine: Cluster) -> None:
 
 def test_a_server_that_does_not_answer_does_not_spoil_the_status(machine: Cluster) -> None:
     machine.close()
-    assert "runs (pid" in status(machine)
+    assert "is running (pid" in status(machine)
     assert None is json.loads(status(machine, "-o", "json"))["shortages"]

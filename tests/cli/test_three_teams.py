@@ -40,7 +40,7 @@ def test_a_gang_waits_whole_until_there_is_room_for_all_of_it() -> None:
 def test_a_job_that_can_never_run_is_told_so() -> None:
     output = shown("--explain", "speech/giant")
     assert "the borrowingLimit of ClusterQueue speech allows no" in output
-    assert "ask for at most 6 nvidia.com/gpu" in output
+    assert "request at most 6 nvidia.com/gpu" in output
 
 
 def test_its_own_readme_shows_what_it_prints() -> None:

@@ -40,7 +40,7 @@ def test_a_member_gets_a_kubeconfig_of_their_own(state_dir: StateDir) -> None:
 
 
 def test_who_is_in_no_team_is_said_to_have_few_rights(state_dir: StateDir) -> None:
-    note = "ann is in no team: they may read queues, and nothing else"
+    note = "ann is not in a team and may only read queues"
     assert note in token(state_dir, "create", "ann").stderr
     assert "" == token(state_dir, "create", "ann", "--team", "vision").stderr
     assert "" == token(state_dir, "create", "ann", "--admin").stderr
@@ -86,7 +86,7 @@ def test_a_token_is_taken_back(state_dir: StateDir) -> None:
 def test_the_owner_who_loses_a_token_has_a_new_one(state_dir: StateDir) -> None:
     before = state_dir.kubeconfig.read_text()
     done = token(state_dir, "revoke", "admin")
-    assert "admin has a new one" in done.stdout
+    assert "admin has a new token" in done.stdout
     after = yaml.safe_load(state_dir.kubeconfig.read_text())
     assert before != state_dir.kubeconfig.read_text()
     assert "https://127.0.0.1:7443" == after["clusters"][0]["cluster"]["server"]

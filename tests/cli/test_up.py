@@ -47,7 +47,7 @@ def test_a_state_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
     state_dir.write_text("not a folder")
     for more in ((), ("--detach",)):
         said = refused("--state", state_dir, *more)
-        assert f"cannot keep anything in {state_dir}: File exists" in said
+        assert f"cannot use the state directory {state_dir}: File exists" in said
         assert "--state" in said
 
 
@@ -59,8 +59,8 @@ def test_a_part_that_fails_while_it_runs_ends_it_and_is_named(
 
     monkeypatch.setattr(Engine, "apply", apply)
     said = refused("--state", tmp_path / "state")
-    assert "Kuota has stopped because a part of it failed: Fatal(" in said
-    assert "Running work goes on" in said
+    assert "Kuota has stopped because one of its parts failed: Fatal(" in said
+    assert "Running pods continue" in said
     assert StateDir(tmp_path / "state").running() is None
 
 
@@ -123,7 +123,7 @@ def test_somebody_elses_control_plane_cannot_be_ended() -> None:
         )
         command = [sys.executable, "-c", OTHER_USER, "--state", folder]
         done = subprocess.run(command, capture_output=True, text=True)
-    said = f"Error: pid {os.getpid()} is not yours to end: ask whoever runs it\n"
+    said = f"Error: you may not stop pid {os.getpid()}; ask its owner\n"
     assert (1, said) == (done.returncode, done.stderr)
 
 

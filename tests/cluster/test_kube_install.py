@@ -84,7 +84,7 @@ async def there(client: Client) -> list[str]:
 def test_everything_is_applied_and_a_second_time_changes_nothing(installed: Audited) -> None:
     count = len(objects(Settings()))
     again = kuota(installed, "install", "--no-wait")
-    assert f"{count} objects in all: {count} unchanged" == again.stdout.strip()
+    assert f"{count} objects: {count} unchanged" == again.stdout.strip()
 
     async def look(client: Client) -> None:
         assert count == len(await there(client))
@@ -147,7 +147,7 @@ def test_what_somebody_else_manages_is_left_alone_unless_told(server: Audited) -
     assert 1 == refused.exit_code
     assert "image" in refused.output
     assert "--force-conflicts" in refused.output
-    assert "Webhooks were left as they were" in refused.output
+    assert "The webhooks were not changed" in refused.output
     taken = kuota(server, "install", "--no-wait", "--force-conflicts")
     assert 0 == taken.exit_code, taken.output
 

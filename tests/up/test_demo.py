@@ -106,6 +106,6 @@ def test_a_story_that_cannot_go_on_says_why_and_fails(state: Path, tmp_path: Pat
         [KUOTA, *arguments], capture_output=True, text=True, timeout=HANG_S, check=False
     )
     assert 1 == done.returncode
-    assert "waited in vain for" in done.stderr
+    assert "timed out waiting for" in done.stderr
     assert str(state / "kuota.log") in done.stderr
     assert [] == processes_of(state)

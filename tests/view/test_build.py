@@ -111,7 +111,7 @@ def test_amounts_that_are_needed_together_are_told_together() -> None:
         )
         for resource, amount in (("cpu", 1500), ("memory", 2 << 30))
     ]
-    assert ["wait until 1500m cpu and 2Gi memory on spot are released in cohort eng"] == help_texts(
+    assert ["wait for 1500m cpu and 2Gi memory on spot to be released in cohort eng"] == help_texts(
         both
     )
 

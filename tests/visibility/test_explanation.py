@@ -85,7 +85,7 @@ def test_an_explanation_names_what_blocks_the_workload_and_what_would_help() -> 
     assert "needs 1 gpu on default, none left in ClusterQueue q" == why["text"]
     assert (1, 1) == (why["position"], why["waiting"])
     assert ["blue/runs"] == [each["workload"] for each in why["protected"]]
-    assert "wait until 1 gpu on default are released in ClusterQueue q" in [
+    assert "wait for 1 gpu on default to be released in ClusterQueue q" in [
         each["text"] for each in why["help"]
     ]
 

@@ -28,7 +28,9 @@ UNREADABLE = 2
 @click.argument("files", nargs=-1, type=PATH)
 @filename_option()
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text")
-@click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
+@click.option(
+    "--feature-gates", default="", metavar="NAME=BOOL,…", help="Feature gates, as for Kueue."
+)
 @click.option(
     "--for",
     "target",
@@ -43,7 +45,7 @@ def command(
     feature_gates: str,
     target: str | None,
 ) -> None:
-    """Check manifests: syntax, fields, values, names that lead nowhere, and lost effects.
+    """Validate manifests: syntax, fields, values, references, and objects without effect.
 
     Reads YAML and JSON, in either API version, and asks no cluster. Knows Kueue's kinds, and those
     of Kubernetes that `kuota up` serves: Job, CronJob, Pod, ConfigMap, Node and others. Of other

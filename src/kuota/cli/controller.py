@@ -9,11 +9,18 @@ import click
 
 
 @click.command("controller", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", default="", metavar="FILE", help="Kueue's configuration file.")
+@click.option("--config", default="", metavar="FILE", help="A configuration file of Kueue.")
 @click.option("--feature-gates", default="", metavar="NAME=BOOL,…")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Else this pod's.")
-@click.option("--parts", default="", metavar="PART,…", help="Run only these: see above.")
-@click.option("--plain-metrics", is_flag=True, help="No TLS; only on a loopback address.")
+@click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    help="The kubeconfig to use. The default is the ServiceAccount of the pod.",
+)
+@click.option("--parts", default="", metavar="PART,…", help="The parts to run. The default is all.")
+@click.option(
+    "--plain-metrics", is_flag=True, help="Serve metrics without TLS; only on a loopback address."
+)
 @click.option("--zap-log-level", "log_level", default="", metavar="LEVEL")
 @click.option("--zap-encoder", "log_encoder", default="", metavar="json|console")
 @click.option(
@@ -23,18 +30,18 @@ import click
     default=False,
     is_flag=False,
     flag_value="true",
-    help="Logs for people, with every detail.",
+    help="Human-readable logs with all details.",
 )
 @click.option("--zap-stacktrace-level", hidden=True, expose_value=False)
 @click.option("--zap-time-encoding", hidden=True, expose_value=False)
-@click.option("-v", "--v", "verbosity", type=click.IntRange(0), default=0, help="Verbosity.")
+@click.option("-v", "--v", "verbosity", type=click.IntRange(0), default=0, help="Log verbosity.")
 def command(**options: Any) -> None:
-    """Take Kueue's place on a cluster.
+    """Run the controller on a cluster, in place of Kueue.
 
-    Reads Kueue's configuration file and obeys its flags. Runs all parts unless told otherwise:
-    core (Workloads, status of queues), scheduler (decisions), jobs (Jobs and their Workloads),
-    webhooks and visibility. Of several processes one leads, by a Lease, and runs the first three;
-    all of them answer webhooks.
+    Accepts Kueue's configuration file and flags. The parts are core (Workloads, status of queues),
+    scheduler (decisions), jobs (Jobs and their Workloads), webhooks, and visibility. Of several
+    replicas, the leader, which holds a Lease, runs the first three. All replicas serve webhooks and
+    visibility.
     """
     import os
 

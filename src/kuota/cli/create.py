@@ -136,20 +136,26 @@ def cluster_queue(
 
 @command.command("cohort")
 @click.argument("name")
-@click.option("--parent", default="", metavar="NAME", help="The cohort that it is part of.")
+@click.option("--parent", default="", metavar="NAME", help="The parent cohort.")
 @_quota_options
 @_write_options
 def cohort(name: str, parent: str, groups: list[Json], target: Target) -> None:
-    """Create a Cohort, with quota of its own if you like."""
+    """Create a Cohort, optionally with its own quota."""
     spec = _stated({"parentName": parent or None, "resourceGroups": groups or None})
     _create("Cohort", name, spec, target)
 
 
 @command.command("localqueue")
 @click.argument("name")
-@click.option("-c", "--clusterqueue", required=True, metavar="NAME", help="Where its quota is.")
 @click.option(
-    "-i", "--ignore-unknown-cq", "lenient", is_flag=True, help="Even if that is not there yet."
+    "-c", "--clusterqueue", required=True, metavar="NAME", help="The ClusterQueue that it uses."
+)
+@click.option(
+    "-i",
+    "--ignore-unknown-cq",
+    "lenient",
+    is_flag=True,
+    help="Create it even if the ClusterQueue does not exist.",
 )
 @_write_options
 def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> None:
@@ -160,13 +166,15 @@ def local_queue(name: str, clusterqueue: str, lenient: bool, target: Target) -> 
 
 @command.command("resourceflavor")
 @click.argument("name")
-@click.option("--node-labels", default="", metavar="KEY=VALUE[,…]", help="Of its nodes.")
-@click.option("--node-taints", default="", metavar="KEY[=VALUE]:EFFECT[,…]", help="Of its nodes.")
+@click.option("--node-labels", default="", metavar="KEY=VALUE[,…]", help="The labels of its nodes.")
+@click.option(
+    "--node-taints", default="", metavar="KEY[=VALUE]:EFFECT[,…]", help="The taints of its nodes."
+)
 @click.option(
     "--tolerations",
     default="",
     metavar="KEY[=VALUE][:EFFECT][,…]",
-    help="Given to the pods that use it.",
+    help="Tolerations that are added to its pods.",
 )
 @_write_options
 def resource_flavor(

@@ -60,28 +60,28 @@ _COLOURS = {
 
 
 @click.command("demo")
-@click.option("--keep", is_flag=True, help="Leave it running afterwards.")
-@click.option("--state", type=click.Path(path_type=Path), help="A new folder to keep it all in.")
+@click.option("--keep", is_flag=True, help="Keep the control plane running afterwards.")
+@click.option("--state", type=click.Path(path_type=Path), help="A new or empty state directory.")
 @click.option(
     "--manifests",
     type=click.Path(path_type=Path, file_okay=False),
     default=_EXAMPLE,
     show_default=True,
-    help="Where the manifests of the story are.",
+    help="The manifests of the demo.",
 )
 def command(keep: bool, state: Path | None, manifests: Path) -> None:
-    """See three teams share eight simulated GPUs, with real processes.
+    """Show how three teams share eight simulated GPUs, with real processes.
 
-    Starts a control plane of its own, submits Jobs, and tells as it happens how idle quota is
-    borrowed, how a gang waits until it can start whole, how the owner takes its quota back, and
-    how the preempted work goes on from where it was saved. Takes less than a minute, and leaves
-    nothing behind unless told to.
+    Starts its own control plane, submits Jobs, and reports live how idle quota is borrowed, how a
+    gang waits until all of its pods fit, how the owner reclaims its quota, and how the preempted
+    work resumes from its checkpoint. Takes less than a minute and, without --keep, leaves nothing
+    behind.
     """
     from kuota.up.state_dir import StateDir
 
     if not manifests.is_dir():
         raise click.ClickException(
-            f"there is no {manifests}: run this in a checkout of Kuota, or name it by --manifests"
+            f"{manifests} does not exist; run this in a checkout of Kuota, or use --manifests"
         )
     state_dir = StateDir(_fresh(state))
     try:
@@ -103,7 +103,7 @@ def _fresh(state: Path | None) -> Path:
         root = state.absolute()
         root.mkdir(parents=True, exist_ok=True)
         if any(root.iterdir()):
-            raise click.ClickException(f"{root} is not empty; the story needs a new folder")
+            raise click.ClickException(f"{root} is not empty; choose a new directory")
     root.chmod(0o711)
     return root
 
@@ -114,10 +114,10 @@ def _run(state_dir: StateDir, manifests: Path, keep: bool) -> None:
     click.echo(f"Starting a control plane with {GPUS} simulated GPUs in {state_dir.root}")
     try:
         _kuota("up", "--state", str(state_dir.root), "--gpus", str(GPUS), "--detach")
-        click.echo(f"{time.monotonic() - start:6.1f}s  it answers kubectl and others")
+        click.echo(f"{time.monotonic() - start:6.1f}s  the control plane is ready")
         events = asyncio.run(_run_demo(state_dir, manifests, start))
     except (DemoTimeout, KubeError) as error:
-        what = f"waited in vain for {error}" if isinstance(error, DemoTimeout) else str(error)
+        what = f"timed out waiting for {error}" if isinstance(error, DemoTimeout) else str(error)
         _stop(state_dir)
         raise click.ClickException(f"{what}; the log is {state_dir.log}") from None
     except BaseException:
@@ -187,15 +187,15 @@ def _conclude(events: Sequence[TimedEvent]) -> None:
 def _show_next_steps(state_dir: StateDir, manifests: Path, keep: bool) -> None:
     if not keep:
         click.echo("Everything has finished, and the control plane has stopped.")
-        click.echo(f"The manifests are in {manifests}. To look around, and to submit work of your")
-        click.echo("own with kubectl, keep it running: make up KEEP=1")
+        click.echo(f"The manifests are in {manifests}. To explore it and submit your own work with")
+        click.echo("kubectl, keep it running: make up KEEP=1")
         return
-    click.echo("Everything has finished. The control plane goes on:")
+    click.echo("Everything has finished. The control plane keeps running:")
     click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
     click.echo("  kubectl get clusterqueues,workloads,jobs,pods -A")
     click.echo("  kubectl describe workloads -n vision")
-    click.echo(f"  kubectl replace --force -f {manifests / '3-gang.yaml'}   # once more")
-    click.echo(f"The manifests are in {manifests}. To end it:")
+    click.echo(f"  kubectl replace --force -f {manifests / '3-gang.yaml'}   # run again")
+    click.echo(f"The manifests are in {manifests}. To stop it:")
     click.echo(f"  {sys.argv[0]} down --state {state_dir.root}")
 
 

@@ -169,7 +169,7 @@ def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         return
     missing = [field for field in ("apiVersion", "kind") if not text(obj.get(field))]
     for field in missing:
-        yield required(field, "is missing, so what the object is cannot be told", f"set {field}")
+        yield required(field, "is missing, so the kind of the object is unknown", f"set {field}")
     if missing:
         return
     if _ours(obj):

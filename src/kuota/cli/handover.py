@@ -48,23 +48,27 @@ _TRIES = 8
 
 
 @click.command("handover")
-@click.option("--dry-run", is_flag=True, help="Ask the server, and change nothing.")
-@click.option("--force", is_flag=True, help="Also while a Kuota controller leads.")
-@click.option("--config", type=click.File(), metavar="FILE", help="Kueue's configuration file.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Say what became of each.")
+@click.option("--dry-run", is_flag=True, help="Validate on the server without changing anything.")
+@click.option(
+    "--force", is_flag=True, help="Do not check whether a Kuota controller is the leader."
+)
+@click.option("--config", type=click.File(), metavar="FILE", help="A configuration file of Kueue.")
+@click.option(
+    "-o", "--output", type=click.Choice(FORMATS), help="Print the result for each Workload."
+)
 @server_options
 def command(
     dry_run: bool, force: bool, config: TextIO | None, output: str | None, choice: Choice
 ) -> None:
-    """Hand the Workloads of all namespaces over to Kueue, which goes on in Kuota's place.
+    """Transfer the ownership of all Workloads from Kuota to Kueue.
 
-    Kueue takes a field away only where nobody else owns it, and Kuota's controller writes in its
-    own name. This makes Kueue the owner of what Kuota owns in each status. No job is touched, and
-    a Workload that has finished stays as it is. An admission that Kueue has given up already, and
-    could not take away, is taken away: such a Workload is freed.
+    Kueue can remove a field only if no other manager owns it, and Kuota's controller writes under
+    its own name. This command makes Kueue the owner of every status field that Kuota owns. Jobs
+    and finished Workloads are not changed. If Kueue has already released the quota of a Workload
+    but could not remove its admission, the admission is removed; the Workload is "freed".
 
-    Run it as soon as Kueue leads. May be repeated. That no Kuota controller leads is seen by the
-    Lease, in namespace kueue-system unless -n or the configuration names another.
+    Run it as soon as Kueue is the leader. The command is idempotent. It is rejected while a Kuota
+    controller holds the Lease, by default in namespace kueue-system.
 
     \b
     Examples:
@@ -76,7 +80,7 @@ def command(
 
     async def work(session: Session) -> int:
         if session.embedded:
-            raise Failed("this server is Kuota's own: there is no Kueue to hand over to")
+            raise Failed("this server is `kuota up`; there is no Kueue to hand over to")
         if not force:
             await alone(session.client, lease)
         return await HandingOver(session.client, dry_run=dry_run).run(output)
@@ -119,20 +123,20 @@ async def alone(client: Client, lease: Key | None) -> None:
     """Check that no Kuota controller is the leader. Raises Failed if one is."""
     if lease is None:
         click.echo(
-            "Note: without leader election nobody can tell whether a Kuota controller runs.",
+            "Note: without leader election, a running Kuota controller cannot be detected.",
             err=True,
         )
         return
     progress = Progress()
-    progress.show(f"looking whether a Kuota controller holds the Lease {lease}")
+    progress.show(f"checking whether a Kuota controller holds the Lease {lease}")
     try:
         holder = await holder_named(client, lease, KUOTA, SystemClock())
     finally:
         progress.clear()
     if holder:
         raise Failed(
-            f"{holder} leads by the Lease {lease}, and is a Kuota controller: what it writes next "
-            "would be its own again.\nLet Kueue take its place first, or say --force."
+            f"{holder}, a Kuota controller, holds the Lease {lease} and would write under its own "
+            "name again.\nReplace it with Kueue first, or use --force."
         )
 
 
@@ -151,8 +155,8 @@ class HandingOver:
             await self._all()
         except ServerError as error:
             raise Failed(
-                f"{refusal(error)}\nHanded over so far: {self._counted()[HANDED_OVER]}. Webhooks "
-                "must answer: wait for Kueue, and hand over again."
+                f"{refusal(error)}\nHanded over so far: {self._counted()[HANDED_OVER]}. The "
+                "webhooks must be served: wait for Kueue, and run the command again."
             ) from None
         finally:
             self._progress.clear()

@@ -37,10 +37,17 @@ _OUTCOMES = ("created", "configured", "unchanged", "failed")
 
 
 @click.command("install")
-@click.option("--image", default="", metavar="NAME[:TAG]", help="What the pods run.")
-@click.option("--replicas", type=click.IntRange(0), metavar="N", help="How many; 2 by default.")
-@click.option("--config", type=click.File(), metavar="FILE", help="Kueue's configuration file.")
-@click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
+@click.option("--image", default="", metavar="NAME[:TAG]", help="The container image.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The number of replicas. The default is 2.",
+)
+@click.option("--config", type=click.File(), metavar="FILE", help="A configuration file of Kueue.")
+@click.option(
+    "--feature-gates", default="", metavar="NAME=BOOL,…", help="Feature gates, as for Kueue."
+)
 @click.option(
     "--set",
     "values",
@@ -48,10 +55,14 @@ _OUTCOMES = ("created", "configured", "unchanged", "failed")
     metavar="NAME=VALUE",
     help="A value of the Helm chart, such as enablePrometheus=true. May be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the objects, and ask no server.")
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), help="How to print them.")
-@click.option("--force-conflicts", is_flag=True, help="Take over what others manage: Kueue's own.")
-@click.option("--wait/--no-wait", default=True, help="Wait until the controller is there, or not.")
+@click.option("--dry-run", is_flag=True, help="Print the objects without contacting a server.")
+@click.option(
+    "-o", "--output", type=click.Choice(["yaml", "json"]), help="The format of --dry-run."
+)
+@click.option(
+    "--force-conflicts", is_flag=True, help="Take over fields of other managers, such as Kueue."
+)
+@click.option("--wait/--no-wait", default=True, help="Whether to wait for the controller.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -59,7 +70,7 @@ _OUTCOMES = ("created", "configured", "unchanged", "failed")
     default=TIMEOUT_S,
     show_default=True,
     metavar="SECONDS",
-    help="Wait no longer.",
+    help="How long to wait.",
 )
 @server_options
 def command(
@@ -71,10 +82,10 @@ def command(
     choice: Choice,
     **chosen: Any,
 ) -> None:
-    """Install the controller in a cluster, in namespace kueue-system unless -n names another.
+    """Install the controller in a cluster, by default in namespace kueue-system.
 
-    Applies the definitions and the controller, waits for it, and only then has the API server ask
-    it about jobs and queues. May be repeated: what is there already stays as it is.
+    Applies the CustomResourceDefinitions and the controller, waits until the controller is
+    available, and then applies the webhooks. The command is idempotent.
 
     \b
     Examples:
@@ -142,7 +153,7 @@ def _image(image: str) -> tuple[str, str]:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise click.UsageError(f"--set {text}: say NAME=VALUE")
+        raise click.UsageError(f"--set {text}: use NAME=VALUE")
     return name, value
 
 
@@ -162,8 +173,8 @@ class Installing:
     def __init__(self, session: Session, settings: Settings, *, force: bool) -> None:
         if session.embedded:
             raise Failed(
-                "this server is Kuota's own, with everything inside: there is nothing to install. "
-                "Name a cluster with --kubeconfig or --context."
+                "this server is `kuota up`, which includes the controller. "
+                "Select a cluster with --kubeconfig or --context."
             )
         self._session = session
         self._settings = settings
@@ -182,12 +193,14 @@ class Installing:
         settings = self._settings
         await self._apply([*definitions(settings), *parts(settings)])
         if self._outcomes["failed"]:
-            click.echo("Webhooks were left as they were: they need all of the above.", err=True)
+            click.echo(
+                "The webhooks were not changed, because they depend on the objects above.", err=True
+            )
             return self._summed_up()
         if timeout_s is not None and not await self._there(timeout_s):
             click.echo(
-                "Webhooks were left as they were: without the controller they would hold up "
-                "everybody's jobs. Look at the pods, and install again.",
+                "The webhooks were not changed, because without the controller they would "
+                "reject all Jobs. Check the pods, and install again.",
                 err=True,
             )
             return FAILED
@@ -220,7 +233,7 @@ class Installing:
                 await until(self._session.client, DEPLOYMENTS, key, _complete)
         except TimeoutError:
             self._progress.clear()
-            click.echo(f"Error: the controller is not there after {timeout_s:g} s", err=True)
+            click.echo(f"Error: the controller is not available after {timeout_s:g} s", err=True)
             for each in await self._troubles():
                 click.echo(f"  {each}", err=True)
             return False
@@ -233,13 +246,13 @@ class Installing:
             PODS, self._settings.namespace, label_selector=selector
         )
         found = [each for pod in listed.items for each in _pod_troubles(pod)]
-        return found or ["no pod has been made; does the cluster run its own controllers?"]
+        return found or ["no pod was created; is the controller manager of the cluster running?"]
 
     def _summed_up(self) -> int:
         self._progress.clear()
         counted = self._outcomes
         words = [f"{counted[word]} {word}" for word in _OUTCOMES if counted[word]]
-        click.echo(f"{sum(counted.values())} objects in all: {', '.join(words)}")
+        click.echo(f"{sum(counted.values())} objects: {', '.join(words)}")
         return FAILED if counted["failed"] else 0
 
 

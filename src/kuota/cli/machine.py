@@ -25,17 +25,17 @@ _ANSWER_S = 5.0
 
 @click.command("down")
 @state_dir_option
-@click.option("--kill", is_flag=True, help="End running work too.")
+@click.option("--kill", is_flag=True, help="Also stop running pods.")
 def down(state_dir: StateDir, kill: bool) -> None:
-    """End the control plane of this machine.
+    """Stop the control plane of this machine.
 
-    Processes that it started go on, and the next `kuota up` takes them up again, unless --kill
-    ends them: TERM, and KILL ten seconds later.
+    Running pods continue, and the next `kuota up` adopts them. With --kill they are stopped, too:
+    SIGTERM, and SIGKILL ten seconds later.
     """
 
     running = state_dir.running()
     if running is None:
-        click.echo(f"nothing runs from {state_dir.root}")
+        click.echo(f"no control plane is running from {state_dir.root}")
     else:
         _stop(state_dir, running)
     if kill:
@@ -46,9 +46,9 @@ def down(state_dir: StateDir, kill: bool) -> None:
         from kuota.runner.pod_runs import end_all
 
         count = asyncio.run(end_all(str(state_dir.root)))
-        click.echo(f"Ended {count} process{'' if count == 1 else 'es'} of running work.")
+        click.echo(f"Stopped {count} process{'' if count == 1 else 'es'} of running pods.")
     elif running is not None:
-        click.echo("Kuota has stopped. Running work goes on.")
+        click.echo("Kuota has stopped. Running pods continue.")
 
 
 def _stop(state_dir: StateDir, running: RunningInstance) -> None:
@@ -61,13 +61,11 @@ def _stop(state_dir: StateDir, running: RunningInstance) -> None:
     except ProcessLookupError:
         return
     except PermissionError:
-        raise click.ClickException(
-            f"pid {running.pid} is not yours to end: ask whoever runs it"
-        ) from None
+        raise click.ClickException(f"you may not stop pid {running.pid}; ask its owner") from None
     deadline = time.monotonic() + STOP_S
     while running.alive:
         if time.monotonic() > deadline:
-            raise click.ClickException(f"pid {running.pid} does not end; see {state_dir.log}")
+            raise click.ClickException(f"pid {running.pid} does not stop; see {state_dir.log}")
         time.sleep(0.05)
 
 
@@ -81,14 +79,14 @@ def _stop(state_dir: StateDir, running: RunningInstance) -> None:
     help="env prints only the shell command that sets KUBECONFIG.",
 )
 def status(state_dir: StateDir, output: str) -> None:
-    """Show whether the control plane of this machine runs, and where.
+    """Show whether the control plane of this machine is running, and its address.
 
-    The exit status is 3 if it does not run.
+    The exit status is 3 if it is not running.
 
     \b
     Examples:
       kuota status
-      eval "$(kuota status -o env)"    # lets kubectl talk to it
+      eval "$(kuota status -o env)"    # configures kubectl
     """
     from .output import show
 
@@ -110,7 +108,7 @@ def status(state_dir: StateDir, output: str) -> None:
         show(facts, output)
     elif running is None:
         click.echo(
-            f"No control plane runs from {state_dir.root}. Start one with `kuota up`.",
+            f"No control plane is running from {state_dir.root}. Start one with `kuota up`.",
             err=output == "env",
         )
     else:
@@ -126,7 +124,7 @@ def _show_status(
     from kuota.view.room import shortage_words
 
     server = f"https://127.0.0.1:{running.port}"
-    click.echo(f"Kuota {running.version} runs (pid {running.pid}) on {server}")
+    click.echo(f"Kuota {running.version} is running (pid {running.pid}) on {server}")
     if os.access(state_dir.kubeconfig, os.R_OK):
         click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
     else:
@@ -162,11 +160,11 @@ def _shortages(state_dir: StateDir) -> list[Shortage] | None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @state_dir_option
 def backup(file: Path, state_dir: StateDir) -> None:
-    """Copy all objects of this machine's control plane to FILE, for `kuota restore`.
+    """Back up all objects of this machine's control plane to FILE, for `kuota restore`.
 
-    Works while it runs, without stopping anything, and while it does not. FILE holds everything as
-    it was at one instant, Secrets too, so only you can read it; it takes the place of an earlier
-    backup. Tokens, logs and the files of pods are not in it. Exit status 1 if nothing was written.
+    The control plane may be running. FILE is a consistent snapshot that includes Secrets, so only
+    you can read it; an existing backup is replaced. Tokens, logs and files of pods are not
+    included. The exit status is 1 if nothing was written.
     """
     from kuota.server.store_copies import back_up
     from kuota.server.store_schema import StoreError
@@ -188,8 +186,8 @@ def restore(file: str | None, state_dir: StateDir) -> None:
 
     FILE is a file that `kuota backup` wrote, the name of an automatic backup, or `latest`. Stop the
     control plane first. The previous objects are kept in a file next to the store. The next `kuota
-    up` continues from the backup, and ends processes whose pods it does not contain. Exit status 1
-    if nothing was changed.
+    up` continues from the backup, and stops processes whose pods it does not contain. The exit
+    status is 1 if nothing was changed.
 
     \b
     Examples:
@@ -208,7 +206,7 @@ def restore(file: str | None, state_dir: StateDir) -> None:
     running = state_dir.running()
     if running is not None:
         raise click.ClickException(
-            f"it runs from {state_dir.root} (pid {running.pid}): end it with `kuota down` first"
+            f"running from {state_dir.root} (pid {running.pid}); stop it with `kuota down` first"
         )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     try:
@@ -216,9 +214,9 @@ def restore(file: str | None, state_dir: StateDir) -> None:
         old = store_copies.restore(str(source), str(state_dir.store), stamp)
     except (StoreError, OSError) as error:
         raise click.ClickException(f"nothing was restored: {error}") from error
-    click.echo(f"Restored {source} to {state_dir.store}; `kuota up` goes on from there.")
+    click.echo(f"Restored {source} to {state_dir.store}; `kuota up` starts from it.")
     if old is not None:
-        click.echo(f"  what was there: {old}")
+        click.echo(f"  previous objects: {old}")
 
 
 def _backup_file(state_dir: StateDir, name: str) -> Path:

@@ -10,8 +10,8 @@ import click
 from kuota import __version__
 
 _COMMANDS = {
-    "up": "Start the control plane of this machine, and run work on it.",
-    "down": "End it; running work goes on.",
+    "up": "Start the control plane of this machine.",
+    "down": "Stop the control plane of this machine; running pods continue.",
     "status": "Show whether the control plane of this machine runs, and where.",
     "backup": "Back up all objects of this machine to a file.",
     "restore": "Restore the objects of this machine from a backup.",

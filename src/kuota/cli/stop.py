@@ -65,14 +65,16 @@ def _sets(group: click.Group, kind: str, field: Json, word: str, words: str) -> 
         _set_all(choice, kind, names, field, word, dry_run)
 
 
-_stops("clusterqueue", "Admit nothing more, and evict what runs unless told to keep it.")
-_stops("localqueue", "Admit nothing more from it, and evict what runs unless told to keep it.")
+_stops("clusterqueue", "Stop admitting workloads, and evict admitted ones by default.")
+_stops(
+    "localqueue", "Stop admitting workloads of the LocalQueue, and evict admitted ones by default."
+)
 _sets(
     command,
     "workload",
     {"active": False},
     "stopped",
-    "Deactivate workloads: those that run are evicted, and none is admitted.",
+    "Deactivate workloads. Admitted ones are evicted.",
 )
 _sets(resume, "clusterqueue", {"stopPolicy": "None"}, "resumed", "Admit workloads again.")
 _sets(

@@ -131,7 +131,7 @@ def _workloads(plan: Plan, wide: bool) -> Table:
         "QUEUE",
         *more,
         "PODS",
-        "GETS, OR WHY NOT",
+        "ASSIGNMENT OR REASON",
         right=("PODS", "PRIORITY"),
     )
     for row in plan.workloads:
@@ -151,7 +151,9 @@ def _outcome(row: WorkloadRow, most: int | None) -> RenderableType:
     """Return what a workload is assigned, or why it waits and what would help."""
     lines: list[RenderableType] = [_gets(row)] if row.gets else []
     if row.state is State.ADMITTED and not row.gets:
-        lines.append("asks for nothing that its queue covers; check resources of its containers")
+        lines.append(
+            "requests no resource that its queue covers; check the resources of its containers"
+        )
     if row.preempted_by and row.state is State.PREEMPTED:
         lines.append(f"preempted by {several(row.preempted_by)}")
     if row.why is not None and row.why.text:
@@ -221,7 +223,7 @@ def _totals(plan: Plan, cohort: str, wide: bool) -> Iterator[list[str]]:
     for quota in found.quotas if found is not None else ():
         limits = ["", ""] if wide else []
         numbers = [quota.total, quota.used, "", ""]
-        yield ["in all", quota.flavor, quota.resource, *numbers, *limits, "", ""]
+        yield ["total", quota.flavor, quota.resource, *numbers, *limits, "", ""]
 
 
 def _queue_cells(queue: QueueRow, quota: QuotaRow | None, first: bool, wide: bool) -> list[str]:
@@ -255,13 +257,13 @@ def _closing(plan: Plan) -> list[RenderableType]:
             lines.append(f"ClusterQueue {queue.name} is inactive: {'; '.join(queue.inactive)}.")
     if plan.restless:
         lines.append(
-            f"This never comes to rest: {several(plan.restless, 6)} keep displacing each other. "
-            "The plan stops there; look at their priorities and at the preemption policies."
+            f"The plan does not converge: {several(plan.restless, 6)} keep preempting each other. "
+            "Check their priorities and the preemption policies."
         )
     lines += [_item(each, "Note:") for each in plan.notes]
     waiting = [each.name for each in plan.workloads if each.why is not None]
     if waiting:
-        lines.append(f"More about one of them: --explain {waiting[0]}")
+        lines.append(f"For details of a workload, use --explain {waiting[0]}")
     return lines
 
 

@@ -15,29 +15,42 @@ if TYPE_CHECKING:
     from kuota.up.state_dir import StateDir
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_RIGHTLESS = "is in no team: they may read queues, and nothing else. Fix: --team NAME"
+_RIGHTLESS = "is not in a team and may only read queues. Fix: --team NAME"
 
 
 @click.group("token")
 def command() -> None:
-    """Let others use the control plane of this machine, and take that back.
+    """Manage tokens for the control plane of this machine.
 
-    A running control plane knows of changes at once. People on the same machine may also use its
-    Unix socket, without a token: there their uid says who they are.
+    Changes take effect immediately. Users of this machine can also use the Unix socket without a
+    token; they are identified by their uid.
     """
 
 
 @command.command("create")
 @click.argument("user")
-@click.option("--team", "teams", multiple=True, metavar="NAME", help="May be repeated.")
-@click.option("--admin", is_flag=True, help="May do everything.")
-@click.option("--uid", default="", metavar="NUMBER", help="Whose processes; else USER's, if any.")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Where commands look first.")
-@click.option("--server", default="", metavar="URL", help="As others reach it: `up --address`.")
 @click.option(
-    "--certificate-authority", "authority", type=_FILE, help="Who signed that server's certificate."
+    "--team", "teams", multiple=True, metavar="NAME", help="A team of the user. May be repeated."
 )
-@click.option("--out", type=_FILE, help="Write the kubeconfig there, for USER only.")
+@click.option("--admin", is_flag=True, help="Grant all permissions.")
+@click.option(
+    "--uid",
+    default="",
+    metavar="NUMBER",
+    help="The uid of the user's processes. The default is the local user of that name.",
+)
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", help="The default namespace in the kubeconfig."
+)
+@click.option(
+    "--server", default="", metavar="URL", help="The URL for other machines, as in `up --address`."
+)
+@click.option(
+    "--certificate-authority", "authority", type=_FILE, help="The CA of that server's certificate."
+)
+@click.option(
+    "--out", type=_FILE, help="Write the kubeconfig to a file that only the user can read."
+)
 @state_dir_option
 def create(
     user: str,
@@ -50,7 +63,7 @@ def create(
     out: Path | None,
     state_dir: StateDir,
 ) -> None:
-    """Give USER a token, and print a kubeconfig with it.
+    """Create a token for USER and print a kubeconfig.
 
     Members of a team work in the namespaces with the label kuota.dev/team=NAME.
 
@@ -69,7 +82,7 @@ def create(
         missing = state_dir.kubeconfig
         raise click.ClickException(f"{missing} does not exist: start `kuota up` first")
     if out is not None and out.exists():
-        raise click.ClickException(f"{out} is there already; name another file")
+        raise click.ClickException(f"{out} already exists; choose another file")
     groups = [*teams, *([ADMINS] if admin else [])]
     token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
@@ -84,7 +97,7 @@ def create(
 @command.command("list")
 @state_dir_option
 def list_(state_dir: StateDir) -> None:
-    """Show who has a token, and what they may do. Tokens themselves are not shown."""
+    """List the users who have tokens, and their groups. The tokens are not shown."""
     from .output import show_table
 
     rows = [
@@ -96,12 +109,18 @@ def list_(state_dir: StateDir) -> None:
 
 @command.command("revoke")
 @click.argument("user", default="")
-@click.option("--id", "id_", default="", metavar="ID", help="Only this one, as `list` shows it.")
+@click.option(
+    "--id",
+    "id_",
+    default="",
+    metavar="ID",
+    help="Revoke only this token. `kuota token list` shows the IDs.",
+)
 @state_dir_option
 def revoke(user: str, id_: str, state_dir: StateDir) -> None:
-    """Take the tokens of USER away. What they asked for already goes on."""
+    """Revoke the tokens of USER. Requests in progress and running Jobs continue."""
     if bool(user) == bool(id_):
-        raise click.UsageError("say whose: a USER, or one token by --id")
+        raise click.UsageError("give a USER, or one token with --id")
     tokens = _tokens(state_dir)
     gone = tokens.revoke(user, id_)
     if not gone:
@@ -120,9 +139,7 @@ def _tokens(state_dir: StateDir) -> TokenFile:
         admin_token(state_dir.tokens)
         return TokenFile(state_dir.tokens)
     except PermissionError:
-        raise click.ClickException(
-            f"{state_dir.tokens} is not yours to read: ask its owner"
-        ) from None
+        raise click.ClickException(f"you may not read {state_dir.tokens}; ask its owner") from None
     except (OSError, TokenError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -148,7 +165,7 @@ def _keep_owner(state_dir: StateDir, tokens: TokenFile) -> None:
     cluster = kubeconfig.cluster_of(state_dir.kubeconfig)
     if cluster is not None:
         kubeconfig.replace(state_dir.kubeconfig, kubeconfig.content(cluster, token))
-    click.echo(f"{OWNER} has a new one, in {state_dir.kubeconfig}")
+    click.echo(f"{OWNER} has a new token in {state_dir.kubeconfig}")
 
 
 def _uid_of(user: str) -> str:

@@ -45,10 +45,10 @@ _PAUSE_S = 0.5
 @click.option(
     "--keep-crds",
     is_flag=True,
-    help="Leave definitions and namespace, and so every queue and workload, to whoever comes next.",
+    help="Keep the definitions, the namespace, and all queues and workloads.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before queues and workloads go.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@click.option("-y", "--yes", is_flag=True, help="Delete queues and workloads without asking.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted.")
 @click.option(
     "--timeout",
     "timeout_s",
@@ -56,14 +56,14 @@ _PAUSE_S = 0.5
     default=180.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wait no longer for the end of anything.",
+    help="How long to wait for deletions.",
 )
 @server_options
 def command(keep_crds: bool, yes: bool, dry_run: bool, timeout_s: float, choice: Choice) -> None:
-    """Take the controller, and all that was installed with it, out of a cluster.
+    """Remove the controller and everything that was installed with it from a cluster.
 
-    Webhooks go first, so that nobody is held up. Jobs that run go on; those that wait stay
-    suspended. Without --keep-crds every ClusterQueue, Workload and so on goes too.
+    Webhooks are deleted first, so that they block no requests. Running Jobs continue; pending Jobs
+    stay suspended. Without --keep-crds, all objects of Kueue's kinds are deleted too.
     """
 
     async def work(session: Session) -> int:
@@ -90,7 +90,7 @@ class Uninstalling:
 
     def __init__(self, session: Session, settings: Settings, *, keep: bool, dry_run: bool) -> None:
         if session.embedded:
-            raise Failed("this server is Kuota's own: `kuota down` ends it")
+            raise Failed("this server is `kuota up`; `kuota down` stops it")
         self._session = session
         self._client = session.client
         self._settings = settings
@@ -104,7 +104,9 @@ class Uninstalling:
         try:
             return await self._run(asked, timeout_s)
         except TimeoutError:
-            click.echo(f"Error: not all were gone after {timeout_s:g} s; try again", err=True)
+            click.echo(
+                f"Error: some objects still exist after {timeout_s:g} s; try again", err=True
+            )
             return FAILED
         finally:
             self._progress.clear()
@@ -116,7 +118,7 @@ class Uninstalling:
         crds = [] if self._keep else await self._present(definitions(settings))
         owned = await self._users_objects(crds)
         if not found and not crds:
-            click.echo(f"Nothing of an installation is in {settings.namespace}.")
+            click.echo(f"Kuota is not installed in namespace {settings.namespace}.")
             return 0
         if owned and not asked and not self._dry_run:
             _ask(owned)

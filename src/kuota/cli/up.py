@@ -33,19 +33,26 @@ _LAST_LINES = 20
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="On 127.0.0.1; 0 is that of the last time, or any free one.",
+    help="The port on 127.0.0.1. With 0: the previous port, or any free one.",
 )
-@click.option("--address", default="", metavar="HOST[:PORT]", help="Let others in there too.")
-@click.option("--tls-cert", type=_PATH, metavar="FILE", help="The certificate for --address.")
-@click.option("--tls-key", type=_PATH, metavar="FILE", help="Its private key.")
+@click.option(
+    "--address",
+    default="",
+    metavar="HOST[:PORT]",
+    help="Also serve other machines at this address.",
+)
+@click.option("--tls-cert", type=_PATH, metavar="FILE", help="The TLS certificate for --address.")
+@click.option("--tls-key", type=_PATH, metavar="FILE", help="The private key of the certificate.")
 @click.option("--gpus", type=click.IntRange(0), default=0, help="Offer this many simulated GPUs.")
 @click.option(
-    "--nodes", type=click.File(), help="Node manifests: offer these Nodes, and run their pods here."
+    "--nodes", type=click.File(), help="Node manifests: simulate these Nodes; their pods run here."
 )
-@click.option("--config", type=click.File(), help="Kueue's own configuration file.")
-@click.option("--feature-gates", default="", metavar="NAME=BOOL,…", help="As given to Kueue.")
-@click.option("--run-as", metavar="USER", help="As root: run pods that name no user as USER.")
-@click.option("--allow-root", is_flag=True, help="As root: let admins run pods as root.")
+@click.option("--config", type=click.File(), help="A configuration file of Kueue.")
+@click.option(
+    "--feature-gates", default="", metavar="NAME=BOOL,…", help="Feature gates, as for Kueue."
+)
+@click.option("--run-as", metavar="USER", help="As root: the user of pods that name none.")
+@click.option("--allow-root", is_flag=True, help="As root: allow admins to run pods as root.")
 @click.option(
     "--accept-loss",
     is_flag=True,
@@ -57,9 +64,9 @@ _LAST_LINES = 20
     "verbosity",
     type=click.IntRange(0),
     default=0,
-    help="Log more: 2 logs every admission, preemption, eviction and rejection, 4 everything.",
+    help="Log verbosity. 2 logs all decisions, 4 logs everything.",
 )
-@click.option("--detach", is_flag=True, help="Return once it is ready; `kuota down` ends it.")
+@click.option("--detach", is_flag=True, help="Run in the background. `kuota down` stops it.")
 def command(
     state_dir: StateDir,
     run_as: str | None,
@@ -68,17 +75,17 @@ def command(
     detach: bool,
     **chosen: Any,
 ) -> None:
-    """Start the control plane of this machine, and run work on it.
+    """Start the control plane of this machine.
 
-    Serves the Kubernetes API on 127.0.0.1 for kubectl and others, queues Jobs as Kueue does, and
-    runs their pods as processes of this machine. Stopping it leaves running work alone; the next
-    start takes it up again. Another address needs a certificate, since tokens travel there;
-    `kuota token` says who has one.
+    Serves the Kubernetes API on 127.0.0.1, queues Jobs as Kueue does, and runs their pods as
+    processes of this machine. Running pods survive a stop of the control plane; the next start
+    adopts them. Serving another address requires a certificate, because clients send tokens there.
+    `kuota token` manages tokens.
     """
     running = state_dir.running()
     if running is not None:
         raise click.ClickException(
-            f"it runs already from {state_dir.root} (pid {running.pid}): `kuota down` ends it"
+            f"already running from {state_dir.root} (pid {running.pid}); `kuota down` stops it"
         )
     fallback = _fallback_uid(run_as, allow_root)
     _check_door(chosen["address"], chosen["tls_cert"], chosen["tls_key"])
@@ -180,8 +187,8 @@ def _check_door(address: str, certificate: Path | None, key: Path | None) -> Non
     given = [bool(each) for each in (address, certificate, key)]
     if any(given) and not all(given):
         raise click.UsageError(
-            "--address needs --tls-cert and --tls-key, and they need it: without TLS everybody on "
-            "the way could read tokens"
+            "--address, --tls-cert and --tls-key must be given together: without TLS, tokens "
+            "could be intercepted"
         )
 
 
@@ -202,7 +209,7 @@ def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalL
     except (OSError, ValueError) as error:
         raise click.ClickException(f"--address {address}: {error}") from None
     if not host:
-        raise click.UsageError(f"--address {address}: say HOST or HOST:PORT")
+        raise click.UsageError(f"--address {address}: use HOST or HOST:PORT")
     return ExternalListener(host, port, context)
 
 
@@ -247,7 +254,7 @@ def _serve(state_dir: StateDir, options: UpOptions) -> None:
     from kuota.up.installation import Installation
 
     def ready(port: int) -> None:
-        click.echo(f"Kuota answers on https://127.0.0.1:{port}")
+        click.echo(f"Kuota serves https://127.0.0.1:{port}")
         click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
 
     async def serve() -> None:
@@ -257,7 +264,7 @@ def _serve(state_dir: StateDir, options: UpOptions) -> None:
         try:
             await task
         except asyncio.CancelledError:
-            click.echo("Kuota has stopped. Running work goes on.")
+            click.echo("Kuota has stopped. Running pods continue.")
 
     try:
         loop.run(serve())
@@ -274,8 +281,8 @@ def _broken(failures: BaseExceptionGroup[BaseException]) -> str:
 
     found = cause(failures)
     return (
-        f"Kuota has stopped because a part of it failed: {found!r}. Running work goes on; start "
-        "Kuota again with the same command, and it takes up from what is stored"
+        f"Kuota has stopped because one of its parts failed: {found!r}. Running pods continue. "
+        "Start Kuota again with the same command; it continues from the stored state"
     )
 
 
@@ -317,7 +324,9 @@ def _rescue(state_dir: StateDir, readable: bool) -> str:
 
 
 def _homeless(state_dir: StateDir, why: str) -> str:
-    return f"cannot keep anything in {state_dir.root}: {why}. Name another folder with --state"
+    return (
+        f"cannot use the state directory {state_dir.root}: {why}. Choose another one with --state"
+    )
 
 
 def _detach(state_dir: StateDir) -> None:
@@ -341,11 +350,9 @@ def _detach(state_dir: StateDir) -> None:
         if process.poll() is not None:
             raise click.ClickException(_last_words(state_dir, before))
         if time.monotonic() > deadline:
-            raise click.ClickException(
-                f"it is not ready after {START_S:.0f} s; see {state_dir.log}"
-            )
+            raise click.ClickException(f"not ready after {START_S:.0f} s; see {state_dir.log}")
         time.sleep(0.05)
-    click.echo(f"Kuota runs (pid {process.pid}); `kuota down` ends it")
+    click.echo(f"Kuota is running (pid {process.pid}); `kuota down` stops it")
     click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
 
 
@@ -363,4 +370,4 @@ def _last_words(state_dir: StateDir, before: int) -> str:
         log.seek(before)
         words = log.read().decode(errors="replace").strip()
     lines = words.removeprefix("Error: ").splitlines()[-_LAST_LINES:]
-    return "\n".join(lines) if lines else f"it did not start; see {state_dir.log}"
+    return "\n".join(lines) if lines else f"the start failed; see {state_dir.log}"

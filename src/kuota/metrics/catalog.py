@@ -44,14 +44,17 @@ _BUILD = Metric(
     name="kueue_build_info",
     kind=Kind.GAUGE,
     labels=("git_version", "git_commit", "build_date", "go_version", "compiler", "platform"),
-    about="Always 1; the labels say what runs",
+    about="Always 1; the labels describe the build",
     role=False,
 )
 
 _SCHEDULING = (
-    counter("kueue_admission_attempts_total", "result", "Cycles, by whether one was admitted"),
+    counter("kueue_admission_attempts_total", "result", "Scheduling cycles, by result"),
     histogram(
-        SHORT, "kueue_admission_attempt_duration_seconds", "result", "How long a cycle takes"
+        SHORT,
+        "kueue_admission_attempt_duration_seconds",
+        "result",
+        "Duration of a scheduling cycle",
     ),
     counter(
         "multikueue_workloads_dispatched_total",
@@ -68,12 +71,12 @@ _SCHEDULING = (
     gauge(
         "kueue_admission_cycle_preemption_skips",
         "cluster_queue",
-        "Preemptions given up in the last cycle because another one got in the way",
+        "Preemptions skipped in the last cycle because of another preemption",
     ),
     counter(
         "kueue_preemption_target_recomputations_total",
         "cluster_queue result",
-        "Searches for other victims, by what came of them",
+        "Searches for other preemption targets, by result",
     ),
 )
 
@@ -101,26 +104,28 @@ _EITHER_QUEUE = (
     _both(gauge, "finished_workloads", "", "Finished workloads that still exist"),
     _both(counter, "finished_workloads_total", "priority_class", "Workloads that finished"),
     _both(counter, "quota_reserved_workloads_total", "priority_class", "Reservations of quota"),
-    _wait("quota_reserved_wait", "From being queued to having quota"),
-    _wait("admission_checks_wait", "From having quota to having passed all admission checks"),
-    _wait("ready_wait", "From being queued to all pods being ready", _READY),
-    _wait("admitted_until_ready_wait", "From being admitted to all pods being ready", _READY),
+    _wait("quota_reserved_wait", "Time from queueing to the quota reservation"),
+    _wait(
+        "admission_checks_wait", "Time from the quota reservation until all admission checks passed"
+    ),
+    _wait("ready_wait", "Time from queueing until all pods are ready", _READY),
+    _wait("admitted_until_ready_wait", "Time from admission until all pods are ready", _READY),
     _both(
         partial(histogram, LONG_WAITS),
         "execution_time_seconds",
         "priority_class",
-        "How long finished workloads were admitted, in all",
+        "Total time that finished workloads were admitted",
     ),
     _both(counter, "evicted_workloads_total", f"{_CAUSE} priority_class", "Evictions"),
-    _both(gauge, "reserving_active_workloads", "", "Workloads that hold quota"),
+    _both(gauge, "reserving_active_workloads", "", "Workloads with a quota reservation"),
 )
 
 _CLUSTER_QUEUES = (
-    gauge("kueue_pending_workloads", "cluster_queue status", "Workloads that wait", custom=_CQ_W),
+    gauge("kueue_pending_workloads", "cluster_queue status", "Pending workloads", custom=_CQ_W),
     gauge(
         "kueue_pending_scheduling_hashes",
         "cluster_queue status",
-        "Different kinds of workloads among those that wait",
+        "Distinct scheduling hashes of pending workloads",
         Requirement.CLASSES,
     ),
     counter("kueue_admitted_workloads_total", "cluster_queue priority_class", "Admissions"),
@@ -128,12 +133,12 @@ _CLUSTER_QUEUES = (
         LONG_WAITS,
         "kueue_admission_wait_time_seconds",
         "cluster_queue priority_class",
-        "From being queued to being admitted",
+        "Time from queueing to admission",
     ),
     _waits(
         "kueue_pods_ready_to_evicted_time_seconds",
         f"cluster_queue {_CAUSE}",
-        "How long the pods of evicted workloads had been ready",
+        "Time from ready pods to the eviction of the workload",
     ),
     counter(
         "kueue_evicted_workloads_once_total",
@@ -143,32 +148,36 @@ _CLUSTER_QUEUES = (
     counter(
         "kueue_preempted_workloads_total",
         "preempting_cluster_queue reason",
-        "Workloads that had to make room, by the queue that they made room for",
+        "Preempted workloads, by the ClusterQueue of the preemptor",
     ),
     _waits(
         "kueue_workload_eviction_latency_seconds",
         "cluster_queue reason",
-        "From an eviction to its quota being free",
+        "Time from an eviction to the release of the quota",
     ),
     gauge("kueue_admitted_active_workloads", "cluster_queue", "Admitted workloads", custom=_CQ_W),
-    gauge("kueue_cluster_queue_status", "cluster_queue status", "1 for the status that holds"),
+    gauge(
+        "kueue_cluster_queue_status",
+        "cluster_queue status",
+        "1 for the current status, 0 for the others",
+    ),
     gauge(
         "kueue_unadmitted_workloads",
         f"cluster_queue {_CAUSE}",
-        "Workloads that are not admitted, by why",
+        "Workloads that are not admitted, by reason",
         Requirement.UNADMITTED,
     ),
     histogram(
         SHORT,
         "kueue_pod_scheduling_gate_removal_seconds",
         "name cluster_queue is_group",
-        "From an admission to the pod's scheduling gate being gone",
+        "Time from admission to the removal of the pod's scheduling gate",
     ),
     histogram(
         LATENCY,
         "kueue_workload_creation_latency_seconds",
         "job_kind",
-        "From a job's creation to that of its Workload",
+        "Time from the creation of a job to that of its Workload",
         Requirement.CREATION,
         custom=(LOCAL_QUEUE,),
     ),
@@ -179,7 +188,7 @@ _LOCAL_QUEUES = (
     _waits(
         f"{PREFIX}admission_wait_time_seconds",
         _LOCAL_CLASS,
-        "From being queued to being admitted",
+        "Time from queueing to admission",
         _ON,
         custom=_LQ_W,
     ),
@@ -187,36 +196,36 @@ _LOCAL_QUEUES = (
     *_gauges(
         PREFIX,
         _ON,
-        ("pending_workloads", f"{_LOCAL} status", "Workloads that wait"),
-        ("status", f"{_LOCAL} active", "1 for the status that holds"),
-        ("resource_reservation", f"{_LOCAL} flavor resource", "What workloads hold"),
-        ("resource_usage", f"{_LOCAL} flavor resource", "What admitted workloads hold"),
+        ("pending_workloads", f"{_LOCAL} status", "Pending workloads"),
+        ("status", f"{_LOCAL} active", "1 for the current status, 0 for the others"),
+        ("resource_reservation", f"{_LOCAL} flavor resource", "Reserved quota"),
+        ("resource_usage", f"{_LOCAL} flavor resource", "Quota used by admitted workloads"),
         (
             "admission_fair_sharing_usage",
             f"{_LOCAL} cluster_queue",
-            "What the queue has used and not yet been forgiven, over its weight",
+            "Decayed historical usage of the queue, divided by its weight",
         ),
     ),
     gauge(
         f"{PREFIX}unadmitted_workloads",
         f"{_LOCAL} cluster_queue {_CAUSE}",
-        "Workloads that are not admitted, by why",
+        "Workloads that are not admitted, by reason",
         _ON,
         Requirement.UNADMITTED,
     ),
 )
 
-_SHARE = "Fair share of what is borrowed; NaN for a borrower without weight"
+_SHARE = "Weighted share of borrowed quota; NaN for a borrower with weight 0"
 _QUOTAS = (
     *_gauges(
         "kueue_cluster_queue_",
         Requirement.RESOURCES,
-        ("resource_reservation", _QUOTA, "What workloads hold"),
-        ("resource_usage", _QUOTA, "What admitted workloads hold"),
-        ("resource_pending", "cluster_queue resource", "What waiting workloads ask for"),
+        ("resource_reservation", _QUOTA, "Reserved quota"),
+        ("resource_usage", _QUOTA, "Quota used by admitted workloads"),
+        ("resource_pending", "cluster_queue resource", "Resources requested by pending workloads"),
         ("nominal_quota", _QUOTA, "Nominal quota"),
-        ("borrowing_limit", _QUOTA, "How much may be borrowed, +Inf without a limit"),
-        ("lending_limit", _QUOTA, "How much may be lent, +Inf without a limit"),
+        ("borrowing_limit", _QUOTA, "Borrowing limit; +Inf if there is none"),
+        ("lending_limit", _QUOTA, "Lending limit; +Inf if there is none"),
     ),
     gauge(
         "kueue_cluster_queue_weighted_share",
@@ -228,7 +237,7 @@ _QUOTAS = (
     gauge(
         "kueue_cluster_queue_info",
         "cluster_queue parent_cohort root_cohort",
-        "Always 1; the labels say where the queue is",
+        "Always 1; the labels name the cohorts of the queue",
         Requirement.COHORTS,
     ),
     gauge("kueue_cohort_weighted_share", "cohort", _SHARE, Requirement.FAIR_SHARING),
@@ -238,21 +247,21 @@ _QUOTAS = (
         (
             "info",
             "cohort parent_cohort root_cohort",
-            "Always 1; the labels say where the cohort is",
+            "Always 1; the labels name the ancestors of the cohort",
         ),
-        ("subtree_quota", _SUBTREE, "Quota of the cohort and all below it"),
-        ("subtree_resource_reservations", _SUBTREE, "What workloads hold in all queues below"),
+        ("subtree_quota", _SUBTREE, "Quota of the cohort and its subtree"),
+        ("subtree_resource_reservations", _SUBTREE, "Reserved quota of all queues in the subtree"),
     ),
     counter(
         "kueue_cohort_subtree_admitted_workloads_total",
         "cohort priority_class",
-        "Admissions in all queues below",
+        "Admissions in all queues of the subtree",
         Requirement.COHORTS,
     ),
     gauge(
         "kueue_cohort_subtree_admitted_active_workloads",
         "cohort",
-        "Admitted workloads in all queues below",
+        "Admitted workloads in all queues of the subtree",
         Requirement.COHORTS,
         custom=(CLUSTER_QUEUE,),
     ),

@@ -31,10 +31,10 @@ Naming = Callable[[Key], str]
 _SHOWN = 3
 
 TAKES = {
-    PreemptionReason.IN_CLUSTER_QUEUE: "which has priority in the same queue",
-    PreemptionReason.RECLAMATION: "whose queue takes its own quota back",
-    PreemptionReason.FAIR_SHARING: "whose queue has the smaller share",
-    PreemptionReason.RECLAIM_WHILE_BORROWING: "which has priority, both borrowing",
+    PreemptionReason.IN_CLUSTER_QUEUE: "which has a higher priority in the same ClusterQueue",
+    PreemptionReason.RECLAMATION: "whose ClusterQueue reclaims its quota",
+    PreemptionReason.FAIR_SHARING: "whose ClusterQueue has a smaller share",
+    PreemptionReason.RECLAIM_WHILE_BORROWING: "which has a higher priority, while both borrow",
 }
 
 
@@ -77,7 +77,7 @@ def why_text(why: Explanation, named: Naming = str) -> str:
     if why.details:
         return "; ".join(why.details)
     if why.rivals:
-        return f"has to wait behind {several(map(named, why.rivals))}"
+        return f"waits behind {several(map(named, why.rivals))}"
     return "not evaluated yet"
 
 
@@ -89,7 +89,7 @@ def _unqueued_text(why: Explanation) -> str:
         return f"there is no LocalQueue {name or '(none named)'} in namespace {space}"
     if any(each.advice is Advice.WAIT_FOR_OTHERS for each in why.suggestions):
         return "its variants, one for each flavor, wait in its place"
-    return "; ".join(each.detail for each in why.suggestions) or "it is held back"
+    return "; ".join(each.detail for each in why.suggestions) or "it is not queued"
 
 
 def _inactive(why: Explanation) -> str:
@@ -102,7 +102,7 @@ _WHYS: dict[Why, Callable[[Explanation], str]] = {
     Why.QUEUE_MISSING: lambda w: f"ClusterQueue {w.cluster_queue} does not exist",
     Why.NAMESPACE_MISSING: lambda w: f"namespace {w.workload.namespace} does not exist",
     Why.NAMESPACE_MISMATCH: lambda w: (
-        f"ClusterQueue {w.cluster_queue} does not take namespace {w.workload.namespace}"
+        f"ClusterQueue {w.cluster_queue} does not match namespace {w.workload.namespace}"
     ),
     Why.CHECKS_FAILED: lambda w: "some of its admission checks have failed",
     Why.NOT_READY: lambda w: "waiting for the pods of all admitted workloads to be ready",
@@ -134,7 +134,7 @@ def lack_text(lack: Shortfall) -> str:
     if reason.cause is Cause.EXCEEDS_MAX:
         if lack.limit is Limit.BORROWING:
             return f"{wanted}, but the borrowingLimit of {where} allows no more than {room}"
-        return f"{wanted}, but {where} can never give more than {room}{_kept_text(lack)}"
+        return f"{wanted}, but {where} can never provide more than {room}{_kept_text(lack)}"
     if lack.limit is Limit.BORROWING:
         return f"{wanted}, but the borrowingLimit of {where} leaves only {room}"
     left = f"only {room} left" if reason.limit else "none left"
@@ -187,14 +187,14 @@ def help_texts(suggestions: Sequence[Suggestion], named: Naming = str) -> list[s
             if (one.advice, one.flavor, one.where) == (each.advice, each.flavor, each.where)
         ]
         where = object_text(each.kind, each.where)
-        lines.append(f"wait until {several(together)} on {each.flavor} are released in {where}")
+        lines.append(f"wait for {several(together)} on {each.flavor} to be released in {where}")
     return list(dict.fromkeys(lines))
 
 
 def _ask_less(one: Suggestion, named: Naming) -> str:
-    words = f"ask for at most {text(one.amount, one.resource)} {one.resource} in total"
+    words = f"request at most {text(one.amount, one.resource)} {one.resource} in total"
     if one.workloads:
-        words += f", to take them back from {several(map(named, one.workloads))}"
+        words += f", to reclaim them from {several(map(named, one.workloads))}"
     return words
 
 
@@ -238,7 +238,7 @@ _HELP: dict[Advice, Callable[[Suggestion, Naming], str]] = {
     Advice.CORRECT: lambda s, _: f"correct it: {s.detail}",
     Advice.WAIT_FOR_OTHERS: lambda s, named: f"wait for {several(map(named, s.workloads))}",
     Advice.WAIT_FOR_PREEMPTED: lambda s, named: (
-        f"wait until {several(map(named, s.workloads))} left"
+        f"wait for the preemption of {several(map(named, s.workloads))}"
     ),
     Advice.WAIT_FOR_CHECKS: lambda s, _: (
         f"wait for admission checks{f' {s.detail}' if s.detail else ''}"

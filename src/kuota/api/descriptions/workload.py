@@ -40,7 +40,7 @@ _SPEC: Words = {
     "priority": "Higher goes first, and may displace what is lower.",
     "active": "Whether it may run. False evicts it, and keeps it from queueing.",
     "maximumExecutionTimeSeconds": (
-        "How long it may be admitted in all before it is evicted and deactivated."
+        "The total time that it may be admitted before it is evicted and deactivated."
     ),
     "preemptionGates": "Gates that must be open before it may displace others.",
     "preemptionGates[].name": "Name of the gate.",
@@ -91,7 +91,7 @@ _CHECK: Words = {
     "requeueAfterSeconds": "How long to wait at least before the next try.",
     "retryCount": "How often the check has said Retry.",
 }
-_PAST_TIME = "How long it was admitted before, in all, when it was evicted."
+_PAST_TIME = "The total time that it was admitted before it was evicted."
 _STATUS: Words = {
     "": "How far the Workload has come: waiting, admitted, evicted or finished, and why.",
     "admission": "The quota that it holds. Absent while it holds none.",
