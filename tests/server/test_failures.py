@@ -103,10 +103,10 @@ def test_a_namespace_whose_deletion_failed_goes_all_the_same(
 ) -> None:
     empties, bugs = Namespaces._empty, [RuntimeError("a bug")]
 
-    def empty(self: Namespaces, name: str, rest: Rest) -> None:
+    async def empty(self: Namespaces, name: str, rest: Rest) -> None:
         if bugs:
             raise bugs.pop()
-        empties(self, name, rest)
+        await empties(self, name, rest)
 
     monkeypatch.setattr(Namespaces, "_empty", empty)
 

@@ -12,12 +12,18 @@ from __future__ import annotations
 import fcntl
 import marshal
 import os
+import resource
 import socket
 import sys
 from typing import Any
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_BOOT = f"import sys; sys.path.append({SOURCE!r}); from kuota.runner.shim import serve; serve()"
+# The server raises its own limit of open files later. Containers keep the one they had before.
+_OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+_BOOT = (
+    f"import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, {_OPEN_FILES}); "
+    f"sys.path.append({SOURCE!r}); from kuota.runner.shim import serve; serve()"
+)
 _TRIES = 3
 
 

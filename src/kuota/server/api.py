@@ -26,6 +26,7 @@ from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
 from .columns import dig
 from .documents import Documents
+from .fairness import Turns
 from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import Namespaces
@@ -81,8 +82,10 @@ class ApiServer:
         logs: LogSource | None = None,
         processes: PodProcesses | None = None,
         gates: Gates | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.store = store
+        self.turns = turns or Turns()
         self.kinds = kinds or builtin_kinds()
         self.roles = Roles(self._team_of)
         self.extensions: list[Extension] = []
@@ -91,17 +94,21 @@ class ApiServer:
         self._clock = clock
         admission = Admission((run_as_hook, priority_hook(store), *hooks), gates, advisers)
         self._rest = Rest(store, self.kinds, admission, self._written)
-        self._reading = Reading(store, clock)
+        self._reading = Reading(store, clock, self.turns)
         self._namespaces = Namespaces(store, self.kinds, clock)
         self._documents = Documents(self.kinds)
-        watching, runner = Watching(store, self._reading), RunnerAccess(logs, processes)
+        watching = Watching(store, self._reading, self.turns)
+        runner = RunnerAccess(logs, processes)
         self._verbs = Verbs(
             self._rest, self._reading, watching, self.kinds, self.roles, store, clock, runner
         )
         self._collecting: asyncio.Task[None] | None = None
         self._builtin = frozenset(kind.group for kind in self.kinds)
         self._namespaces.found()
-        for each in store.list(_CRDS).items:
+        self._install_stored()
+
+    def _install_stored(self) -> None:
+        for each in self.store.list(_CRDS).items:
             self._install(each)
 
     async def start(self) -> None:
@@ -150,7 +157,8 @@ class ApiServer:
         for each in self.extensions:
             if f"{request.path}/".startswith(f"{each.prefix}/"):
                 self._authorize(request.user, each.access(request))
-                answer = each.answer(request)
+                async with self.turns.turn(request.user.name):
+                    answer = each.answer(request)
                 return answer if isinstance(answer, Response) else await answer
         document = self._documents.answer(request)
         if document is not None:
@@ -159,9 +167,15 @@ class ApiServer:
         found = target(self.kinds, request.path)
         access = _access(found, request)
         self._authorize(request.user, access, found.kind)
-        response = await self._verbs.answer(found, access.verb, request)
+        async with self.turns.turn(request.user.name) as turn:
+            response = await self._verbs.answer(found, access.verb, request, turn)
         if access.verb not in ("get", "list", "watch"):
             await self.store.synced()
+        if response.long_running:
+            user = request.user
+            return msgspec.structs.replace(
+                response, allowed=lambda: self.roles.allows(user, access)
+            )
         return response
 
     def _as_user(self, request: Request) -> Request:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of the store, and watches that receive each of them once, in the order of the log.
 
-A watch that keeps up receives changes as they are committed. A watch that falls behind is no longer
-notified, which bounds its memory: it reads from the log when it gets there, and gets Gone if the
-log was compacted in the meantime.
+A watch that keeps up receives changes as they are committed. A watch that falls behind, by number
+or by bytes, is no longer notified, which bounds its memory: it reads from the log when it gets
+there, and gets Gone if the log was compacted in the meantime.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ QUEUE = 1024
 
 STRIDE = 256
 """The number of changes that are read from the log at once."""
+
+MOST_BYTES = 1 << 20
+"""The size of the changes that a watch buffers or reads at once. One larger change is possible."""
 
 
 def decoded(body: bytes) -> Json:
@@ -48,6 +51,11 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     replaced: bytes | None = None
 
     @property
+    def size(self) -> int:
+        """The bytes of both states."""
+        return len(self.body) + len(self.replaced or b"")
+
+    @property
     def object(self) -> Json:
         """The object, decoded at each access. The caller may change it."""
         return decoded(self.body)
@@ -65,7 +73,12 @@ class History(Protocol):
     def revision(self) -> int: ...
 
     def changes(
-        self, since: int, resource: str | None, namespace: str | None, limit: int | None
+        self,
+        since: int,
+        resource: str | None,
+        namespace: str | None,
+        limit: int | None,
+        most_bytes: int | None,
     ) -> Sequence[Change]: ...
 
 
@@ -84,6 +97,7 @@ class Watch(AsyncIterator[Change]):
         self._read = since  # while behind: up to here it was handed out, or is queued
         self._behind = since < history.revision
         self._queue: deque[Change] = deque()
+        self._bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self.closed = False
 
@@ -98,7 +112,7 @@ class Watch(AsyncIterator[Change]):
         """The changes that are available without waiting."""
         self._fill()
         changes = list(self._queue)
-        self._queue.clear()
+        self._clear()
         return changes
 
     async def batch(self) -> list[Change]:
@@ -114,7 +128,9 @@ class Watch(AsyncIterator[Change]):
                 raise StopAsyncIteration
             await self._wait()
             self._fill()
-        return self._queue.popleft()
+        change = self._queue.popleft()
+        self._bytes -= change.size
+        return change
 
     def close(self) -> None:
         """Close this watch. Its reader receives queued changes, then the end."""
@@ -126,20 +142,29 @@ class Watch(AsyncIterator[Change]):
         """Receive a committed change. Called by the feed."""
         if self._namespace not in (None, change.key.namespace):
             return
-        if not self._behind and len(self._queue) >= QUEUE:
+        full = len(self._queue) >= QUEUE or self._bytes >= MOST_BYTES
+        if not self._behind and full:
             self._read = self._queue[0].revision - 1
-            self._queue.clear()
+            self._clear()
             self._behind = True
         if not self._behind:
             self._queue.append(change)
+            self._bytes += change.size
         self._wake()
+
+    def _clear(self) -> None:
+        self._queue.clear()
+        self._bytes = 0
 
     def _fill(self) -> None:
         if self._queue or not self._behind:
             return
-        found = self._history.changes(self._read, self._resource, self._namespace, STRIDE)
+        found = self._history.changes(
+            self._read, self._resource, self._namespace, STRIDE, MOST_BYTES
+        )
         self._queue.extend(found)
-        self._behind = len(found) == STRIDE
+        self._bytes = sum(change.size for change in found)
+        self._behind = len(found) == STRIDE or self._bytes >= MOST_BYTES
         if self._behind:
             self._read = found[-1].revision
 

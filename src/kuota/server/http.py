@@ -3,7 +3,8 @@
 
 TCP clients present a bearer token. An address other than loopback requires TLS, because tokens must
 not be sent in the clear. Clients of the Unix socket are identified by uid: root and the user who
-runs the server are admins; others have their Unix groups.
+runs the server are admins; others have their Unix groups. Credentials are checked before the body
+is read, and again while a watch or a log is open.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ import os
 import pwd
 import socket
 import ssl
-import struct
-from collections.abc import AsyncIterator
+import time
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
-from kuota.listening import Listeners, bound
+from kuota.connections import Connections
+from kuota.listening import HttpConnection, Listeners, bound, peer_uid
 from kuota.loopback import InsecureAddress, is_loopback
 
 from .api import LARGEST_BODY, ApiServer
+from .auth import known
+from .fairness import Slots, too_many
+from .http_bodies import body_of, header_texts, query_of, text_of
+from .http_streams import OpenStreams, send
 from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
-from .status import Refused, too_large, unauthorized
+from .status import Refused, unauthorized
 from .streaming.sessions import SessionLimits
 from .streaming.upgrade import upgraded
 from .tokens import EVERYBODY, TokenFile, Tokens
@@ -36,25 +40,37 @@ from .tokens import EVERYBODY, TokenFile, Tokens
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_LINE = 64 << 10
 """The longest line of a request in bytes. The path of an exec contains the whole command."""
-_PEER = struct.Struct("3i")
+MEMBERSHIP_S = 10.0
+"""How long the Unix groups of a uid are cached."""
 
 
 class HttpServer:
     """Serves an ApiServer until it is closed."""
 
     def __init__(
-        self, api: ApiServer, tokens: Tokens | TokenFile, sessions: SessionLimits | None = None
+        self,
+        api: ApiServer,
+        tokens: Tokens | TokenFile,
+        sessions: SessionLimits | None = None,
+        connections: Connections | None = None,
+        slots: Slots | None = None,
     ) -> None:
+        self.connections = connections or Connections()
+        self.slots = slots or Slots()
+        self.streams = OpenStreams()
         self._api = api
         self._tokens = tokens
         self._owner = os.getuid()
         self._listeners = Listeners(
             self._answer,
+            self.connections,
             request_factory=_request,
             handler_cancellation=True,
+            auto_decompress=False,
             max_line_size=LONGEST_LINE,
         )
         self._socket: Path | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._sessions = sessions or SessionLimits()
 
     async def listen(
@@ -67,12 +83,14 @@ class HttpServer:
             raise InsecureAddress(
                 f"{host} is reachable from outside: provide a certificate, or use 127.0.0.1"
             )
+        self._check_streams()
         return await self._listeners.open(bound(host, port), tls)
 
     async def listen_unix(self, path: str | os.PathLike[str]) -> None:
         """Listen on a Unix socket. Replaces a socket that no server uses any more."""
         place = Path(path)
         _clear(place)
+        self._check_streams()
         await self._listeners.open_unix(place)
         # Everyone may connect. The uid of the peer determines its permissions.
         place.chmod(0o666)
@@ -80,36 +98,63 @@ class HttpServer:
 
     async def close(self) -> None:
         """Close all connections. Requests in progress get a short time to finish."""
+        if self._checking is not None:
+            self._checking.cancel()
         await self._listeners.close()
         if self._socket is not None:
             self._socket.unlink(missing_ok=True)
 
+    def _check_streams(self) -> None:
+        if self._checking is None:
+            self._checking = asyncio.create_task(self.streams.keep_checking())
+
     async def _answer(self, incoming: web.BaseRequest) -> web.StreamResponse:
-        try:
-            body = await incoming.read() if incoming.body_exists else b""
-        except web.HTTPRequestEntityTooLarge:
-            return await _sent(incoming, refused(too_large(LARGEST_BODY)))
         user = self._user(incoming)
         if user is None:
-            return await _sent(incoming, refused(unauthorized()))
-        request = Request(
-            method=incoming.method,
-            path=incoming.raw_path.partition("?")[0],
-            query=dict(incoming.query),
-            query_string=incoming.raw_path.partition("?")[2],
-            headers=_headers(incoming),
-            body=body,
-            user=user,
-        )
-        response = await self._api.handle(request)
-        if response.session is not None:
-            try:
+            return await _closing(incoming, unauthorized())
+        connection = incoming.protocol
+        assert isinstance(connection, HttpConnection)
+        if known(user) and not connection.authenticated(user.name):
+            return await _closing(incoming, too_many("this user has too many open connections"))
+        try:
+            return await self._handled(incoming, user)
+        except Refused as refusal:
+            return await _closing(incoming, refusal)
+
+    async def _handled(self, incoming: web.BaseRequest, user: User) -> web.StreamResponse:
+        """Handle the request of a user. Raises Refused if the rest of it is not read."""
+        async with self.slots.request(user.name):
+            request = Request(
+                method=incoming.method,
+                path=text_of(incoming.raw_path).partition("?")[0],
+                query=query_of(incoming),
+                query_string=text_of(incoming.raw_path).partition("?")[2],
+                headers=header_texts(incoming),
+                # Nothing that anonymous users may do needs a body.
+                body=await body_of(incoming, LARGEST_BODY) if known(user) else b"",
+                user=user,
+            )
+            response = await self._api.handle(request)
+            if response.session is None and not response.long_running:
+                # Without credentials, a connection is used for one request.
+                return await send(incoming, response, close=not known(user))
+        async with self.slots.stream(user.name):
+            if response.session is not None:
                 return await upgraded(
                     incoming, response.session, self._sessions, lambda: self._user(incoming) == user
                 )
-            except Refused as error:
-                response = refused(error)
-        return await _sent(incoming, response)
+            return await self._follow(incoming, user, response)
+
+    async def _follow(
+        self, incoming: web.BaseRequest, user: User, response: Response
+    ) -> web.StreamResponse:
+        """Send a watch or a log until it ends, or until the user may no longer read it."""
+        allowed = response.allowed
+
+        def still_allowed() -> bool:
+            return self._user(incoming) == user and (allowed is None or allowed())
+
+        return await self.streams.send(incoming, response, still_allowed)
 
     def _user(self, incoming: web.BaseRequest) -> User | None:
         """The user; None for invalid credentials. Without credentials, it is anonymous."""
@@ -117,13 +162,25 @@ class HttpServer:
         if header:
             scheme, _, token = header.partition(" ")
             return self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
-        uid = _peer_uid(incoming)
+        transport = incoming.transport
+        connection = transport.get_extra_info("socket") if transport is not None else None
+        uid = peer_uid(connection) if connection is not None else None
         return ANONYMOUS if uid is None else unix_user(uid, self._owner)
 
 
-@lru_cache(256)
+async def _closing(incoming: web.BaseRequest, refusal: Refused) -> web.StreamResponse:
+    """Reject a request whose body may be unread, and close the connection."""
+    return await send(incoming, refused(refusal), close=True)
+
+
 def unix_user(uid: int, owner: int) -> User:
     """The user with this uid. Root and the user who runs the server are admins."""
+    return _unix_user(uid, owner, int(time.monotonic() / MEMBERSHIP_S))
+
+
+@lru_cache(256)
+def _unix_user(uid: int, owner: int, period: int) -> User:
+    """Look up the user in the current period: groups may change."""
     try:
         entry = pwd.getpwuid(uid)
         name = entry.pw_name
@@ -145,16 +202,6 @@ def _group_name(gid: int) -> str:
         return f"gid:{gid}"
 
 
-def _peer_uid(incoming: web.BaseRequest) -> int | None:
-    """The uid of the peer of a Unix socket; None for other connections."""
-    transport = incoming.transport
-    connection = transport.get_extra_info("socket") if transport is not None else None
-    if connection is None or connection.family != socket.AF_UNIX:
-        return None
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    return int(_PEER.unpack(peer)[1])
-
-
 def _clear(path: Path) -> None:
     """Remove a stale socket. Raises OSError if a server still listens on it."""
     if not path.is_socket():
@@ -168,51 +215,6 @@ def _clear(path: Path) -> None:
         raise OSError(f"{path}: another server listens there")
     finally:
         probe.close()
-
-
-def _headers(incoming: web.BaseRequest) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for name, value in incoming.headers.items():
-        key = name.lower()
-        headers[key] = f"{headers[key]},{value}" if key in headers else value
-    return headers
-
-
-async def _sent(incoming: web.BaseRequest, response: Response) -> web.StreamResponse:
-    headers = {"Content-Type": response.content_type, "Cache-Control": "no-cache, private"}
-    answer = (
-        web.Response(status=response.status, body=response.body, headers=headers)
-        if isinstance(response.body, bytes)
-        else web.StreamResponse(status=response.status, headers=headers)
-    )
-    for text in response.warnings:
-        answer.headers.add("Warning", _warning(text))
-    if not isinstance(response.body, bytes):
-        await _streamed(incoming, answer, response.body)
-    return answer
-
-
-async def _streamed(
-    incoming: web.BaseRequest, stream: web.StreamResponse, body: AsyncIterator[bytes]
-) -> None:
-    try:
-        await stream.prepare(incoming)
-        async for piece in body:
-            if piece:
-                await stream.write(piece)
-        await stream.write_eof()
-    except (ConnectionError, HttpProcessingError):
-        # The client has disconnected, which is how most watches end.
-        pass
-    finally:
-        close = getattr(body, "aclose", None)
-        if close is not None:
-            await close()
-
-
-def _warning(text: str) -> str:
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'299 - "{"".join(filter(str.isprintable, quoted))}"'
 
 
 def _request(

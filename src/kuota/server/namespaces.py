@@ -17,6 +17,7 @@ from kuota.api.base import Json, Key
 from kuota.failures import retried
 
 from .admission import Write
+from .changes import decoded
 from .columns import dig
 from .deletion import DeleteOptions
 from .kinds import Kind, Kinds
@@ -27,6 +28,8 @@ from .status import Refused
 from .store import NotFound, Store
 
 FIRST = ("default", "kube-system")
+_PAGE = 20
+"""The number of objects that are deleted before other tasks may run."""
 SYSTEM = User("system:apiserver", (ADMINS,))
 
 
@@ -66,7 +69,7 @@ class Namespaces:
 
     async def _drain(self, name: str, rest: Rest) -> None:
         changes = self._store.watch(None, name)
-        self._empty(name, rest)
+        await self._empty(name, rest)
         while self._remaining(name):
             if not await changes.batch():
                 return
@@ -79,16 +82,23 @@ class Namespaces:
             self._store.list(resource, name, limit=1).bodies for resource in self._store.resources()
         )
 
-    def _empty(self, name: str, rest: Rest) -> None:
+    async def _empty(self, name: str, rest: Rest) -> None:
         for resource in self._store.resources():
             kind = self._kinds.get(resource)
-            for obj in self._store.list(resource, name).items:
-                key = Key(name, str(obj["metadata"]["name"]))
-                if kind is None:
-                    # An object of a deleted definition, which nobody can request any more.
-                    self._store.delete(resource, key)
-                else:
-                    self._delete(kind, key, rest)
+            after: Key | None = None
+            while page := self._store.list(resource, name, after=after, limit=_PAGE).bodies:
+                for body in page:
+                    after = Key(name, str(decoded(body)["metadata"]["name"]))
+                    self._remove(resource, kind, after, rest)
+                await asyncio.sleep(0)
+
+    def _remove(self, resource: str, kind: Kind | None, key: Key, rest: Rest) -> None:
+        if kind is not None:
+            self._delete(kind, key, rest)
+        else:
+            # An object of a deleted definition, which nobody can request any more.
+            with contextlib.suppress(NotFound):
+                self._store.delete(resource, key)
 
     def _delete(self, kind: Kind, key: Key, rest: Rest) -> None:
         target = Target(kind, kind.versions[0], key.namespace, key.name)

@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime
 
 import msgspec
 
 from kuota.api.base import Json, Key
 
+from .fairness import Turn, Turns
 from .kinds import same_form, served_form
-from .requests import Request, Response, Target, answered
+from .requests import Interrupted, Request, Response, Target, answered
 from .selectors import Selection, requested
 from .status import Refused, bad_request, expired
-from .store import Gone, Store, key_of
+from .store import Gone, Store
 from .tables import Form, form_of, metadata_only, table
 
-_PAGE = 500
+_PAGE = 1000
+_PAGE_BYTES = 1 << 20
+_STREAMED_BYTES = 4 << 20
+"""The size from which a list is sent while it is read."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -32,9 +36,10 @@ class Page(msgspec.Struct, frozen=True):
 class Reading:
     """Serves reads from the store."""
 
-    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], datetime], turns: Turns) -> None:
         self._store = store
         self._clock = clock
+        self._turns = turns
 
     def one(self, target: Target, obj: Json, request: Request) -> Response:
         """The response with one stored object."""
@@ -68,86 +73,49 @@ class Reading:
         pairs = list(zip(shown, served, strict=True))
         return table(version, pairs, self._clock(), include=include, headed=headed)
 
-    def many(self, target: Target, request: Request) -> Response:
-        """One page, or everything if there is no limit."""
-        only = requested(target, request)
+    async def many(self, target: Target, request: Request, turn: Turn) -> Response:
+        """One page, or everything if there is no limit. A large list is streamed."""
         page = _continued(request)
         limit = request.number("limit") or None
         if limit is not None and limit < 0:
             raise bad_request("limit must be 0 or more")
         self._check_revision(request)
+        scan = Scan(self._store, target, requested(target, request), page, limit)
+        shown = _ListForm(self, target, request)
+        first: list[bytes] = []
+        size = 0
         try:
-            found, revision, more = self._found(target, only, page, limit)
+            for bodies in scan.pages():
+                first += bodies
+                size += sum(map(len, bodies))
+                if size >= _STREAMED_BYTES:
+                    break
+                await turn.pause()
         except Gone as error:
             raise expired(f"the continue parameter is too old: {error}") from None
-        metadata: Json = {"resourceVersion": str(revision)}
-        if more is not None:
-            metadata["continue"] = base64.urlsafe_b64encode(msgspec.json.encode(more)).decode()
-        return self._listed(target, found, metadata, request)
+        warnings = target.version.warnings
+        if scan.complete:
+            return Response(200, shown.whole(first, scan.metadata()), warnings=warnings)
+        body = self._streamed(scan, shown, first, request.user.name)
+        return Response(200, body, warnings=warnings)
 
-    def _found(
-        self, target: Target, only: Selection, page: Page | None, limit: int | None
-    ) -> tuple[list[bytes], int, Page | None]:
-        """The selected bodies, their revision, and the start of the next page."""
-        revision = self._store.revision if page is None else page.revision
-        found: list[bytes] = []
-        last = None if page is None else Key(page.namespace, page.name)
-        for body, key in self._bodies(target, last, revision, only, limit):
-            if limit is not None and len(found) == limit:
-                assert last is not None
-                return found, revision, Page(revision, last.namespace, last.name)
-            found.append(body)
-            last = key
-        return found, revision, None
-
-    def _bodies(
-        self,
-        target: Target,
-        after: Key | None,
-        revision: int,
-        only: Selection,
-        limit: int | None,
-    ) -> Iterator[tuple[bytes, Key]]:
-        """The selected objects, read in batches if there is a limit."""
-        resource, namespace = target.kind.stored_as, target.namespace or None
-        if only.key is not None:
-            one = self._store.get(resource, only.key)
-            if one is not None and only.matches(one):
-                yield msgspec.json.encode(one), only.key
-            return
-        stride = None if limit is None else max(limit + 1, 0 if only.everything else _PAGE)
-        while True:
-            listing = self._store.list(resource, namespace, after=after, limit=stride, at=revision)
-            for body in listing.bodies:
-                if not only.everything or limit is not None:
-                    obj = msgspec.json.decode(body)
-                    after = key_of(obj)
-                    if not only.matches(obj):
-                        continue
-                    yield body, after
-                else:
-                    yield body, _NO_KEY
-            if stride is None or len(listing.bodies) < stride:
-                return
-
-    def _listed(
-        self, target: Target, bodies: list[bytes], metadata: Json, request: Request
-    ) -> Response:
-        kind, version = target.kind, target.version
-        form = form_of(request.headers.get("accept", ""))
-        api_version, name = kind.api_version(version.name), kind.listing()
-        if form is Form.WHOLE and same_form(kind, version.name):
-            return _joined(name, api_version, metadata, bodies, target.version.warnings)
-        objects = [msgspec.json.decode(body) for body in bodies]
-        if form is Form.TABLE:
-            shown = self.rows(target, objects, request)
-            return answered(shown | {"metadata": metadata}, warnings=target.version.warnings)
-        items = [served_form(kind, each, version.name) for each in objects]
-        if form is Form.METADATA:
-            api_version, name = "meta.k8s.io/v1", "PartialObjectMetadataList"
-            items = [metadata_only(each) for each in items]
-        answer = {"kind": name, "apiVersion": api_version, "metadata": metadata, "items": items}
-        return answered(answer, warnings=target.version.warnings)
+    async def _streamed(
+        self, scan: Scan, shown: _ListForm, bodies: list[bytes], user: str
+    ) -> AsyncIterator[bytes]:
+        """A list page by page. Raises Interrupted if the log was compacted in the meantime."""
+        head, tail = shown.frame(scan)
+        yield head + shown.items(bodies)
+        separator = b"," if bodies else b""
+        try:
+            for page in scan.pages():
+                async with self._turns.turn(user):
+                    piece = shown.items(page)
+                if piece:
+                    yield separator + piece
+                    separator = b","
+        except Gone as error:
+            raise Interrupted(f"the list cannot be completed: {error}") from error
+        yield tail()
 
     def _check_revision(self, request: Request) -> None:
         """Reject a future revision, because this server does not wait for it."""
@@ -157,15 +125,133 @@ class Reading:
             raise Refused(504, "Timeout", message, {"retryAfterSeconds": 1})
 
 
-_NO_KEY = Key("", "")
+class Scan:
+    """The selected objects of one list, in pages that are limited by number and bytes.
+
+    A limit ends the list, and `next` is then the start of the next one, if there is more.
+    """
+
+    def __init__(
+        self, store: Store, target: Target, only: Selection, start: Page | None, limit: int | None
+    ) -> None:
+        self.revision = store.revision if start is None else start.revision
+        self.complete = False
+        self.next: Page | None = None
+        self._store = store
+        self._target = target
+        self._only = only
+        self._after = None if start is None else Key(start.namespace, start.name)
+        self._last: Key | None = None
+        self._left = limit
+
+    def metadata(self) -> Json:
+        """The metadata of the list. It is known when the list is complete."""
+        metadata: Json = {"resourceVersion": str(self.revision)}
+        if self.next is not None:
+            token = base64.urlsafe_b64encode(msgspec.json.encode(self.next)).decode()
+            metadata["continue"] = token
+        return metadata
+
+    def pages(self) -> Iterator[list[bytes]]:
+        """The remaining pages; may be called again. Raises Gone."""
+        resource, namespace = self._target.kind.stored_as, self._target.namespace or None
+        if self._only.key is not None:
+            self.complete = True
+            one = self._store.get(resource, self._only.key)
+            if one is not None and self._only.matches(one):
+                yield [msgspec.json.encode(one)]
+            return
+        while not self.complete:
+            few = _PAGE if self._left is None or not self._only.everything else self._left + 1
+            listing = self._store.list(
+                resource,
+                namespace,
+                after=self._after,
+                limit=min(few, _PAGE),
+                most_bytes=_PAGE_BYTES,
+                at=self.revision,
+            )
+            self._after = listing.last
+            found = [body for body in listing.bodies if self._only.matches_body(body)]
+            self.complete = not listing.more
+            yield self._counted(found)
+
+    def _counted(self, found: list[bytes]) -> list[bytes]:
+        """The objects within the limit. An object beyond it completes the list."""
+        if self._left is None:
+            return found
+        within, beyond = found[: self._left], found[self._left :]
+        self._left -= len(within)
+        if within:
+            self._last = _key_in(within[-1])
+        if beyond:
+            assert self._last is not None
+            self.complete = True
+            self.next = Page(self.revision, self._last.namespace, self._last.name)
+        return within
 
 
-def _joined(
-    kind: str, api_version: str, metadata: Json, bodies: list[bytes], warnings: tuple[str, ...]
-) -> Response:
-    """A list whose items are sent as stored."""
-    head = msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
-    return Response(200, head[:-1] + b',"items":[' + b",".join(bodies) + b"]}", warnings=warnings)
+class _ListForm:
+    """The form in which a request wants a list: objects, metadata, or a table."""
+
+    def __init__(self, reading: Reading, target: Target, request: Request) -> None:
+        self._reading = reading
+        self._target = target
+        self._request = request
+        self._form = form_of(request.headers.get("accept", ""))
+        plain = self._form is Form.WHOLE and same_form(target.kind, target.version.name)
+        self._plain = plain
+        self._field = b'"rows":[' if self._form is Form.TABLE else b'"items":['
+
+    def whole(self, bodies: list[bytes], metadata: Json) -> bytes:
+        """The complete list."""
+        head = msgspec.json.encode(self._head() | {"metadata": metadata})
+        return head[:-1] + b"," + self._field + self.items(bodies) + b"]}"
+
+    def frame(self, scan: Scan) -> tuple[bytes, Callable[[], bytes]]:
+        """The text before the items, and a function for that after them."""
+        head = msgspec.json.encode(self._head())[:-1] + b"," + self._field
+        return head, lambda: b'],"metadata":' + msgspec.json.encode(scan.metadata()) + b"}"
+
+    def items(self, bodies: list[bytes]) -> bytes:
+        """The items, separated by commas."""
+        if self._plain:
+            return b",".join(bodies)
+        objects = [msgspec.json.decode(body) for body in bodies]
+        if self._form is Form.TABLE:
+            table = self._reading.rows(self._target, objects, self._request)
+            return msgspec.json.encode(table["rows"])[1:-1]
+        kind, version = self._target.kind, self._target.version.name
+        items = [served_form(kind, each, version) for each in objects]
+        if self._form is Form.METADATA:
+            items = [metadata_only(each) for each in items]
+        return msgspec.json.encode(items)[1:-1]
+
+    def _head(self) -> Json:
+        if self._form is Form.TABLE:
+            table = self._reading.rows(self._target, [], self._request)
+            return {key: value for key, value in table.items() if key not in ("rows", "metadata")}
+        if self._form is Form.METADATA:
+            return {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+        kind, version = self._target.kind, self._target.version.name
+        return {"kind": kind.listing(), "apiVersion": kind.api_version(version)}
+
+
+class _Named(msgspec.Struct, gc=False):
+    name: str
+    namespace: str = ""
+
+
+class _Keyed(msgspec.Struct, gc=False):
+    metadata: _Named
+
+
+_KEYED = msgspec.json.Decoder(_Keyed)
+
+
+def _key_in(body: bytes) -> Key:
+    metadata = _KEYED.decode(body).metadata
+    return Key(metadata.namespace, metadata.name)
 
 
 def _continued(request: Request) -> Page | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from urllib.parse import unquote
 
 import msgspec
@@ -57,10 +57,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return int(text)
 
 
+class Interrupted(Exception):
+    """The rest of a streamed response cannot be sent. The client must repeat the request."""
+
+
 class Response(msgspec.Struct, frozen=True):
     """One response. A body that is an iterator is streamed.
 
-    With a `session` the connection is to be upgraded, and the session served on it.
+    With a `session` the connection is to be upgraded, and the session served on it. A watch or a
+    log is `long_running`. `allowed` tells whether the user may still read it.
     """
 
     status: int
@@ -68,6 +73,8 @@ class Response(msgspec.Struct, frozen=True):
     content_type: str = JSON
     warnings: tuple[str, ...] = ()
     session: Session | None = None
+    long_running: bool = False
+    allowed: Callable[[], bool] | None = None
 
 
 def answered(obj: object, status: int = 200, warnings: tuple[str, ...] = ()) -> Response:

@@ -17,6 +17,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -26,6 +27,7 @@ from . import store_schema as schema
 from .changes import Change, Feed, Watch, decoded
 from .ledger import Entry, Ledger, encoded, stored_totals
 from .store_check import check_complete
+from .store_reads import Listing, key_of, listed, logged
 from .store_schema import (
     MEMORY,
     AlreadyExists,
@@ -38,6 +40,7 @@ from .store_schema import (
     StoreError,
     TooNew,
 )
+from .store_sizes import StoreSizes
 from .store_sync import DiskSync, sync_log
 
 __all__ = [
@@ -63,23 +66,6 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _Statement = tuple[str, tuple[object, ...]]
 
 
-class Listing(msgspec.Struct, frozen=True):
-    """The objects at `revision`, ordered by namespace and name."""
-
-    bodies: list[bytes]
-    revision: int
-
-    @property
-    def items(self) -> list[Json]:
-        """The objects, decoded at each access. The caller may change them."""
-        return [decoded(body) for body in self.bodies]
-
-
-def key_of(obj: Json) -> Key:
-    metadata = obj["metadata"]
-    return Key(metadata.get("namespace") or "", metadata["name"])
-
-
 class Store:
     """The store. Create it with `Store.open`, and use it from one thread and one event loop."""
 
@@ -98,6 +84,7 @@ class Store:
         self._feed = Feed()
         self._compacted = self._number(schema.COMPACTED)
         self._revision = max(self._compacted, self._number(schema.NEWEST))
+        self.sizes = StoreSizes(connection)
         self._totals = stored_totals(connection)
         self._ledger = None if path == MEMORY else Ledger(path)
         self._disk: DiskSync | None = None
@@ -185,12 +172,14 @@ class Store:
         *,
         after: Key | None = None,
         limit: int | None = None,
+        most_bytes: int | None = None,
         at: int | None = None,
     ) -> Listing:
         """The objects of a resource, in one namespace or (None) in all.
 
-        `after` and `limit` select a page, and `at` the state at an earlier revision, so that all
-        pages of a list are consistent. Raises Gone if the log does not reach back to `at`.
+        `after`, `limit` and `most_bytes` select a page, and `at` the state at an earlier revision,
+        so that all pages of a list are consistent. A page ends with the object that reaches
+        `most_bytes`. Raises Gone if the log does not reach back to `at`.
         """
         revision = self._revision if at is None else at
         past = revision != self._revision
@@ -207,7 +196,7 @@ class Store:
                 "limit": -1 if limit is None else limit,
             },
         )
-        return Listing([body for _, _, body in rows], revision)
+        return listed(rows, revision, limit, most_bytes)
 
     def resources(self) -> Sequence[str]:
         """The resources that have objects."""
@@ -273,8 +262,12 @@ class Store:
         resource: str | None = None,
         namespace: str | None = None,
         limit: int | None = None,
+        most_bytes: int | None = None,
     ) -> Sequence[Change]:
-        """The log after revision `since`, in order. Raises Gone if that part was compacted."""
+        """The log after revision `since`, in order. Raises Gone if that part was compacted.
+
+        Ends with the entry that reaches `limit` or `most_bytes`.
+        """
         self._check_reach(since)
         rows = self._db.execute(
             schema.changes(resource is not None, namespace is not None),
@@ -285,7 +278,7 @@ class Store:
                 "limit": -1 if limit is None else limit,
             },
         )
-        return [Change(row[0], row[1], row[2], Key(row[3], row[4]), row[5], row[6]) for row in rows]
+        return logged(rows, most_bytes)
 
     async def synced(self) -> None:
         """Wait until all previous writes are on disk; returns immediately under FULL.
@@ -310,9 +303,14 @@ class Store:
         if most is not None:
             until = min(until, self._compacted + most)
         if until > self._compacted:
-            self._transact((schema.COMPACT, (until,)), (schema.TRIM, (until,)))
-            self._compacted = until
+            self._trim(until)
         return until
+
+    def _trim(self, until: int) -> None:
+        removed = self.sizes.until(self._compacted, until)
+        self._transact((schema.COMPACT, (until,)), (schema.TRIM, (until,)))
+        self._compacted = until
+        self.sizes.log_bytes -= removed
 
     def _row(self, resource: str, key: Key) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._db.execute(
@@ -347,11 +345,16 @@ class Store:
         entry = (change.revision, change.type, *place, self._clock(), prior, change.body)
         self._transact(effect, (schema.LOG, (*entry, change.replaced)))
         self._revision = change.revision
+        self.sizes.committed(change)
         body = None if change.type == "DELETED" else change.body
         self._totals.change(change.resource, change.replaced, body)
         if self._ledger is not None and self._disk is None:
             self._ledger.write(encoded(self._entry()))
         self._feed.publish(change)
+        if self.sizes.log_bytes > self.sizes.log_limit:
+            # The change is committed. Periodic compaction reports what prevents this.
+            with suppress(StoreError):
+                self._trim(self.sizes.excess(self._compacted))
 
     def _transact(self, *statements: _Statement) -> None:
         """Execute all statements in one transaction."""

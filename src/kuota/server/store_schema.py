@@ -94,6 +94,15 @@ COMPACT = "UPDATE state SET value = ? WHERE name = 'compacted'"
 COMPACT_AT_LEAST = "UPDATE state SET value = max(value, ?) WHERE name = 'compacted'"
 TRIM = "DELETE FROM log WHERE revision <= ?"
 NEWEST = "SELECT ifnull(max(revision), 0) FROM log"
+# SQLite knows the length of a column without reading it.
+_SIZE = "length(body) + ifnull(length(replaced), 0)"
+LOG_SIZE = f"SELECT ifnull(sum({_SIZE}), 0) FROM log"
+LOG_PART = f"{LOG_SIZE} WHERE revision > ? AND revision <= ?"
+LOG_OLDEST = f"SELECT revision, {_SIZE} FROM log WHERE revision > ? ORDER BY revision"
+SIZES = (
+    "SELECT resource, namespace, count(*), sum(length(body)) FROM objects "
+    "GROUP BY resource, namespace"
+)
 # Entries are ordered by time, so this only reads what is about to be removed.
 BEFORE = "SELECT revision - 1 FROM log WHERE revision > ? AND at >= ? ORDER BY revision LIMIT 1"
 # Skip from each resource to the next instead of reading all objects.

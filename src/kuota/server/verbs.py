@@ -17,14 +17,15 @@ from .admission import Write
 from .auth import Roles, reviewed
 from .bodies import duplicates, media_type, read_object
 from .columns import dig, mapped
+from .fairness import Turn
 from .kinds import Kinds, Scale, served_form
 from .pods import LogSource
-from .reading import Reading
+from .reading import Reading, Scan
 from .requests import TEXT, Request, Response, Target, answered
 from .rest import APPLY_PATCH, Outcome, Rest, patched_json
 from .selectors import requested
-from .status import SUCCESS, Refused, bad_request, deleted, no_such_path, not_allowed
-from .store import Store, key_of
+from .status import SUCCESS, Refused, bad_request, deleted, expired, no_such_path, not_allowed
+from .store import Gone, Store, key_of
 from .streaming.pod_sessions import PodProcesses, pod_session
 from .watching import Watching
 
@@ -64,7 +65,8 @@ class Verbs:
         self._clock = clock
         self._runner = runner
 
-    async def answer(self, target: Target, verb: str, request: Request) -> Response:
+    async def answer(self, target: Target, verb: str, request: Request, turn: Turn) -> Response:
+        """The response to an authorized request. Long requests pause the turn."""
         below = {
             "binding": self._bind,
             "eviction": self._evict,
@@ -74,6 +76,8 @@ class Verbs:
             "scale": self._scale,
         }.get(target.subresource)
         if below is not None:
+            if target.subresource == "log":
+                turn.end()  # It waits for the first output.
             return await below(target, verb, request)
         if target.subresource == "status" and verb not in ("get", "update", "patch"):
             raise not_allowed(f"{verb} is not served on status")
@@ -84,17 +88,19 @@ class Verbs:
             body = read_object(request.body, media_type(request.headers))
             answer = reviewed(target, body, request.user, self._roles, self._kinds)
             return answered(answer, 201)
+        if verb == "list":
+            return await self._reading.many(target, request, turn)
+        if verb == "deletecollection":
+            return await self._delete_all(target, request, turn)
         answers: dict[str, Callable[[Target, Request], Response]] = {
             "get": lambda target, request: self._reading.one(
                 target, self._rest.read(target), request
             ),
-            "list": self._reading.many,
             "watch": self._watching.stream,
             "create": self._create,
             "update": self._replace,
             "patch": self._patch,
             "delete": self._delete,
-            "deletecollection": self._delete_all,
         }
         return answers[verb](target, request)
 
@@ -122,19 +128,22 @@ class Verbs:
         uid = str(outcome.object["metadata"].get("uid", ""))
         return answered(deleted(target.kind, target.name, uid))
 
-    def _delete_all(self, target: Target, request: Request) -> Response:
+    async def _delete_all(self, target: Target, request: Request, turn: Turn) -> Response:
         options, write = deletion.delete_options(request), self._write(request)
-        only = requested(target, request)
-        found = self._store.list(target.kind.stored_as, target.namespace or None)
-        for body in found.bodies:
-            if only.matches_body(body):
-                key = key_of(msgspec.json.decode(body))
-                one = Target(target.kind, target.version, key.namespace, key.name)
-                try:
-                    self._rest.delete(one, options, write)
-                except Refused as error:
-                    if error.reason != "NotFound":
-                        raise
+        scan = Scan(self._store, target, requested(target, request), None, None)
+        try:
+            for bodies in scan.pages():
+                for body in bodies:
+                    key = key_of(msgspec.json.decode(body))
+                    one = Target(target.kind, target.version, key.namespace, key.name)
+                    try:
+                        self._rest.delete(one, options, write)
+                    except Refused as error:
+                        if error.reason != "NotFound":
+                            raise
+                    await turn.pause()
+        except Gone as error:
+            raise expired(f"not all objects were deleted; repeat the request: {error}") from None
         return answered(deleted(target.kind))
 
     async def _bind(self, target: Target, verb: str, request: Request) -> Response:
@@ -173,7 +182,7 @@ class Verbs:
             stream = await _begun(self._runner.logs(pod, options))
         except LookupError as error:
             raise Refused(404, "NotFound", f"no log of pod {target.name}: {error}") from None
-        return Response(200, stream, TEXT)
+        return Response(200, stream, TEXT, long_running=True)
 
     async def _session(self, target: Target, verb: str, request: Request) -> Response:
         if verb != "create":

@@ -13,8 +13,9 @@ import msgspec
 from kuota.api.base import Json
 
 from .changes import Change, Watch
+from .fairness import Turns
 from .kinds import same_form
-from .reading import Reading
+from .reading import Reading, Scan
 from .requests import Request, Response, Target
 from .selectors import Selection, requested
 from .status import Refused, expired
@@ -29,9 +30,14 @@ _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 class Watching:
     """Serves watches from the store."""
 
-    def __init__(self, store: Store, reading: Reading, bookmark_s: float = BOOKMARK_S) -> None:
+    def __init__(
+        self, store: Store, reading: Reading, turns: Turns, bookmark_s: float = BOOKMARK_S
+    ) -> None:
+        self.expired = 0
+        """Watches that ended because the log no longer contained what they had not read."""
         self._store = store
         self._reading = reading
+        self._turns = turns
         self._bookmark_s = bookmark_s
 
     def stream(self, target: Target, request: Request) -> Response:
@@ -46,27 +52,18 @@ class Watching:
         except Gone as error:
             return Response(200, _failed(expired(f"too old resource version: {error}")))
         lines = _Lines(self._reading, target, request, only)
-        present = self._present(target, only) if listed else []
+        present = Scan(self._store, target, only, None, None) if listed else None
         seconds = request.number("timeoutSeconds") or int(
             _SHORTEST.total_seconds() * (1 + random.random())
         )
-        body = self._lines(lines, changes, present, start, initial, request, seconds)
-        return Response(200, body, warnings=target.version.warnings)
-
-    def _present(self, target: Target, only: Selection) -> list[bytes]:
-        resource = target.kind.stored_as
-        if only.key is not None:
-            found = self._store.get(resource, only.key)
-            return [msgspec.json.encode(found)] if found is not None and only.matches(found) else []
-        bodies = self._store.list(resource, target.namespace or None).bodies
-        return [body for body in bodies if only.matches_body(body)]
+        body = self._lines(lines, changes, present, initial, request, seconds)
+        return Response(200, body, warnings=target.version.warnings, long_running=True)
 
     async def _lines(
         self,
         lines: _Lines,
         changes: Watch,
-        present: list[bytes],
-        start: int,
+        present: Scan | None,
         initial: bool,
         request: Request,
         seconds: int,
@@ -75,11 +72,12 @@ class Watching:
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         try:
-            first = b"".join(lines.event("ADDED", body) for body in present)
-            if initial:
-                first += lines.bookmark(start, _INITIAL_END)
-            # Sent immediately, even if empty, because clients wait for the response headers.
-            yield first
+            for page in present.pages() if present is not None else ():
+                async with self._turns.turn(request.user.name):
+                    text = b"".join(lines.event("ADDED", body) for body in page)
+                yield text
+            if initial and present is not None:
+                yield lines.bookmark(present.revision, _INITIAL_END)
             while (left := end - loop.time()) > 0:
                 batch = await _batch(changes, min(left, self._bookmark_s))
                 if batch is None:
@@ -88,10 +86,12 @@ class Watching:
                 elif not batch:
                     return
                 else:
-                    text = b"".join(lines.of(change) for change in batch)
+                    async with self._turns.turn(request.user.name):
+                        text = b"".join(lines.of(change) for change in batch)
                     if text:
                         yield text
         except Gone as error:
+            self.expired += 1
             yield _error(expired(f"too old resource version: {error}"))
         finally:
             changes.close()

@@ -22,6 +22,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, reviewed
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
+from kuota.connections import Connections, raise_descriptor_limit
 from kuota.control.observer import WorldObjects, attach_observer
 from kuota.control.system import System
 from kuota.failures import retried
@@ -45,6 +46,7 @@ from kuota.runner.usage import UsageSampler
 from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.expiry import keep_compacted, keep_expiring
+from kuota.server.fairness import SYSTEM_SHARE, Turns
 from kuota.server.http import HttpServer, server_context
 from kuota.server.pods import LogOptions
 from kuota.server.status import Refused
@@ -58,7 +60,7 @@ from . import kubeconfig, resource_metrics
 from .advice import adviser
 from .backups import Backups, keep_backed_up
 from .extensions import ExplanationExtension, VisibilityExtension
-from .local import local_client
+from .local import SYSTEM, local_client
 from .machine_metrics import MachineFamilies, MetricsExtension
 from .pod_logs import ArchivedLogs, pod_log
 from .pod_processes import MachineProcesses
@@ -149,6 +151,7 @@ class Installation:
                 logs=self._log,
                 processes=MachineProcesses(self._worker),
                 gates=gates,
+                turns=Turns({SYSTEM.name: SYSTEM_SHARE}),
             )
             await api.start()
             stack.push_async_callback(api.close)
@@ -168,7 +171,9 @@ class Installation:
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
         state_dir = self._state_dir
         token = admin_token(state_dir.tokens)
-        http = HttpServer(api, TokenFile(state_dir.tokens), self._sessions)
+        connections = Connections(raise_descriptor_limit())
+        tokens = TokenFile(state_dir.tokens)
+        http = HttpServer(api, tokens, self._sessions, connections)
         stack.push_async_callback(http.close)
         port = await self._listen_here(http)
         external_listener = self._options.external_listener

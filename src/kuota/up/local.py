@@ -10,7 +10,8 @@ from kuota.kube.client import Client
 from kuota.kube.errors import response_error
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.server.api import ApiServer
-from kuota.server.requests import ADMINS, Request, Response, User
+from kuota.server.requests import ADMINS, Interrupted, Request, Response, User, refused
+from kuota.server.status import expired
 
 SYSTEM = User("system:kuota", (ADMINS, "system:authenticated"))
 
@@ -29,7 +30,11 @@ class LocalTransport:
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         response = await self._handled(request)
-        return HttpResponse(response.status, {}, await _whole(response.body))
+        try:
+            return HttpResponse(response.status, {}, await _whole(response.body))
+        except Interrupted as error:
+            again = refused(expired(str(error)))
+            return HttpResponse(again.status, {}, await _whole(again.body))
 
     async def stream(self, request: HttpRequest) -> AsyncGenerator[bytes, None]:
         response = await self._handled(request)
