@@ -176,7 +176,7 @@ class Installation:
             _plans(),
             settings.RunnerSettings(
                 state_dir=str(self._state_dir),
-                run_as=run_as.RunAsPolicy(uid=0, allow_root=True),
+                run_as=run_as.RunAsPolicy(uid=1000),
                 crash_backoff=pod_steps.CrashBackoff(first_s=1),
             ),
             clock=self.clock,

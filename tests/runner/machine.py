@@ -37,17 +37,20 @@ def one_node(gpus: int = 0) -> list[NodePlan]:
 class World(Cluster):
     """What a story works with. `runner` is the one that runs now."""
 
-    def __init__(self, inner: Cluster, state_dir: Path, plans: list[NodePlan]) -> None:
+    def __init__(
+        self, inner: Cluster, state_dir: Path, plans: list[NodePlan], run_as: RunAsPolicy
+    ) -> None:
         super().__init__(inner.client)
         self.state_dir = state_dir
         self.plans = plans
+        self.run_as = run_as
         self.start()
 
     def start(self) -> None:
         """Start a runner, after an earlier one or not."""
         settings = RunnerSettings(
             state_dir=str(self.state_dir),
-            run_as=RunAsPolicy(uid=0, allow_root=True),
+            run_as=self.run_as,
             crash_backoff=CrashBackoff(first_s=0.05),
         )
         jobs = job_informer(self.client)
@@ -117,10 +120,16 @@ class World(Cluster):
         return await self.client.create(PODS if obj["kind"] == "Pod" else JOBS, obj)
 
 
+UNPRIVILEGED = RunAsPolicy(uid=1000)
+"""The runner behaves as if it were not root: no process changes its user."""
+
+
 @asynccontextmanager
-async def world(state_dir: Path, plans: list[NodePlan] | None = None) -> AsyncIterator[World]:
+async def world(
+    state_dir: Path, plans: list[NodePlan] | None = None, run_as: RunAsPolicy = UNPRIVILEGED
+) -> AsyncIterator[World]:
     async with cluster() as inner:
-        found = World(inner, state_dir, plans or one_node())
+        found = World(inner, state_dir, plans or one_node(), run_as)
         try:
             yield found
         finally:
@@ -134,9 +143,10 @@ def story(
     state_dir: Path,
     work: Callable[[World], Coroutine[Any, Any, None]],
     plans: list[NodePlan] | None = None,
+    run_as: RunAsPolicy = UNPRIVILEGED,
 ) -> None:
     async def played() -> None:
-        async with world(state_dir, plans) as found:
+        async with world(state_dir, plans, run_as) as found:
             await work(found)
 
     asyncio.run(played())

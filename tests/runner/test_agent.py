@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS, SECRETS
+from kuota.runner.run_as import RunAsPolicy
 from runner.machine import World, container, job, pod, story
 
 
@@ -188,6 +192,7 @@ def test_a_job_runs_to_its_end(tmp_path: Path) -> None:
     story(tmp_path, work)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can switch to another user")
 def test_a_process_of_another_user_runs_as_that_user(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         obj = pod("other", container("id -u; echo mine > file; stat -c %u file"))
@@ -199,7 +204,7 @@ def test_a_process_of_another_user_runs_as_that_user(tmp_path: Path) -> None:
         await world.phase("other", "Succeeded")
         assert "65534\n65534\n" == await world.log("other")
 
-    story(tmp_path, work)
+    story(tmp_path, work, run_as=RunAsPolicy(uid=0))
 
 
 def test_logs_are_followed_to_their_end_and_can_be_cut(tmp_path: Path) -> None:

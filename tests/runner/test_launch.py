@@ -14,9 +14,10 @@ from kuota.api.base import Json
 from kuota.runner.cgroups import Cgroups, delegated, settings
 from kuota.runner.container_env import LaunchError, Sources, expanded
 from kuota.runner.launch import PodEnvironment, container_plan, grace_period_s, mount_notes
+from kuota.runner.pod_files import prepare
 from kuota.runner.pod_home import PodHome
 from kuota.runner.run_as import RunAs, RunAsPolicy, run_as
-from kuota.runner.volumes import link_mounts, make_volumes, references, volume_paths
+from kuota.runner.volumes import files_plan, references, volume_paths
 
 PLACE = PodEnvironment(root="/pods/1/root", volumes={"data": "/pods/1/volumes/data"})
 
@@ -112,12 +113,53 @@ def test_nobody_runs_as_root_unless_allowed(uid: str | None) -> None:
         run_as(named(uid), container(), RunAsPolicy(uid=0))
 
 
-def test_where_root_is_allowed_it_may_become_anyone() -> None:
+def trusted(one: Json) -> Json:
+    one["metadata"]["annotations"] = {
+        **one["metadata"]["annotations"],
+        "kuota.dev/author-role": "admin",
+    }
+    return one
+
+
+def test_pods_of_admins_may_become_anyone_and_root_where_allowed() -> None:
     policy = RunAsPolicy(uid=0, allow_root=True)
-    assert RunAs(0) == run_as(named(None), container(), policy)
-    assert RunAs(7) == run_as(named("0", securityContext={"runAsUser": 7}), container(), policy)
+    seven = trusted(named("1000", securityContext={"runAsUser": 7}))
+    assert RunAs(7) == run_as(seven, container(), RunAsPolicy(uid=0))
+    assert RunAs(0) == run_as(trusted(named("0")), container(), policy)
+    with pytest.raises(LaunchError, match="not allowed"):
+        run_as(trusted(named("0")), container(), RunAsPolicy(uid=0))
+    both = trusted(named("0", securityContext={"runAsNonRoot": True}))
     with pytest.raises(LaunchError, match="runAsNonRoot"):
-        run_as(named("0", securityContext={"runAsNonRoot": True}), container(), policy)
+        run_as(both, container(), policy)
+
+
+def test_pods_of_members_never_run_as_root() -> None:
+    policy = RunAsPolicy(uid=0, allow_root=True, fallback_uid=0)
+    for one in (named(None), named("0"), named("1000", securityContext={"runAsUser": 0})):
+        with pytest.raises(LaunchError):
+            run_as(one, container(), policy, allowed=frozenset({0}))
+
+
+def test_pods_of_members_may_choose_their_own_user_and_those_that_an_admin_lists() -> None:
+    policy = RunAsPolicy(uid=0)
+    own = named("1000", securityContext={"runAsUser": 1000})
+    assert RunAs(1000) == run_as(own, container(), policy)
+    other = named("1000", securityContext={"runAsUser": 7})
+    assert RunAs(7) == run_as(other, container(), policy, allowed=frozenset({7}))
+    with pytest.raises(LaunchError, match="runAsUser 7"):
+        run_as(other, container(), policy)
+    with pytest.raises(LaunchError, match="runAsUser 7"):
+        run_as(named("1000"), container(securityContext={"runAsUser": 7}), policy)
+
+
+def created(one: Json, home: PodHome, sources: Sources, **plan: Any) -> PodEnvironment:
+    """Create the files of the pod in this process."""
+    place = PodEnvironment(root=home.root, volumes=volume_paths(one, home))
+    found = [container_plan(one, each, place, sources) for each in one["spec"]["containers"]]
+    mounts = [mount for each in found for mount in each.mounts]
+    allowed = {"state_dir": "/nonexistent", "allowed": None}
+    prepare(files_plan(one, home, sources, mounts) | allowed | plan)
+    return place
 
 
 def test_volumes_are_directories_of_the_pod(tmp_path: Path) -> None:
@@ -138,9 +180,8 @@ def test_volumes_are_directories_of_the_pod(tmp_path: Path) -> None:
     assert (set(), {"s"}) == references(one)
     home.create(one)
     sources = Sources(secrets={"s": {"data": {"key": "dmFsdWU="}}})
-    make_volumes(one, home, sources, None)
-    place = PodEnvironment(root=home.root, volumes=volume_paths(one, home))
-    link_mounts(home, container_plan(one, one["spec"]["containers"][0], place, sources).mounts)
+    for _ in range(2):  # A runner that was killed in between does it again.
+        place = created(one, home, sources)
     secret = Path(home.root, "etc/settings/key")
     assert ("value", 0o400) == (secret.read_text(), stat.S_IMODE(secret.stat().st_mode))
     assert 'a="b"' == Path(home.volume("info"), "labels").read_text()
@@ -157,7 +198,7 @@ def test_a_volume_of_a_kind_that_is_not_offered_says_so(tmp_path: Path) -> None:
     one = pod(container(), volumes=[{"name": "v", "nfs": {"server": "x"}}])
     home.create(one)
     with pytest.raises(LaunchError, match="nfs"):
-        make_volumes(one, home, Sources(), None)
+        files_plan(one, home, Sources(), [])
 
 
 def test_limits_become_settings_of_a_group() -> None:

@@ -10,6 +10,10 @@ from .base import Condition, Json, LabelSelectorRequirement, Object, Quantity, R
 RUN_AS = "kuota.dev/run-as-uid"
 """The user whose permissions apply to the processes of a pod. The server sets it."""
 
+AUTHOR_ROLE = "kuota.dev/author-role"
+"""Says `admin` on pods and templates that an admin submitted. The server sets it."""
+ADMIN_ROLE = "admin"
+
 GROUP_NAME = "kueue.x-k8s.io/pod-group-name"
 
 ENDED = ("Succeeded", "Failed")
@@ -179,6 +183,12 @@ def is_finished(job: Json) -> bool:
     """Whether the Job has completed or failed."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return any(e.get("type") in _ENDS and e.get("status") == "True" for e in conditions)
+
+
+def is_trusted(pod: Json) -> bool:
+    """Whether an admin submitted the pod, or the Job that it belongs to."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    return bool(annotations.get(AUTHOR_ROLE) == ADMIN_ROLE)
 
 
 def containers(spec: Json) -> list[Json]:

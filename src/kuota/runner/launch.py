@@ -35,6 +35,8 @@ class Mount(msgspec.Struct, frozen=True):
     source: str
     path: str
     read_only: bool = False
+    inside: str = ""
+    """The subPath below the volume."""
 
 
 class PodEnvironment(msgspec.Struct, frozen=True):
@@ -140,13 +142,14 @@ def mounts(container: Json, place: PodEnvironment, env: Mapping[str, str]) -> It
             source=_below(source, inside, name),
             path=posixpath.normpath("/" + (each.get("mountPath") or "").lstrip("/")),
             read_only=bool(each.get("readOnly")),
+            inside=inside,
         )
 
 
 def _below(source: str, inside: str, volume: str) -> str:
     if not inside:
         return source
-    if inside.startswith("/") or ".." in inside.split("/"):
+    if inside.startswith("/") or ".." in inside.split("/") or "\0" in inside:
         raise LaunchError(
             "StartError", f"subPath {inside!r} leads outside of volume {volume!r}", permanent=True
         )

@@ -31,19 +31,30 @@ class PodHome:
         return self.path + "/root"
 
     @property
+    def volumes(self) -> str:
+        return self.path + "/volumes"
+
+    @property
     def exists(self) -> bool:
         return os.path.exists(self.path + "/pod.json")
 
     def create(self, pod: Json) -> None:
         """Create the directory of the pod if it does not exist."""
-        for folder in (self.root, self.path + "/volumes", self.path + "/runs"):
-            os.makedirs(folder, exist_ok=True)
+        for folder in (self.root, self.volumes, self.path + "/runs"):
+            os.makedirs(folder, mode=0o700, exist_ok=True)
         # Processes of other users must be able to enter it, but need not list it.
-        for folder in (self.path, self.path + "/volumes"):
-            os.chmod(folder, 0o711)
-        os.chmod(self.path + "/runs", 0o700)
+        os.chmod(self.path, 0o711)
         if not self.exists:
             self.write("pod.json", pod)
+
+    def hand_over(self, uid: int, gid: int) -> None:
+        """Make the user the owner of the root directory and of the directory of volumes.
+
+        Both are entries of a directory that only the runner can change, so no link can be in
+        their place. What they contain is never touched as root.
+        """
+        for folder in (self.root, self.volumes):
+            os.chown(folder, uid, gid, follow_symlinks=False)
 
     def pod(self) -> Json | None:
         """The pod as it was when it was bound; None if it was never written."""
@@ -63,7 +74,7 @@ class PodHome:
         os.replace(path + ".new", path)
 
     def volume(self, name: str) -> str:
-        return f"{self.path}/volumes/{name}"
+        return f"{self.volumes}/{name}"
 
     def run(self, container: str, attempt: int) -> str:
         return f"{self.path}/runs/{container}/{attempt}"

@@ -6,20 +6,23 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable
+from typing import Any
 
 from kuota.api.base import Json, Key
 from kuota.api.core import containers
 from kuota.kube.errors import NotFound
-from kuota.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from kuota.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 
 from .container_env import Sources
 from .devices import Grant, shares
+from .file_creation import create_files
 from .launch import ContainerPlan, PodEnvironment, container_plan, grace_period_s, mount_notes
 from .pod_home import PodHome
+from .pod_rights import PodRights, pod_rights
 from .processes import Launch
 from .run_as import run_as
 from .settings import WorkerContext
-from .volumes import hand_over, link_mounts, make_volumes, references, volume_paths
+from .volumes import check_spec, files_plan, references, volume_paths
 
 _PREPARED = "prepared"
 
@@ -34,15 +37,19 @@ class PodLaunch:
 
     async def launch(self, pod: Json, container: Json, grant: Grant) -> Launch:
         """The launch of the container. Raises LaunchError, or OSError if the disk is full."""
+        check_spec(pod["spec"])
         sources = await self._sources(pod)
-        self._prepare(pod, sources)
+        rights = pod_rights(pod, await self._namespace(pod), self._shared.settings)
+        await self._prepare(pod, sources, rights)
         plan = self._plan(pod, container, sources, grant)
-        who = run_as(pod, container, self._shared.settings.run_as)
-        for note in (who.note, *mount_notes(plan.mounts), self._limits_note(container)):
-            if note and note not in self.notes:
-                self.notes.append(note)
-        gid, groups, home = _account(who.uid, self._home.root)
         settings = self._shared.settings
+        who = run_as(pod, container, settings.run_as, rights.uids)
+        confine = rights.confinement(self._home, plan.mounts, settings.isolation)
+        self._note(who.note, *mount_notes(plan.mounts), self._limits_note(container))
+        self._note(*rights.notes(plan.mounts, settings.isolation))
+        gid, groups, home = _account(who.uid, self._home.root)
+        if confine is not None and confine["user"]:
+            home = self._home.root  # The home of the user who runs the server is hidden.
         return Launch(
             argv=plan.argv,
             env={"HOME": home, **plan.env},
@@ -57,7 +64,16 @@ class PodLaunch:
             log_bytes=settings.log_bytes,
             log_files=settings.log_files,
             stdin=bool(container.get("stdin")),
+            confine=confine,
         )
+
+    def _note(self, *notes: str) -> None:
+        self.notes += [each for each in notes if each and each not in self.notes]
+
+    async def _namespace(self, pod: Json) -> Json:
+        """The namespace of the pod, which lists what its pods may use."""
+        name = pod["metadata"].get("namespace") or ""
+        return (await self._fetched(NAMESPACES, "", [name])).get(name, {})
 
     async def _sources(self, pod: Json) -> Sources:
         maps, secrets = references(pod)
@@ -84,17 +100,29 @@ class PodLaunch:
                 continue
         return found
 
-    def _prepare(self, pod: Json, sources: Sources) -> None:
-        """Create the root directory, volumes and links, once per pod."""
-        done = f"{self._home.path}/{_PREPARED}"
-        if os.path.exists(done):
+    async def _prepare(self, pod: Json, sources: Sources, rights: PodRights) -> None:
+        """Create the volumes and links of the pod as its user, once per pod."""
+        if os.path.exists(f"{self._home.path}/{_PREPARED}"):
             return
-        whole = containers(pod["spec"])
-        user = run_as(pod, whole[0], self._shared.settings.run_as).uid
-        make_volumes(pod, self._home, sources, user)
-        for each in whole:
-            link_mounts(self._home, self._plan(pod, each, sources, {}).mounts)
-        hand_over(self._home, user)
+        whole, settings = containers(pod["spec"]), self._shared.settings
+        user = run_as(pod, whole[0], settings.run_as, rights.uids).uid
+        gid, groups, _ = _account(user, self._home.root)
+        if user is not None:
+            self._home.hand_over(user, gid)
+        mounts = [one for each in whole for one in self._plan(pod, each, sources, {}).mounts]
+        if mounts or pod["spec"].get("volumes"):
+            files = files_plan(pod, self._home, sources, mounts)
+            confine = rights.confinement(self._home, (), settings.isolation)
+            allowed = rights.host_directories
+            plan: dict[str, Any] = {
+                "uid": user,
+                "gid": gid,
+                "groups": groups,
+                "confine": confine,
+                "state_dir": os.path.realpath(settings.state_dir),
+                "allowed": None if allowed is None else [each.path for each in allowed],
+            }
+            await create_files(self._shared.shims, files | plan)
         self._home.write(_PREPARED, True)
 
     def _plan(self, pod: Json, container: Json, sources: Sources, grant: Grant) -> ContainerPlan:

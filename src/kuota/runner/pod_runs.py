@@ -23,7 +23,7 @@ from .pod_home import PodHome, homes
 from .pod_steps import Run, RunHistory
 from .proc import start_ticks
 from .processes import Launch, Process, ShimState
-from .shim import BECOME, ENTER, EXECUTE, NEVER_RELEASED
+from .shim import BECOME, CONFINE, ENTER, EXECUTE, NEVER_RELEASED
 from .spawn import ShimStarter
 
 _FAILED = "failed.json"
@@ -236,6 +236,7 @@ def _refusal(stage: int, number: int) -> str:
         BECOME: "cannot become its user",
         ENTER: "cannot enter its workingDir",
         EXECUTE: "cannot execute its command",
+        CONFINE: "cannot be isolated",
     }
     why = os.strerror(number)
     if stage == EXECUTE and number == errno.ENOENT:

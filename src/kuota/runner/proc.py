@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 PDEATHSIG, SUBREAPER = 1, 36
 _INFO_BYTES = 64
@@ -94,6 +95,15 @@ def exit_status(pidfd: int, patience_s: float = 5.0) -> int | None:
         if time.monotonic() > until:
             return None
         time.sleep(0.001)
+
+
+def become_user(uid: int | None, gid: int, groups: Sequence[int]) -> None:
+    """Switch to the user for good; with None, do nothing. Raises OSError."""
+    if uid is None:
+        return
+    os.setgroups(groups)
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
 
 
 def become_subreaper() -> None:

@@ -45,6 +45,8 @@ class Launch(msgspec.Struct, frozen=True):
     log_files: int = 5
     stdin: bool = False
     """Whether `kubectl attach` can write to its standard input."""
+    confine: dict[str, Any] | None = None
+    """See `confine`."""
 
 
 class ShimState(msgspec.Struct, frozen=True, rename="camel"):

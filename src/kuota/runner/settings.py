@@ -15,6 +15,7 @@ from kuota.kube.informer import Informer
 
 from .cgroups import Cgroups
 from .devices import DeviceAllocations
+from .isolation import Isolation
 from .pod_steps import CrashBackoff
 from .run_as import RunAsPolicy
 from .spawn import ShimStarter
@@ -32,6 +33,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     host_ip: str = "127.0.0.1"
     base_env: Mapping[str, str] = msgspec.field(default_factory=lambda: base_env())
     run_as: RunAsPolicy = msgspec.field(default_factory=lambda: RunAsPolicy(os.geteuid()))
+    isolation: Isolation = Isolation()
     crash_backoff: CrashBackoff = CrashBackoff()
     log_bytes: int = 10 << 20
     log_files: int = 5

@@ -35,7 +35,17 @@ import time
 import warnings  # noqa: F401
 from typing import Any
 
-from .proc import become_subreaper, children, die_with_parent, exit_status, start_ticks, sweep
+from .confine import LANDLOCK, confine
+from .pod_files import Refusal, prepare
+from .proc import (
+    become_subreaper,
+    become_user,
+    children,
+    die_with_parent,
+    exit_status,
+    start_ticks,
+    sweep,
+)
 from .shim_log import Log
 
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -44,8 +54,10 @@ CHANGED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
 CHUNK = 1 << 16
 NEVER_RELEASED = int(signal.SIGRTMAX)
 """The signal with which a process ends whose shim died before it let the process run."""
-BECOME, ENTER, EXECUTE = 1, 2, 3
-"""The step that failed: switch to the user, enter the directory, execute."""
+BECOME, ENTER, EXECUTE, CONFINE = 1, 2, 3, 4
+"""The step that failed: switch to the user, enter the directory, execute, isolate."""
+SHIM, FILES = b"s", b"f"
+"""Requests to the server: fork a shim, or create the files of a pod."""
 
 
 class State:
@@ -68,11 +80,12 @@ class State:
 
 
 def serve() -> None:
-    """Fork a shim for each request on standard input, a socket, until it is closed.
+    """Fork a process for each request on standard input, a socket, until it is closed.
 
-    A request is one byte and four descriptors: plan, errors, ready, lock. The response is one byte
-    and the pidfd of the shim. Forking takes a tenth of the time of starting another interpreter. If
-    the runner was killed, an unread response causes an error here.
+    A request is one byte and descriptors: plan, errors, ready and lock for a shim; plan and result
+    for the files of a pod. The response is one byte and the pidfd of the process. Forking takes a
+    tenth of the time of starting another interpreter. If the runner was killed, an unread response
+    causes an error here.
     """
     line = socket.socket(fileno=0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Shims are not waited for.
@@ -96,13 +109,38 @@ def _served(line: socket.socket) -> bool:
             gate_read, 1
         )  # Shims are not waited for: if it exited now, there would be no pidfd.
         os.close(gate_read)
-        _become_shim(*fds)
+        _create_files(*fds) if request == FILES else _become_shim(*fds)
     pidfd = os.pidfd_open(pid)
     os.close(gate)
     socket.send_fds(line, [b"p"], [pidfd])
     for fd in (*fds, pidfd, gate_read):
         os.close(fd)
     return True
+
+
+def _create_files(source: int, result: int) -> None:
+    """Create the files of a pod as its user, and exit.
+
+    Writes a marshalled pair to `result`: a message, which is empty on success, and whether the
+    failure is permanent.
+    """
+    try:
+        os.dup2(os.open("/dev/null", os.O_RDWR), 0)  # It was the connection to the runner.
+        os.setsid()
+        plan = marshal.loads(_whole(source))
+        if plan["confine"] is not None:
+            confine(plan["confine"])
+        become_user(plan["uid"], plan["gid"], plan["groups"])
+        prepare(plan)
+        reason = ("", False)
+    except Refusal as fault:
+        reason = (str(fault), fault.permanent)
+    except OSError as fault:
+        reason = (f"cannot create the files of the pod as its user: {fault}", False)
+    except BaseException as fault:
+        reason = (f"cannot create the files of the pod: {fault!r}", True)
+    os.write(result, marshal.dumps(reason))
+    os._exit(0)
 
 
 def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
@@ -239,15 +277,15 @@ def become_process(
 
     Never returns: on failure it reports the reason and exits.
     """
-    stage = BECOME
+    stage = CONFINE
     try:
         os.setsid()
         if os.read(gate, 1) != b"g":
             os.kill(os.getpid(), NEVER_RELEASED)
-        if plan["uid"] is not None:
-            os.setgroups(plan["groups"])
-            os.setgid(plan["gid"])
-            os.setuid(plan["uid"])
+        if plan["confine"] is not None:
+            confine(_with_output(plan["confine"], plan.get("fifo", "")))
+        stage = BECOME
+        become_user(plan["uid"], plan["gid"], plan["groups"])
         stage = ENTER
         os.makedirs(plan["cwd"], exist_ok=True)
         os.chdir(plan["cwd"])
@@ -268,6 +306,13 @@ def become_process(
             why = errno.ENOENT
         os.write(verdict, b"%d %d" % (why, stage))
     os._exit(127)
+
+
+def _with_output(plan: dict[str, Any], fifo: str) -> dict[str, Any]:
+    """The confinement with access to the output, which a process may open as /dev/stdout."""
+    if plan["mode"] != LANDLOCK or not fifo:
+        return plan
+    return {**plan, "kept": [*plan["kept"], (fifo, True)]}
 
 
 def _on_path(plan: dict[str, Any]) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts shims, each with a plan, a lock and a pipe.
+"""Starts shims, each with a plan, a lock and a pipe, and processes that create files of pods.
 
 Shims are forked by a small server, which is started when first needed and restarted if it was
 killed. It has an empty environment, because the environment of a container could change how an
@@ -16,6 +16,8 @@ import resource
 import socket
 import sys
 from typing import Any
+
+from .shim import FILES, SHIM
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # The server raises its own limit of open files later. Containers keep the one they had before.
@@ -45,7 +47,7 @@ class ShimStarter:
         errors = os.open(folder + "/shim.err", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         ready, ready_write = os.pipe()
         try:
-            pidfd = self._ask([source, errors, ready_write, lock])
+            pidfd = self._ask(SHIM, [source, errors, ready_write, lock])
         except BaseException:
             os.close(ready)
             raise
@@ -54,14 +56,32 @@ class ShimStarter:
                 os.close(fd)
         return pidfd, ready
 
+    def create_files(self, plan: dict[str, Any]) -> tuple[int, int]:
+        """Start a process that creates the files of a pod (`pod_files`).
+
+        Returns its pidfd, and a pipe that closes when it is done. See `shim` for what the pipe
+        contains. Raises InterruptedError if the server died; the request may be repeated.
+        """
+        source = _memory_file(marshal.dumps(plan))
+        result, result_write = os.pipe()
+        try:
+            pidfd = self._ask(FILES, [source, result_write])
+        except BaseException:
+            os.close(result)
+            raise
+        finally:
+            for fd in (source, result_write):
+                os.close(fd)
+        return pidfd, result
+
     def close(self) -> None:
         if self._line is not None:
             self._line.close()
             self._line = None
             os.waitpid(self._server, 0)
 
-    def _ask(self, fds: list[int]) -> int:
-        line = self._sent(fds)
+    def _ask(self, request: bytes, fds: list[int]) -> int:
+        line = self._sent(request, fds)
         try:
             _, (pidfd, *_), _, _ = socket.recv_fds(line, 1, 1)
         except (OSError, ValueError):
@@ -69,12 +89,12 @@ class ShimStarter:
             raise InterruptedError("the server of shims died") from None
         return pidfd
 
-    def _sent(self, fds: list[int]) -> socket.socket:
+    def _sent(self, request: bytes, fds: list[int]) -> socket.socket:
         """Send the request, to a new server if the old one is gone."""
         for _ in range(_TRIES):
             line = self._line or self._started()
             try:
-                socket.send_fds(line, [b"s"], fds)
+                socket.send_fds(line, [request], fds)
             except OSError:
                 self.close()
             else:

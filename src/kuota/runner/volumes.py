@@ -1,27 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates volumes as directories, fills ConfigMap and Secret volumes, and links mounts.
+"""Decides which files a pod needs: directories of volumes, their content, and links to them. Pure.
 
 A hostPath volume is the path itself. All other volumes are in the directory of the pod, belong to
-its user, and are deleted with the pod. Everything is created once, before the first process of the
-pod starts. Afterwards these directories belong to the user, and a runner that is root must not
-touch them.
+its user, and are deleted with the pod. `pod_files` creates everything once, as the user of the pod,
+before the first process of the pod starts.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+from kuota.api import names
 from kuota.api.base import Json
 from kuota.api.core import containers
+from kuota.api.rules.volumes import relative_path_faults, user_faults, volume_faults
 
-from .container_env import LaunchError, Sources, field, resource_field
+from .container_env import CONFIG_ERROR, LaunchError, Sources, field, resource_field
 from .launch import Mount
 from .pod_home import PodHome
 
-Files = dict[str, bytes]
+Files = dict[str, tuple[bytes, int]]
+"""Content and mode by relative path."""
 _WAITS = "ContainerCreating"
 _MODE = 0o644
+
+
+def check_spec(spec: Json) -> None:
+    """Raise LaunchError for names and paths that must not become files of this machine.
+
+    The server rejects them too, but the pod may have been stored by an older version.
+    """
+    found = [*volume_faults(spec, "spec"), *user_faults(spec, "spec")]
+    if found:
+        raise LaunchError(CONFIG_ERROR, "; ".join(map(str, found)), permanent=True)
+    for each in containers(spec):
+        if names.dns_label(str(each.get("name"))):
+            message = f"{each.get('name')!r} is not a valid name of a container"
+            raise LaunchError(CONFIG_ERROR, message, permanent=True)
 
 
 def volume_paths(pod: Json, home: PodHome) -> dict[str, str]:
@@ -32,41 +48,29 @@ def volume_paths(pod: Json, home: PodHome) -> dict[str, str]:
     }
 
 
-def make_volumes(pod: Json, home: PodHome, sources: Sources, uid: int | None) -> None:
-    """Create all volumes of the pod, for this user if given. Raises LaunchError."""
-    for volume in pod["spec"].get("volumes") or ():
-        if "hostPath" in volume:
-            _check_host_path(volume["hostPath"], uid)
-            continue
-        files = _files(pod, volume, sources)
-        path = home.volume(volume["name"])
-        os.makedirs(path, exist_ok=True)
-        for file, content in (files or {}).items():
-            _write(path, file, content, _mode(volume))
-
-
-def link_mounts(home: PodHome, mounts: Sequence[Mount]) -> None:
-    """Link each mount path to its directory, inside the pod's root."""
-    for each in mounts:
-        place = home.root + each.path
-        if os.path.lexists(place) or each.path == "/":
-            continue
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        if each.source.startswith(home.path) and not os.path.exists(each.source):
-            os.makedirs(each.source)  # A subPath that does not exist yet.
-        os.symlink(each.source, place)
-
-
-def hand_over(home: PodHome, uid: int | None) -> None:
-    """Make the pod's user the owner of its root and volumes."""
-    if uid is None:
-        return
-    for path in (home.root, *(entry.path for entry in os.scandir(home.path + "/volumes"))):
-        os.chmod(path, 0o700)
-        os.chown(path, uid, -1)
-        for folder, folders, files in os.walk(path):
-            for name in (*folders, *files):
-                os.chown(os.path.join(folder, name), uid, -1, follow_symlinks=False)
+def files_plan(
+    pod: Json, home: PodHome, sources: Sources, mounts: Sequence[Mount]
+) -> dict[str, Any]:
+    """What `pod_files.prepare` creates. Raises LaunchError."""
+    volumes = pod["spec"].get("volumes") or ()
+    hosts = {each["name"]: each["hostPath"] for each in volumes if "hostPath" in each}
+    files = [
+        (volume["name"], path, content, mode)
+        for volume in volumes
+        if volume["name"] not in hosts
+        for path, (content, mode) in _files(pod, volume, sources).items()
+    ]
+    return {
+        "root": home.root,
+        "volumes": home.volumes,
+        "directories": [each["name"] for each in volumes if each["name"] not in hosts],
+        "files": files,
+        "host_paths": [(each["path"], each.get("type") or "") for each in hosts.values()],
+        "mounts": [
+            (each.volume, (hosts.get(each.volume) or {}).get("path") or "", each.inside, each.path)
+            for each in mounts
+        ],
+    }
 
 
 def references(pod: Json) -> tuple[set[str], set[str]]:
@@ -91,52 +95,56 @@ def _name(ref: Json) -> str:
     return ref.get("secretName") or ref.get("name") or ""
 
 
-def _check_host_path(asked: Json, uid: int | None) -> None:
-    """Create the path if requested. Root does not create paths for other users."""
-    path, kind = asked.get("path") or "", asked.get("type") or ""
-    if not path.startswith("/") or ".." in path.split("/"):
-        raise LaunchError(
-            "StartError", f"hostPath {path!r} is not an absolute path", permanent=True
-        )
-    if os.path.exists(path):
-        return
-    if kind == "DirectoryOrCreate" and not uid:
-        os.makedirs(path)
-    elif kind == "FileOrCreate" and not uid:
-        _write(os.path.dirname(path), os.path.basename(path), b"", _MODE)
-    elif kind:
-        raise LaunchError(_WAITS, f"hostPath {path} does not exist")
-
-
-def _files(pod: Json, volume: Json, sources: Sources) -> Files | None:
-    """The initial files of the volume; None for an empty one. Raises LaunchError."""
+def _files(pod: Json, volume: Json, sources: Sources) -> Files:
+    """The initial files of the volume. Raises LaunchError."""
     if "projected" in volume:
         files: Files = {}
+        mode = _mode(volume["projected"], _MODE)
         for part in volume["projected"].get("sources") or ():
-            files.update(_part(pod, part, sources) or {})
+            files.update(_checked(_part(pod, part, sources, mode) or ()))
         return files
     if "emptyDir" in volume or len(volume) == 1:
-        return None
-    found = _part(pod, volume, sources)
+        return {}
+    found = _part(pod, volume, sources, _MODE)
     if found is None:
         kind = ", ".join(name for name in volume if name != "name")
         message = f"volume {volume['name']!r} is a {kind}, which is not supported here"
         raise LaunchError("StartError", message, permanent=True)
+    return _checked(found)
+
+
+def _checked(files: Iterable[tuple[str, bytes, int]]) -> Files:
+    """The files by path. Raises LaunchError for a path that leads outside of its volume."""
+    found = {}
+    for path, content, mode in files:
+        for fault in relative_path_faults(path, "path", needed=True):
+            message = f"path {path!r} leads outside of its volume: {fault.message}"
+            raise LaunchError("StartError", message, permanent=True)
+        found[path] = (content, mode)
     return found
 
 
-def _part(pod: Json, part: Json, sources: Sources) -> Files | None:
+def _part(
+    pod: Json, part: Json, sources: Sources, mode: int
+) -> Iterable[tuple[str, bytes, int]] | None:
     for kind in ("configMap", "secret"):
         if kind in part:
-            return _chosen(part[kind], kind.lower(), sources)
+            return _chosen(part[kind], kind.lower(), sources, _mode(part[kind], mode))
     if "downwardAPI" in part:
-        return {
-            item["path"]: _downward(pod, item, sources).encode()
-            for item in part["downwardAPI"].get("items") or ()
-        }
+        asked = part["downwardAPI"]
+        default = _mode(asked, mode)
+        return [
+            (item["path"], _downward(pod, item, sources).encode(), _mode(item, default, "mode"))
+            for item in asked.get("items") or ()
+        ]
     if "serviceAccountToken" in part:
-        return {}  # Nothing here requests it.
+        return ()  # Nothing here requests it.
     return None
+
+
+def _mode(asked: Json, default: int, field: str = "defaultMode") -> int:
+    found = asked.get(field)
+    return default if found is None else int(found)
 
 
 def _downward(pod: Json, item: Json, sources: Sources) -> str:
@@ -145,38 +153,22 @@ def _downward(pod: Json, item: Json, sources: Sources) -> str:
     return resource_field(pod, {"name": ""}, item.get("resourceFieldRef") or {}, sources)
 
 
-def _chosen(asked: Json, kind: str, sources: Sources) -> Files:
+def _chosen(
+    asked: Json, kind: str, sources: Sources, mode: int
+) -> Iterator[tuple[str, bytes, int]]:
     name = _name(asked)
     files = sources.entries(kind, name)
     if files is None:
         if asked.get("optional"):
-            return {}
+            return
         raise LaunchError(_WAITS, f'"{name}" not found')
     items = asked.get("items")
     if not items:
-        return files
+        yield from ((key, content, mode) for key, content in files.items())
+        return
     missing = [item["key"] for item in items if item["key"] not in files]
     if missing and not asked.get("optional"):
         raise LaunchError(_WAITS, f'"{name}" has no key {missing[0]!r}')
-    return {item["path"]: files[item["key"]] for item in items if item["key"] in files}
-
-
-def _mode(volume: Json) -> int:
-    for kind in ("configMap", "secret", "projected", "downwardAPI"):
-        if kind in volume:
-            return int(volume[kind].get("defaultMode") or _MODE)
-    return _MODE
-
-
-def _write(folder: str, name: str, content: bytes, mode: int) -> None:
-    """Write a file below the directory. The name must not lead outside."""
-    if name.startswith("/") or ".." in name.split("/"):
-        raise LaunchError(
-            "StartError", f"path {name!r} leads outside of its volume", permanent=True
-        )
-    path = os.path.join(folder, name)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(content)
-        os.fchmod(fd, mode)
+    for item in items:
+        if item["key"] in files:
+            yield item["path"], files[item["key"]], _mode(item, mode, "mode")

@@ -25,6 +25,8 @@ class User(msgspec.Struct, frozen=True):
 
 
 ADMINS = "system:masters"
+SYSTEM_USER = "system:kuota"
+"""The controllers and the runner of the same process. No token can name this user."""
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 

@@ -1,46 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the uid of the author on pods and templates, where users cannot forge it.
+"""Records uid and role of the author on pods and templates, where users cannot forge them.
 
-The runner reads this annotation of pods. Pods inherit it from the template of their Job, and Jobs
-from their CronJob, so the server sets it on the objects that users write: Pods, Jobs and CronJobs.
-Admins may set it themselves.
+The runner reads these annotations of pods. Pods inherit them from the template of their Job, and
+Jobs from their CronJob, so the server sets them on the objects that users write: Pods, Jobs and
+CronJobs. Admins may set the uid themselves. Objects without a role are those of members.
 """
 
 from __future__ import annotations
 
 from kuota.api.base import Json
-from kuota.api.core import RUN_AS
+from kuota.api.core import ADMIN_ROLE, AUTHOR_ROLE, RUN_AS
 
 from .admission import Review
 from .columns import dig, mapped
-from .requests import ADMINS, User
+from .requests import ADMINS, SYSTEM_USER, User
 
 Path = tuple[str, ...]
-_METADATA: dict[str, Path] = {
-    "pods": ("metadata",),
-    "jobs.batch": ("spec", "template", "metadata"),
-    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template", "metadata"),
+TEMPLATES: dict[str, Path] = {
+    "pods": (),
+    "jobs.batch": ("spec", "template"),
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
 }
+"""Where the pod or pod template is, by resource."""
 
 
 def run_as_hook(review: Review) -> Json:
-    """The object with the correct annotation. See `kuota.server.admission.Hook`."""
-    path = _METADATA.get(review.kind.resource)
-    if path is None or review.subresource:
+    """The object with the correct annotations. See `kuota.server.admission.Hook`."""
+    place = TEMPLATES.get(review.kind.resource)
+    if place is None or review.subresource or review.user.name == SYSTEM_USER:
         return review.object
-    written = _value(review.object, path)
-    due = _due(review, path, written)
+    path = (*place, "metadata")
+    written = {key: _value(review.object, path, key) for key in (RUN_AS, AUTHOR_ROLE)}
+    due = {RUN_AS: _uid_due(review, path), AUTHOR_ROLE: _role_due(review, path)}
     return review.object if due == written else _with(review.object, path, due)
 
 
-def _due(review: Review, path: Path, written: str | None) -> str | None:
-    own = _uid(review.user)
+def _uid_due(review: Review, path: Path) -> str | None:
+    own, written = _uid(review.user), _value(review.object, path, RUN_AS)
     if ADMINS in review.user.groups:
         # Never root by default: a pod runs as root only if an admin sets the annotation.
         return own if written is None and review.old is None and own != "0" else written
     if review.old is None or _rewritten(review):
         return own
-    return _value(review.old, path)
+    return _value(review.old, path, RUN_AS)
+
+
+def _role_due(review: Review, path: Path) -> str | None:
+    """The role of the author. An admin who edits an object of a member does not vouch for it."""
+    admin = ADMINS in review.user.groups
+    if review.old is None:
+        return ADMIN_ROLE if admin else None
+    if not admin and _rewritten(review):
+        return None
+    return _value(review.old, path, AUTHOR_ROLE)
 
 
 def _rewritten(review: Review) -> bool:
@@ -53,19 +65,17 @@ def _uid(user: User) -> str | None:
     return user.uid if user.uid.isascii() and user.uid.isdigit() else None
 
 
-def _value(obj: Json | None, path: Path) -> str | None:
-    found = dig(obj, *path, "annotations", RUN_AS)
+def _value(obj: Json | None, path: Path, key: str) -> str | None:
+    found = dig(obj, *path, "annotations", key)
     return None if found is None else str(found)
 
 
-def _with(obj: Json, path: Path, uid: str | None) -> Json:
-    """The object with the annotation at this path, or (None) without it."""
+def _with(obj: Json, path: Path, values: dict[str, str | None]) -> Json:
+    """The object with the annotations at this path, without those that are None."""
     if path:
         below = mapped(obj.get(path[0]))
-        return obj | {path[0]: _with(below, path[1:], uid)}
-    annotations = dict(mapped(obj.get("annotations")))
-    annotations.pop(RUN_AS, None)
-    if uid is not None:
-        annotations[RUN_AS] = uid
+        return obj | {path[0]: _with(below, path[1:], values)}
+    annotations = mapped(obj.get("annotations")) | values
+    annotations = {key: value for key, value in annotations.items() if value is not None}
     kept = {key: each for key, each in obj.items() if key != "annotations"}
     return kept | {"annotations": annotations} if annotations else kept

@@ -33,6 +33,7 @@ from kuota.metrics.config import metrics_config
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.runtime import Runtime
 from kuota.runner.inventory import machine
+from kuota.runner.isolation import available, isolation
 from kuota.runner.job_status import suspended_status
 from kuota.runner.log_archive import LogArchive
 from kuota.runner.nodes import NodePlan, check, this_machine
@@ -48,6 +49,7 @@ from kuota.server.api import ApiServer
 from kuota.server.expiry import keep_compacted, keep_expiring
 from kuota.server.fairness import SYSTEM_SHARE, Turns
 from kuota.server.http import HttpServer, server_context
+from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.pods import LogOptions
 from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
@@ -128,6 +130,7 @@ class Installation:
         self._options = options
         self._runner: Runner | None = None
         self._sessions = SessionLimits()
+        self._isolation = isolation(str(state_dir.root), available())
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve. Calls `ready` with the port once all servers respond.
@@ -146,7 +149,7 @@ class Installation:
             config = lifecycle_config(self._options.config, gates)
             api = ApiServer(
                 store,
-                hooks=(job_hook(store, config),),
+                hooks=(pod_policy_hook(store, self._pod_policy()), job_hook(store, config)),
                 advisers=(adviser(store, config),),
                 logs=self._log,
                 processes=MachineProcesses(self._worker),
@@ -242,7 +245,13 @@ class Installation:
     def _runner_settings(self) -> RunnerSettings:
         options = self._options
         policy = RunAsPolicy(os.geteuid(), options.allow_root, options.run_as)
-        return RunnerSettings(state_dir=str(self._state_dir.root), run_as=policy)
+        return RunnerSettings(
+            state_dir=str(self._state_dir.root), run_as=policy, isolation=self._isolation
+        )
+
+    def _pod_policy(self) -> PodPolicy:
+        state_dir = os.path.realpath(self._state_dir.root)
+        return PodPolicy(state_dir=state_dir, users=os.geteuid() == 0)
 
     def _worker(self, uid: str) -> PodWorker | None:
         return self._runner.worker(uid) if self._runner is not None else None

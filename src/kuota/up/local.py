@@ -10,10 +10,10 @@ from kuota.kube.client import Client
 from kuota.kube.errors import response_error
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.server.api import ApiServer
-from kuota.server.requests import ADMINS, Interrupted, Request, Response, User, refused
+from kuota.server.requests import ADMINS, SYSTEM_USER, Interrupted, Request, Response, User, refused
 from kuota.server.status import expired
 
-SYSTEM = User("system:kuota", (ADMINS, "system:authenticated"))
+SYSTEM = User(SYSTEM_USER, (ADMINS, "system:authenticated"))
 
 
 def local_client(api: ApiServer) -> Client:
