@@ -17,8 +17,11 @@ from kuota.runner.pod_rights import pod_rights
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.settings import RunnerSettings
 from kuota.server.admission import Review
+from kuota.server.builtin_kinds import builtin_kinds
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.requests import User
+from kuota.server.status import Refused
+from kuota.server.streaming.pod_sessions import check_user
 from server.served import ADMIN, MERGE, Local, job, namespace, pod
 
 ANN = User("ann", ("vision", "system:authenticated"), "1001")
@@ -210,3 +213,16 @@ def test_the_runner_checks_the_directories_again(tmp_path: Path) -> None:
     assert not pod_rights(stored(using("/etc", read_only=True)), lists, able).trusted
     admins = stored(using("/etc"), **{AUTHOR_ROLE: "admin"})
     assert pod_rights(admins, {}, settings).host_directories is None
+
+
+def test_nobody_enters_a_pod_with_more_rights_than_their_own() -> None:
+    ben = User("ben", ("vision", "system:authenticated"), "1002")
+    admins, anns = pod("admins"), pod("anns")
+    admins["metadata"]["annotations"] = {AUTHOR_ROLE: "admin"}
+    anns["metadata"]["annotations"] = {"kuota.dev/run-as-uid": "1001"}
+    kind = next(each for each in builtin_kinds() if each.resource == "pods")
+    for caller, entered in ((ANN, admins), (ben, admins), (ben, anns), (TOKEN_ONLY, anns)):
+        with pytest.raises(Refused, match="only"):
+            check_user(kind, entered, caller)
+    for caller, entered in ((ADMIN, admins), (ADMIN, anns), (ANN, anns), (ben, pod("token"))):
+        check_user(kind, entered, caller)

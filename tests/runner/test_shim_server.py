@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hang import HANG_S
 
-SERVE = "from kuota.runner.shim import serve; serve()"
+SERVE = "from kuota.runner.shim_server import serve; serve()"
 
 
 def test_a_runner_that_is_killed_before_it_hears_the_answer_ends_it_quietly(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import aclosing, suppress
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -135,16 +136,23 @@ async def _run_demo(state_dir: StateDir, manifests: Path, start: float) -> list[
 
     from .session import opened
 
-    saves = state_dir.root / "saved"
-    saves.mkdir()
-    saves.chmod(0o1777)
-    async with opened(from_kubeconfig([state_dir.kubeconfig])) as session:
-        try:
-            return await DemoRun(session, manifests, saves, start).run()
-        except BaseException:
-            with suppress(KubeError, TimeoutError):
-                await asyncio.wait_for(clear(session), _CLEAR_S)
-            raise
+    with _saves() as saves:
+        async with opened(from_kubeconfig([state_dir.kubeconfig])) as session:
+            try:
+                return await DemoRun(session, manifests, saves, start).run()
+            except BaseException:
+                with suppress(KubeError, TimeoutError):
+                    await asyncio.wait_for(clear(session), _CLEAR_S)
+                raise
+
+
+@contextmanager
+def _saves() -> Iterator[Path]:
+    """A directory for the work that jobs save. No pod may use the state directory for it."""
+    with tempfile.TemporaryDirectory(prefix="kuota-saved-", ignore_cleanup_errors=True) as name:
+        saves = Path(name)
+        saves.chmod(0o1777)
+        yield saves
 
 
 def _kuota(*arguments: str) -> None:

@@ -2,10 +2,10 @@
 """The parent process of one container: starts it, writes its log, and records how it ended.
 
 A shim is independent: it imports few modules and needs no other process after its start, so the
-runner can restart at any time. Shims are forked by a server (`serve`), which the runner starts with
-`python -I -S`. The plan arrives through a descriptor and is never on disk, because it contains the
-environment. The shim reports everything through the file `state`, which is always complete. The
-runner reads it when the pipe `ready` is closed and when the shim exits.
+runner can restart at any time. Shims are forked by `shim_server`. The plan arrives through a
+descriptor and is never on disk, because it contains the environment. The shim reports everything
+through the file `state`, which is always complete. The runner reads it when the pipe `ready` is
+closed and when the shim exits.
 
 Two rules ensure consistency. The process may run only after its pid is on disk: it waits at a gate,
 and if the shim dies first, it dies by a signal that says so. So every running process can be found
@@ -22,11 +22,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import marshal
 import os
 import select
 import signal
-import socket
 import sys
 import termios
 import time
@@ -36,7 +34,6 @@ import warnings  # noqa: F401
 from typing import Any
 
 from .confine import LANDLOCK, confine
-from .pod_files import Refusal, prepare
 from .proc import (
     become_subreaper,
     become_user,
@@ -56,8 +53,6 @@ NEVER_RELEASED = int(signal.SIGRTMAX)
 """The signal with which a process ends whose shim died before it let the process run."""
 BECOME, ENTER, EXECUTE, CONFINE = 1, 2, 3, 4
 """The step that failed: switch to the user, enter the directory, execute, isolate."""
-SHIM, FILES = b"s", b"f"
-"""Requests to the server: fork a shim, or create the files of a pod."""
 
 
 class State:
@@ -79,89 +74,6 @@ class State:
         os.rename(fresh, self._path)
 
 
-def serve() -> None:
-    """Fork a process for each request on standard input, a socket, until it is closed.
-
-    A request is one byte and descriptors: plan, errors, ready and lock for a shim; plan and result
-    for the files of a pod. The response is one byte and the pidfd of the process. Forking takes a
-    tenth of the time of starting another interpreter. If the runner was killed, an unread response
-    causes an error here.
-    """
-    line = socket.socket(fileno=0)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Shims are not waited for.
-    try:
-        while _served(line):
-            pass
-    except ConnectionError:
-        return
-
-
-def _served(line: socket.socket) -> bool:
-    """Handle the next request; False if there are no more."""
-    request, fds, _, _ = socket.recv_fds(line, 1, 4)
-    if not request:
-        return False
-    gate_read, gate = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(gate)
-        os.read(
-            gate_read, 1
-        )  # Shims are not waited for: if it exited now, there would be no pidfd.
-        os.close(gate_read)
-        _create_files(*fds) if request == FILES else _become_shim(*fds)
-    pidfd = os.pidfd_open(pid)
-    os.close(gate)
-    socket.send_fds(line, [b"p"], [pidfd])
-    for fd in (*fds, pidfd, gate_read):
-        os.close(fd)
-    return True
-
-
-def _create_files(source: int, result: int) -> None:
-    """Create the files of a pod as its user, and exit.
-
-    Writes a marshalled pair to `result`: a message, which is empty on success, and whether the
-    failure is permanent.
-    """
-    try:
-        os.dup2(os.open("/dev/null", os.O_RDWR), 0)  # It was the connection to the runner.
-        os.setsid()
-        plan = marshal.loads(_whole(source))
-        if plan["confine"] is not None:
-            confine(plan["confine"])
-        become_user(plan["uid"], plan["gid"], plan["groups"])
-        prepare(plan)
-        reason = ("", False)
-    except Refusal as fault:
-        reason = (str(fault), fault.permanent)
-    except OSError as fault:
-        reason = (f"cannot create the files of the pod as its user: {fault}", False)
-    except BaseException as fault:
-        reason = (f"cannot create the files of the pod: {fault!r}", True)
-    os.write(result, marshal.dumps(reason))
-    os._exit(0)
-
-
-def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
-    """Detach from the server that forked us, do the work, and exit."""
-    try:
-        for number in (0, 1, 2):  # Descriptor 0 was the connection to the runner.
-            os.dup2(errors, number)
-        os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for fd in (source, errors, ready, lock):
-            os.set_inheritable(fd, False)
-        plan = marshal.loads(_whole(source))
-        for fd in (source, errors):
-            os.close(fd)
-        work(plan, ready)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        os._exit(1)
-    os._exit(0)
-
-
 def work(plan: dict[str, Any], ready: int) -> None:
     """Carry out the plan. Closing `ready` signals that the state has changed."""
     for number in IGNORED:
@@ -176,13 +88,6 @@ def work(plan: dict[str, Any], ready: int) -> None:
         _adopt(plan["adopt"], plan, state, source, log, ready)
     else:
         _run(plan, state, source, log, ready)
-
-
-def _whole(fd: int) -> bytes:
-    parts = []
-    while part := os.read(fd, CHUNK):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:

@@ -17,14 +17,14 @@ import socket
 import sys
 from typing import Any
 
-from .shim import FILES, SHIM
+from .shim_server import FILES, SHIM
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # The server raises its own limit of open files later. Containers keep the one they had before.
 _OPEN_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
 _BOOT = (
     f"import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, {_OPEN_FILES}); "
-    f"sys.path.append({SOURCE!r}); from kuota.runner.shim import serve; serve()"
+    f"sys.path.append({SOURCE!r}); from kuota.runner.shim_server import serve; serve()"
 )
 _TRIES = 3
 
@@ -59,10 +59,10 @@ class ShimStarter:
     def create_files(self, plan: dict[str, Any]) -> tuple[int, int]:
         """Start a process that creates the files of a pod (`pod_files`).
 
-        Returns its pidfd, and a pipe that closes when it is done. See `shim` for what the pipe
-        contains. Raises InterruptedError if the server died; the request may be repeated.
+        Returns its pidfd, and a pipe that closes when it is done. See `shim_server` for what the
+        pipe contains. Raises InterruptedError if the server died; the request may be repeated.
         """
-        source = _memory_file(marshal.dumps(plan))
+        source = memory_file(marshal.dumps(plan))
         result, result_write = os.pipe()
         try:
             pidfd = self._ask(FILES, [source, result_write])

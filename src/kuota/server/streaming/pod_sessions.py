@@ -11,12 +11,13 @@ from typing import Protocol
 from urllib.parse import parse_qs
 
 from kuota.api.base import Json
+from kuota.api.core import RUN_AS, is_trusted
 
 from ..columns import dig, listed
 from ..kinds import Kind
 from ..pods import chosen_container
-from ..requests import Request
-from ..status import Refused, bad_request, conflict
+from ..requests import ADMINS, Request, User
+from ..status import Refused, bad_request, conflict, forbidden
 from .port_forward import MOST_PORTS, Connection
 from .protocols import Session
 from .remote_command import CommandOptions, RemoteProcess
@@ -48,6 +49,8 @@ def pod_session(
             "Upgrade request required: exec, attach and portforward need a client that upgrades "
             "the connection, such as kubectl"
         )
+    if subresource != "portforward":
+        check_user(kind, pod, request.user)
     check_running(kind, pod)
     query = parse_qs(request.query_string, keep_blank_values=True)
     user = request.user.name
@@ -66,6 +69,22 @@ def pod_session(
         return await begin(pod, options)
 
     return CommandSession(user, options, start)
+
+
+def check_user(kind: Kind, pod: Json, user: User) -> None:
+    """Raise Refused if a command in the pod would have rights that its caller lacks.
+
+    A team shares its namespaces, but each member has a user of the machine, and pods of admins may
+    run as root.
+    """
+    if ADMINS in user.groups:
+        return
+    name, uid = str(dig(pod, "metadata", "name")), dig(pod, "metadata", "annotations", RUN_AS)
+    if is_trusted(pod):
+        raise forbidden(kind, name, "an admin submitted the pod, and only admins may enter it")
+    if uid is not None and uid != user.uid:
+        why = f"the pod runs as user {uid}, and only that user and admins may enter it"
+        raise forbidden(kind, name, why)
 
 
 def check_running(kind: Kind, pod: Json) -> None:
