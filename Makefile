@@ -12,7 +12,7 @@ export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-slow kube test-kube lint bench bench-kube conformance mutants docs up gpu plan map lock clean
+.PHONY: help test test-slow kube test-kube lint bench bench-kube kueue-suite conformance mutants docs up gpu plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ ifdef RUNNER
 else
 	PYTHONPATH=tests $(BIN)/python -m bench.kube $(if $(FULL),--full)
 endif
+
+kueue-suite: $(DEV)  ## run an integration suite of Kueue against Kuota: KUEUE=DIR SUITE=scheduler [ARGS=...]
+	$(BIN)/python scripts/kueue_suites.py $(or $(KUEUE),DIR) $(or $(SUITE),SUITE) $(ARGS)
 
 conformance: $(DEV)  ## compare with recorded cases of Kueue: CASES=DIR [ONLY="scheduler preemption"] [ALTER=1]
 	@test -n "$(CASES)" || { \

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kueue_suites.py DIR SUITE [GINKGO OPTION...]` runs an integration suite of Kueue against Kuota.
+
+DIR is a local checkout of Kueue. Its sources stay unchanged: Go's build overlay replaces a few of
+them. A suite calls Kueue's set-up functions as usual, but they only record what they were asked to
+set up (scripts/kueue_suites/standin.go), and `kuota controller` runs with that configuration.
+Messages are not compared, because Kuota uses its own. Specs that intercept Kueue's client, reset
+its counters or call its packages directly cannot pass. Needs Go and the programs of `make kube`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STANDIN = "sigs.k8s.io/kueue/pkg/util/standin"
+SUITES = "test/integration/singlecluster"
+_TESTUTIL = '"k8s.io/component-base/metrics/testutil"'
+_IMPORT = "import (\n"
+_CRDS = "config/components/crd"
+
+# For each file: where a set-up function begins to know something, and what to record there.
+RECORDS = {
+    "pkg/controller/core/core.go": [
+        (r"func SetupControllers\([^{]*\{\n", 's.Parts["core"] = true; s.Configuration = cfg')
+    ],
+    "pkg/webhooks/webhooks.go": [(r"func Setup\([^{]*\{\n", 's.Parts["webhooks"] = true')],
+    "pkg/controller/jobframework/reconciler.go": [
+        (
+            r"func NewReconciler\([^{]*\{\n\toptions := ProcessOptions\(opts\.\.\.\)\n",
+            's.Parts["jobs"] = true; s.WaitForPodsReady = options.WaitForPodsReady',
+        ),
+        (
+            r"func ProcessOptions\([^}]*\}\n",
+            "s.JobOptions(options.ManageJobsWithoutQueueName, "
+            "options.ManagedJobsNamespaceSelector, options.LabelKeysToCopy.UnsortedList())",
+        ),
+    ],
+    "pkg/controller/jobframework/integrationmanager.go": [
+        (r"IntegrationManager\) EnableIntegration\([^{]*\{\n", "s.Frameworks[name] = true")
+    ],
+    "pkg/cache/queue/manager.go": [
+        (r"func WithExcludedResourcePrefixes\([^{]*\{\n", "s.ExcludedPrefixes = excludedPrefixes"),
+        (r"func WithResourceTransformations\([^{]*\{\n", "s.Transformations = transforms"),
+        (r"func WithResourceMetrics\([^{]*\{\n", "s.ResourceMetrics = enabled"),
+        (r"func WithAdmissionFairSharing\([^{]*\{\n", "s.AdmissionFairSharing = cfg"),
+    ],
+    "pkg/scheduler/scheduler.go": [
+        (r"func WithFairSharing\([^{]*\{\n", "s.FairSharing = fs"),
+        (r"func WithQuotaCheckStrategy\([^{]*\{\n", "s.QuotaCheckStrategy = qcs"),
+        (r"func \(s \*Scheduler\) Start\([^{]*\{\n", 's.Parts["scheduler"] = true'),
+    ],
+}
+_START = """
+		process, err := standin.Start(cfg, webhookInstallOptions.LocalServingHost,
+			webhookInstallOptions.LocalServingPort, webhookInstallOptions.LocalServingCertDir)
+		gomega.ExpectWithOffset(1, err).NotTo(gomega.HaveOccurred(), "failed to start kuota")
+		go func() {
+			defer close(done)
+			defer ginkgo.GinkgoRecover()
+			<-managerCtx.Done()
+			gomega.ExpectWithOffset(1, process.Stop()).To(gomega.Succeed())
+		}()
+"""
+_RESTART = """	if err := standin.GatesChanged(); err != nil {
+		tb.Errorf("%v", err)
+	}
+"""
+
+
+def replaced(pattern: str, replacement: str, text: str, *, times: int = 1) -> str:
+    """Replace a regular expression that occurs exactly so often; `MATCH` stands for its match."""
+    found = re.findall(pattern, text, flags=re.DOTALL)
+    if len(found) != times:
+        raise ValueError(
+            f"{len(found)} instead of {times} matches of {pattern}; has Kueue changed?"
+        )
+    return re.sub(
+        pattern, lambda match: replacement.replace("MATCH", match[0]), text, flags=re.DOTALL
+    )
+
+
+def imported(text: str) -> str:
+    return text.replace(_IMPORT, f'{_IMPORT}\t"{STANDIN}"\n', 1)
+
+
+def recording(name: str, text: str) -> str:
+    """Return a file of Kueue whose set-up functions record their arguments."""
+    for pattern, record in RECORDS[name]:
+        line = f"\tstandin.Record(func(s *standin.Setup) {{ {record} }})\n"
+        text = replaced(pattern, "MATCH" + line, text)
+    loop = r"\tgo (wait\.UntilWithBackoff)\(ctx, s\.schedule\)\n"
+    if name.endswith("scheduler.go"):
+        text = replaced(loop, "\t_ = wait.UntilWithBackoff\n", text)
+    return imported(text)
+
+
+def starting(text: str) -> str:
+    """Return framework.go, whose StartManager starts Kuota."""
+    text = replaced(r"\t\tmgr, err := ctrl\.NewManager\(", "\t\tstandin.Begin()\nMATCH", text)
+    text = replaced(
+        r"\n\t\tgo func\(\) \{\n\t\t\tdefer close\(done\).*?\n\t\t\}\(\)\n", _START, text
+    )
+    text = replaced(r"\t\t// wait for the webhook server to get ready.*?Succeed\(\)\)\n", "", text)
+    for unused in ("crypto/tls", "fmt", "net"):
+        text = text.replace(f'\t"{unused}"\n', "")
+    return imported(text)
+
+
+def restarting(text: str) -> str:
+    """Return kube_features.go, which restarts Kuota when a spec changes feature gates."""
+    setting = r"if err := utilfeature\.DefaultMutableFeatureGate\.SetFromMap\([^}]*\}\n"
+    return imported(replaced(setting, "MATCH" + _RESTART, text, times=2))
+
+
+def without_messages(text: str) -> str:
+    """Return a test file that reads metrics from Kuota and does not compare messages."""
+    text = text.replace(_TESTUTIL, f'"{STANDIN}/testutil"')
+    for kind in ("metav1.Condition{}", "kueue.AdmissionCheckState{}", "corev1.PodCondition{}"):
+        ignored = f'cmpopts.IgnoreFields({kind}, "LastTransitionTime"'
+        text = re.sub(re.escape(ignored) + r'(?![^)]*"Message")', ignored + ', "Message"', text)
+    text = re.sub(
+        r"(\.Message\)\.(?:To|Should)\()(gomega\.\w+\((?:[^()]|\([^()]*\))*\))",
+        r"\1gomega.Or(gomega.Not(gomega.BeNil()), \2)",
+        text,
+    )
+    return re.sub(r"&&\s*\w+(?:\[i\])?\.Note == [^{\n]*?(?= \{|\n)", "", text)
+
+
+def sources(checkout: Path) -> dict[str, str]:
+    """Return the files that differ from Kueue's, by path."""
+    files = {name: recording(name, (checkout / name).read_text()) for name in RECORDS}
+    for name, change in (
+        ("test/integration/framework/framework.go", starting),
+        ("pkg/features/kube_features.go", restarting),
+    ):
+        files[name] = change((checkout / name).read_text())
+    helpers = [checkout / "pkg/util/testing/core.go", *(checkout / "test/util").glob("*.go")]
+    for path in [*helpers, *(checkout / SUITES).rglob("*_test.go")]:
+        text = path.read_text()
+        if (changed := without_messages(text)) != text:
+            files[str(path.relative_to(checkout))] = changed
+    own = HERE / "kueue_suites"
+    files["pkg/util/standin/standin.go"] = (own / "standin.go").read_text()
+    files["pkg/util/standin/configuration.go"] = (own / "configuration.go").read_text()
+    files["pkg/util/standin/testutil/testutil.go"] = (own / "testutil.go").read_text()
+    return files
+
+
+def overlay(checkout: Path, folder: Path) -> Path:
+    """Write the changed files and the table of them that Go's compiler reads."""
+    table = {}
+    for number, (name, text) in enumerate(sources(checkout).items()):
+        target = folder / f"{number}.go"
+        target.write_text(text)
+        table[str(checkout / name)] = str(target)
+    path = folder / "overlay.json"
+    path.write_text(json.dumps({"Replace": table}))
+    return path
+
+
+def build_crds(checkout: Path, kubectl: Path) -> None:
+    """Write Kueue's CRDs to the folder that its suites read them from, which its git ignores."""
+    target = checkout / _CRDS / "_output/crds-with-webhooks.yaml"
+    if not target.exists():
+        command = [str(kubectl), "kustomize", str(checkout / _CRDS)]
+        built = subprocess.run(command, check=True, capture_output=True)
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(built.stdout)
+
+
+def assets(folder: Path) -> Path:
+    """Return a folder with etcd and kube-apiserver, as envtest expects them."""
+    sys.path.insert(0, str(HERE.parent / "tests"))
+    from cluster.kube_server import programs
+
+    folder.mkdir()
+    found = programs()
+    for name in ("etcd", "kube-apiserver"):
+        (folder / name).symlink_to(found[name])
+    return folder
+
+
+def main(words: list[str]) -> int:
+    if len(words) < 2 or not (Path(words[0]) / SUITES / words[1]).is_dir():
+        print(f"{__doc__}\nSUITE is a folder below {SUITES} of DIR.", file=sys.stderr)
+        return 2
+    checkout, suite, options = Path(words[0]).resolve(), words[1], words[2:]
+    programs = Path(sys.executable).parent
+    build_crds(checkout, programs / "kubectl")
+    with tempfile.TemporaryDirectory(prefix="kuota-suites-") as name:
+        folder = Path(name)
+        environment = os.environ | {
+            "KUBEBUILDER_ASSETS": str(assets(folder / "assets")),
+            "KUOTA": str(programs / "kuota"),
+        }
+        command = ["go", "test", f"-overlay={overlay(checkout, folder)}", "-count=1", "-vet=off"]
+        command += ["-timeout=60m", "-v", f"./{SUITES}/{suite}", "-args", *options]
+        return subprocess.run(command, cwd=checkout, env=environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

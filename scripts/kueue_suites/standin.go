@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package standin runs Kuota in place of the manager that Kueue's integration suites start in their
+// own process. The suites call the real set-up functions, which record here what they were asked to
+// set up; Start writes that as a configuration file and runs `kuota controller` with it.
+package standin
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
+)
+
+// Setup is what one manager was asked to run.
+type Setup struct {
+	Parts                      map[string]bool
+	Configuration              *config.Configuration
+	Transformations            []config.ResourceTransformation
+	ExcludedPrefixes           []string
+	FairSharing                *config.FairSharing
+	AdmissionFairSharing       *config.AdmissionFairSharing
+	QuotaCheckStrategy         config.QuotaCheckStrategy
+	Frameworks                 map[string]bool
+	ManageJobsWithoutQueueName bool
+	NamespaceSelector          labels.Selector
+	WaitForPodsReady           bool
+	LabelKeysToCopy            []string
+	ResourceMetrics            bool
+}
+
+var (
+	mu         sync.Mutex
+	setup      = newSetup()
+	current    *Process
+	metricsURL string
+)
+
+func newSetup() *Setup {
+	return &Setup{Parts: map[string]bool{}, Frameworks: map[string]bool{}}
+}
+
+// Record lets a set-up function note what it was asked to do.
+func Record(note func(*Setup)) {
+	mu.Lock()
+	defer mu.Unlock()
+	note(setup)
+}
+
+// JobOptions notes the options of a job's reconciler or webhook.
+func (s *Setup) JobOptions(withoutQueueName bool, namespaces labels.Selector, copied []string) {
+	s.ManageJobsWithoutQueueName = s.ManageJobsWithoutQueueName || withoutQueueName
+	if namespaces != nil {
+		s.NamespaceSelector = namespaces
+	}
+	if len(copied) > 0 {
+		s.LabelKeysToCopy = copied
+	}
+}
+
+// Begin forgets what an earlier manager was asked to run.
+func Begin() {
+	mu.Lock()
+	defer mu.Unlock()
+	setup = newSetup()
+}
+
+// GatesChanged restarts a running Kuota, which reads its feature gates once.
+func GatesChanged() error {
+	mu.Lock()
+	defer mu.Unlock()
+	if current == nil || changedGates() == current.gates {
+		return nil
+	}
+	return current.restart()
+}
+
+// Process is a running Kuota.
+type Process struct {
+	folder  string
+	parts   string
+	gates   string
+	command *exec.Cmd
+	log     *os.File
+	done    chan error
+}
+
+// Start runs Kuota with everything recorded since Begin.
+func Start(cfg *rest.Config, host string, port int, certificates string) (*Process, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	folder, err := os.MkdirTemp("", "kuota-suite-")
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(folder, "kubeconfig")
+	if err := clientcmd.WriteToFile(connection(cfg), kubeconfig); err != nil {
+		return nil, err
+	}
+	metricsPort, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.Marshal(configuration(host, port, certificates, metricsPort))
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(folder, "configuration.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	metricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", metricsPort)
+	return run(folder)
+}
+
+func run(folder string) (*Process, error) {
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		return nil, err
+	}
+	current = &Process{folder: folder, parts: parts(), log: log}
+	return current, current.start()
+}
+
+func (p *Process) start() error {
+	p.gates = changedGates()
+	arguments := []string{
+		"controller", "--config", filepath.Join(p.folder, "configuration.yaml"), "--kubeconfig",
+		filepath.Join(p.folder, "kubeconfig"), "--plain-metrics", "--parts", p.parts, "--v", "3",
+	}
+	if p.gates != "" {
+		arguments = append(arguments, "--feature-gates", p.gates)
+	}
+	p.command = exec.Command(os.Getenv("KUOTA"), arguments...)
+	p.command.Stdout, p.command.Stderr = p.log, p.log
+	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.command.Start(); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "standin: %v, log %s\n", arguments, p.log.Name())
+	done, command := make(chan error, 1), p.command
+	p.done = done
+	go func() { done <- command.Wait() }()
+	return p.ready()
+}
+
+func (p *Process) ready() error {
+	for begin := time.Now(); time.Since(begin) < time.Minute; time.Sleep(50 * time.Millisecond) {
+		select {
+		case err := <-p.done:
+			text, _ := os.ReadFile(p.log.Name())
+			return fmt.Errorf("kuota ended: %w\n%s", err, text)
+		default:
+		}
+		if answer, err := http.Get(metricsURL); err == nil {
+			answer.Body.Close()
+			return nil
+		}
+	}
+	return fmt.Errorf("kuota does not become ready; see %s", p.log.Name())
+}
+
+func (p *Process) restart() error {
+	if err := p.end(); err != nil {
+		return err
+	}
+	return p.start()
+}
+
+// Stop ends the process as a cluster would.
+func (p *Process) Stop() error {
+	mu.Lock()
+	defer mu.Unlock()
+	if current == p {
+		current = nil
+	}
+	return p.end()
+}
+
+func (p *Process) end() error {
+	_ = p.command.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(20 * time.Second):
+		_ = p.command.Process.Kill()
+		return fmt.Errorf("kuota does not stop; see %s", p.log.Name())
+	}
+}
+
+// Metrics is what Kuota serves.
+func Metrics() (string, error) {
+	mu.Lock()
+	url := metricsURL
+	mu.Unlock()
+	answer, err := http.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return string(body), err
+}
+
+func parts() string {
+	names := []string{}
+	for name := range setup.Parts {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return strings.Join(names, ",")
+}
+
+func gates() map[string]bool {
+	all := map[string]bool{}
+	for name := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+		all[string(name)] = utilfeature.DefaultFeatureGate.Enabled(name)
+	}
+	return all
+}
+
+// changedGates lists the gates whose value is not the default, as a flag takes them.
+func changedGates() string {
+	changed := []string{}
+	now := gates()
+	for name, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+		if strings.HasPrefix(string(name), "All") {
+			continue
+		}
+		if spec.Default != now[string(name)] {
+			changed = append(changed, fmt.Sprintf("%s=%t", name, now[string(name)]))
+		}
+	}
+	sort.Strings(changed)
+	return strings.Join(changed, ",")
+}
+
+func connection(cfg *rest.Config) clientcmdapi.Config {
+	return clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{
+			"env": {Server: cfg.Host, CertificateAuthorityData: cfg.CAData},
+		},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{
+			"admin": {
+				ClientCertificateData: cfg.CertData,
+				ClientKeyData:         cfg.KeyData,
+				Token:                 cfg.BearerToken,
+			},
+		},
+		Contexts:       map[string]*clientcmdapi.Context{"env": {Cluster: "env", AuthInfo: "admin"}},
+		CurrentContext: "env",
+	}
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
