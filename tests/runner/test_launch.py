@@ -107,7 +107,7 @@ def test_root_becomes_the_user_who_asked() -> None:
     assert RunAs(65534) == run_as(named(None), container(), policy)
 
 
-@pytest.mark.parametrize("uid", [None, "0", "root", "-1"])
+@pytest.mark.parametrize("uid", [None, "0", "root", "-1", "4294967295", "4294967296"])
 def test_nobody_runs_as_root_unless_allowed(uid: str | None) -> None:
     with pytest.raises(LaunchError):
         run_as(named(uid), container(), RunAsPolicy(uid=0))

@@ -34,11 +34,33 @@ def test_who_gets_a_token_is_known_at_once_and_who_loses_it_no_more(path: Path) 
     assert server.user(admin_token(path)) is not None
 
 
-def test_the_file_stays_private_and_says_what_kubernetes_reads(path: Path) -> None:
+def test_the_file_stays_private_and_contains_no_token(path: Path) -> None:
     token = TokenFile(path).give("ann", ["vision", "ops"])
     assert 0o600 == path.stat().st_mode & 0o777
-    assert f'{token},ann,,"vision,ops"' == path.read_text().splitlines()[-1]
+    assert 0o600 == path.with_suffix(".lock").stat().st_mode & 0o777
+    digest, rest = path.read_text().splitlines()[-1].split(",", 1)
+    assert 'ann,,"vision,ops"' == rest
+    assert token not in path.read_text()
     assert Tokens.load(path).user(token) is not None
+    assert Tokens.load(path).user(digest) is None, "the digest is no token"
+
+
+def test_tokens_in_plain_text_stay_valid_and_become_digests(path: Path) -> None:
+    path.write_text(f"# by hand\nplain,{OWNER},,{ADMINS}\nother,ann,1001,vision\n")
+    assert "plain" == admin_token(path)
+    assert "plain" == admin_token(path, "plain")
+    text = path.read_text()
+    assert ("plain" not in text, "other" not in text, "# by hand" in text) == (True, True, True)
+    found = Tokens.load(path).user("other")
+    assert found is not None
+    assert ("ann", "1001") == (found.name, found.uid)
+
+
+def test_a_lost_admin_token_is_replaced_and_old_copies_stay_valid(path: Path) -> None:
+    first = admin_token(path)
+    second = admin_token(path, "wrong")
+    assert first != second
+    assert None not in map(Tokens.load(path).user, (first, second))
 
 
 def test_a_list_tells_tokens_apart_and_tells_none(path: Path) -> None:
@@ -62,8 +84,8 @@ def test_what_others_wrote_into_the_file_is_kept(path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_changes_nothing(path: Path) -> None:
-    server = TokenFile(path)
     token = admin_token(path)
+    server = TokenFile(path)
     path.write_text("nonsense\n")
     assert server.user(token) is not None
     path.unlink()

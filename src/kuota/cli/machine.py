@@ -88,6 +88,8 @@ def status(state_dir: StateDir, output: str) -> None:
       kuota status
       eval "$(kuota status -o env)"    # configures kubectl
     """
+    from kuota.up.separation import separation
+
     from .output import show
 
     running = state_dir.running()
@@ -102,6 +104,7 @@ def status(state_dir: StateDir, output: str) -> None:
         "pid": running.pid if running else None,
         "server": f"https://127.0.0.1:{running.port}" if running else None,
         "runAs": running.run_as if running else None,
+        "isolation": separation(running.run_as, running.isolation) if running else None,
         "shortages": shortages,
     }
     if output in ("json", "yaml"):
@@ -121,6 +124,7 @@ def _show_status(
     state_dir: StateDir, running: RunningInstance, shortages: Sequence[Shortage]
 ) -> None:
     from kuota.up.default_user import account
+    from kuota.up.separation import separation, warnings
     from kuota.view.room import shortage_words
 
     server = f"https://127.0.0.1:{running.port}"
@@ -132,6 +136,8 @@ def _show_status(
     if running.run_as is not None:
         user = account(running.run_as)
         click.echo(f"  Pods that name no user run as {user.name} (uid {user.uid}).")
+    for sentence in warnings(separation(running.run_as, running.isolation)):
+        click.echo(f"  {sentence}")
     for each in shortages:
         click.echo(f"  {shortage_words(each)}")
 

@@ -86,8 +86,7 @@ def create(
     groups = [*teams, *([ADMINS] if admin else [])]
     token = _given(_tokens(state_dir), user, groups, uid or _uid_of(user))
     content = kubeconfig.content(cluster, token, namespace)
-    if not groups:
-        click.echo(f"{user} {_RIGHTLESS}", err=True)
+    _warn(state_dir, user, groups)
     if out is None:
         click.echo(content, nl=False)
     else:
@@ -130,13 +129,35 @@ def revoke(user: str, id_: str, state_dir: StateDir) -> None:
     _keep_owner(state_dir, tokens)
 
 
+def _warn(state_dir: StateDir, user: str, groups: list[str]) -> None:
+    """State how far the control plane separates the processes of members."""
+    import os
+
+    from kuota.runner.isolation import available
+    from kuota.server.requests import ADMINS
+    from kuota.up.separation import separation, warnings
+
+    if not groups:
+        click.echo(f"{user} {_RIGHTLESS}", err=True)
+    if ADMINS in groups:
+        return
+    running = state_dir.running()
+    if running is not None:
+        found = separation(running.run_as, running.isolation)
+    else:
+        found = separation(0 if os.geteuid() == 0 else None, available())
+    for sentence in warnings(found):
+        click.echo(sentence, err=True)
+
+
 def _tokens(state_dir: StateDir) -> TokenFile:
     """Return the token file, which is created if it does not exist. Raises ClickException."""
     from kuota.server.tokens import TokenError, TokenFile, admin_token
 
     try:
         state_dir.prepare()
-        admin_token(state_dir.tokens)
+        if not state_dir.tokens.exists():
+            admin_token(state_dir.tokens)
         return TokenFile(state_dir.tokens)
     except PermissionError:
         raise click.ClickException(f"you may not read {state_dir.tokens}; ask its owner") from None

@@ -48,11 +48,13 @@ class PodLaunch:
         self._note(who.note, *mount_notes(plan.mounts), self._limits_note(container))
         self._note(*rights.notes(plan.mounts, settings.isolation))
         gid, groups, home = _account(who.uid, self._home.root)
+        env = {"HOME": home}
         if confine is not None and confine["user"]:
-            home = self._home.root  # The home of the user who runs the server is hidden.
+            # The home of the user who runs the server is hidden, and /tmp may be inaccessible.
+            env = {"HOME": self._home.root, "TMPDIR": self._home.root}
         return Launch(
             argv=plan.argv,
-            env={"HOME": home, **plan.env},
+            env={**env, **plan.env},
             cwd=plan.cwd,
             uid=who.uid,
             gid=gid,

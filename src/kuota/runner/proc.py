@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import signal
@@ -104,6 +105,9 @@ def become_user(uid: int | None, gid: int, groups: Sequence[int]) -> None:
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
+    # The kernel takes the largest number for "unchanged", and this process is root.
+    if (os.getresuid(), os.getresgid()) != ((uid,) * 3, (gid,) * 3):
+        raise PermissionError(errno.EPERM, f"cannot become user {uid}")
 
 
 def become_subreaper() -> None:

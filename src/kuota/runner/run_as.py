@@ -15,6 +15,7 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.core import RUN_AS, is_trusted
+from kuota.api.rules.volumes import MAX_ID
 from kuota.api.run_as_users import RUN_AS_UIDS
 
 from .container_env import CONFIG_ERROR, LaunchError
@@ -76,7 +77,7 @@ def named_uid(pod: Json) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(RUN_AS)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_ID):
         raise _refused(f"{RUN_AS} is {text!r}, not a uid")
     return int(text)
 

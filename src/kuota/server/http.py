@@ -174,7 +174,11 @@ async def _closing(incoming: web.BaseRequest, refusal: Refused) -> web.StreamRes
 
 
 def unix_user(uid: int, owner: int) -> User:
-    """The user with this uid. Root and the user who runs the server are admins."""
+    """The user with this uid. Root is an admin.
+
+    If another user runs the server, all pods run as this user, so its uid proves nothing: it has
+    the rights that everyone has, and uses the token in its kubeconfig.
+    """
     return _unix_user(uid, owner, int(time.monotonic() / MEMBERSHIP_S))
 
 
@@ -187,8 +191,10 @@ def _unix_user(uid: int, owner: int, period: int) -> User:
         groups = [_group_name(each) for each in os.getgrouplist(name, entry.pw_gid)]
     except (KeyError, OSError):
         name, groups = f"uid:{uid}", []
-    if uid in (0, owner):
+    if uid == 0:
         groups.append(ADMINS)
+    elif uid == owner:
+        groups = []
     # A Unix group with the name of a system group must not grant its permissions.
     elif ADMINS in groups:
         groups.remove(ADMINS)

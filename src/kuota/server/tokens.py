@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bearer tokens, in a file in the format of Kubernetes' token file.
 
-Each line is `token,user,uid,"group1,group2"`; uid and groups are optional. Every user with a token
-is a member of `system:authenticated`. A `TokenFile` checks at every request whether the file has
+Each line is `token,user,uid,"group1,group2"`; uid and groups are optional. A token is stored as
+`sha256:` and its digest, so that the file reveals none. A token in plain text is accepted, and
+replaced by its digest at the next start. Every user with a token is a member of
+`system:authenticated`. A `TokenFile` checks at every request whether the file has
 changed, and keeps the previous tokens if it cannot be read.
 """
 
@@ -15,6 +17,7 @@ import hmac
 import io
 import logging
 import os
+import re
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +31,7 @@ EVERYBODY = "system:authenticated"
 OWNER = "admin"
 """The user who runs the server."""
 _ID_LENGTH = 8
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +43,7 @@ class Tokens:
     """Users by token. Only digests are kept, and all are compared every time."""
 
     def __init__(self, users: Iterable[tuple[str, User]] = ()) -> None:
-        self._users = [(_digest(token), user) for token, user in users]
+        self._users = [(_stored_digest(token), user) for token, user in users]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokens:
@@ -59,23 +63,31 @@ class Tokens:
         return found
 
 
-def admin_token(path: str | os.PathLike[str]) -> str:
-    """The admin token in the file, which is created if absent.
+def admin_token(path: str | os.PathLike[str], current: str = "") -> str:
+    """The token of the owner, who keeps `current` if it is valid and otherwise gets a new one.
 
-    Only the owner can read the file.
+    Creates the file if it is absent; only the owner can read it. Raises TokenError.
     """
     place = Path(path)
-    if not place.exists():
-        line = f'{secrets.token_urlsafe(32)},{OWNER},,"{ADMINS}"\n'
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(line)
-    for token, user, *_ in _rows(place):
-        if user == OWNER:
-            return token
-    raise TokenError(
-        f"{place}: contains no token of {OWNER}; add the line `TOKEN,{OWNER},,{ADMINS}`"
-    )
+    if place.exists():
+        return TokenFile(place).owner_token(current)
+    token = secrets.token_urlsafe(32)
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(_line(_protected(token), OWNER, "", [ADMINS]) + "\n")
+    return token
+
+
+def _stored_digest(field: str) -> bytes:
+    """The digest of the token in a field of the file."""
+    if _DIGEST.fullmatch(field):
+        return bytes.fromhex(field.removeprefix("sha256:"))
+    return _digest(field)
+
+
+def _protected(field: str) -> str:
+    """The field with a digest instead of a token in plain text."""
+    return f"sha256:{_stored_digest(field).hex()}"
 
 
 def _digest(token: str) -> bytes:
@@ -113,8 +125,30 @@ class TokenFile:
         _check(user, groups, uid)
         token = secrets.token_urlsafe(32)
         with self._changing() as lines:
-            lines.append(_line(token, user, uid, groups))
+            lines.append(_line(_protected(token), user, uid, groups))
         return token
+
+    def owner_token(self, current: str) -> str:
+        """The token of the owner: `current` if it is valid, otherwise a new one.
+
+        Replaces all tokens in plain text by their digests. Raises TokenError if the file names no
+        owner.
+        """
+        with self._changing() as lines:
+            rows = [row for line in lines if (row := _row(line)) is not None]
+            owned = [row[0] for row in rows if row[1] == OWNER]
+            if not owned:
+                raise TokenError(
+                    f"{self._path}: contains no token of {OWNER}; "
+                    f"add the line `TOKEN,{OWNER},,{ADMINS}`"
+                )
+            plain = [each for each in owned if not _DIGEST.fullmatch(each)]
+            if not (current and _digest(current) in map(_stored_digest, owned)):
+                current = plain[0] if plain else secrets.token_urlsafe(32)
+                if not plain:
+                    lines.append(_line(_protected(current), OWNER, "", [ADMINS]))
+            lines[:] = map(_protected_line, lines)
+        return current
 
     def revoke(self, user: str = "", id: str = "") -> list[TokenHolder]:
         """Remove the tokens of a user, or the one with this id. Returns those removed."""
@@ -131,7 +165,7 @@ class TokenFile:
     @contextmanager
     def _changing(self) -> Iterator[list[str]]:
         """The lines of the file for modification; then it is replaced atomically by one writer."""
-        with open(self._path.with_suffix(".lock"), "w") as lock:
+        with open(self._path.with_suffix(".lock"), "w", opener=_private) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             before = self._path.read_text(encoding="utf-8").splitlines()
             lines = list(before)
@@ -167,6 +201,21 @@ class TokenFile:
         return found.st_mtime_ns, found.st_ino, found.st_size
 
 
+def _private(path: str, flags: int) -> int:
+    """Open a file that others cannot open, because whoever can open it could hold its lock."""
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)
+    return descriptor
+
+
+def _protected_line(line: str) -> str:
+    row = _row(line)
+    if row is None or not row[0] or _DIGEST.fullmatch(row[0]):
+        return line
+    token, user, uid, groups = row
+    return _line(_protected(token), user, uid, _split(groups))
+
+
 def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
     """The entries of the file; see `_row`. Raises TokenError if it is not a token file."""
     try:
@@ -193,7 +242,7 @@ def _split(groups: str) -> tuple[str, ...]:
 
 def _holder(row: list[str]) -> TokenHolder:
     token, user, uid, groups = row
-    return TokenHolder(_digest(token).hex()[:_ID_LENGTH], user, uid, _split(groups))
+    return TokenHolder(_stored_digest(token).hex()[:_ID_LENGTH], user, uid, _split(groups))
 
 
 def _line(token: str, user: str, uid: str, groups: Sequence[str]) -> str:

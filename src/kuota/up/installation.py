@@ -173,7 +173,7 @@ class Installation:
 
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
         state_dir = self._state_dir
-        token = admin_token(state_dir.tokens)
+        token = admin_token(state_dir.tokens, kubeconfig.token_of(state_dir.kubeconfig))
         connections = Connections(raise_descriptor_limit())
         tokens = TokenFile(state_dir.tokens)
         http = HttpServer(api, tokens, self._sessions, connections)
@@ -186,7 +186,10 @@ class Installation:
         authority = (state_dir.tls / "server.crt").read_bytes()
         kubeconfig.write(state_dir.kubeconfig, f"https://127.0.0.1:{port}", token, authority)
         pid, run_as = os.getpid(), self._options.run_as
-        state_dir.announce(RunningInstance(pid, start_ticks(pid), port, __version__, run_as))
+        isolation = self._isolation.mode
+        state_dir.announce(
+            RunningInstance(pid, start_ticks(pid), port, __version__, run_as, isolation)
+        )
         stack.callback(state_dir.retire)
         return port
 

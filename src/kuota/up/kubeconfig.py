@@ -37,6 +37,15 @@ def cluster_of(path: Path) -> Json | None:
     return found
 
 
+def token_of(path: Path) -> str:
+    """The token in a kubeconfig written by this module; "" if there is none."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))["users"][0]["user"]["token"]
+    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
 def port_of(path: Path) -> int:
     """The port in a kubeconfig written by this module; 0 if there is none."""
     try:

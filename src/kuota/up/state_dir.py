@@ -22,6 +22,8 @@ class RunningInstance(msgspec.Struct, frozen=True):
     version: str
     run_as: int | None = None
     """As root: the uid that runs pods which name no user."""
+    isolation: str = ""
+    """What confines pods of members: namespaces, landlock, or nothing."""
 
     @property
     def alive(self) -> bool:
