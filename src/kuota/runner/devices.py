@@ -8,6 +8,7 @@ its devices until all its processes have ended.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.api.quantity import units
 
+_log = logging.getLogger(__name__)
 Grant = dict[str, list[str]]
 """Device ids by resource."""
 
@@ -35,7 +37,7 @@ class DeviceAllocations:
     def take(self, uid: str, node: str, wanted: Mapping[str, int]) -> Grant | None:
         """Allocate devices to the pod; None if too few are free.
 
-        Repeated calls return the same devices.
+        Repeated calls return the same devices. Raises OSError if they cannot be recorded.
         """
         held = self._grants.get(uid)
         if held is not None:
@@ -62,9 +64,18 @@ class DeviceAllocations:
         }
 
     def release(self, uid: str) -> None:
-        """Release the devices of the pod. Does nothing if it has none."""
+        """Release the devices of the pod. Does nothing if it has none.
+
+        If the disk is full, the file keeps them until the next change. A restarted runner releases
+        devices of pods that it does not run.
+        """
         if uid in self._grants:
-            self._store({each: grant for each, grant in self._grants.items() if each != uid})
+            grants = {each: grant for each, grant in self._grants.items() if each != uid}
+            try:
+                self._store(grants)
+            except OSError as error:
+                _log.warning("%s: %s", self._path, error.strerror)
+                self._grants = grants
 
     def holders(self) -> dict[str, Grant]:
         """The allocated devices by the uid of the pod."""

@@ -33,20 +33,28 @@ class LogArchive:
         self._folder = state_dir + "/archive"
 
     def keep(self, job_uid: str, pod: Json, home: PodHome) -> None:
-        """Move the logs in the pod's home into the archive, and remove the rest of the home."""
-        folder = f"{self._folder}/{job_uid}"
-        kept = PodHome(folder, pod["metadata"]["uid"])
+        """Move the logs in the pod's home into the archive, and remove the rest of the home.
+
+        If the disk is full, the logs are lost and the home is removed all the same.
+        """
         if os.path.isdir(home.path + "/runs"):
-            os.makedirs(kept.path, mode=0o700, exist_ok=True)
-            # The pod as it came: of one that ended, the informer keeps little.
-            kept.write("pod.json", _essence(home.pod() or pod))
+            for each in (home.root, home.path + "/volumes"):
+                shutil.rmtree(each, ignore_errors=True)  # This may be what fills the disk.
             try:
-                os.rename(home.path + "/runs", kept.path + "/runs")
+                self._move(job_uid, pod, home)
             except OSError as error:
                 _log.warning("the logs of pod %s are lost: %s", pod["metadata"]["name"], error)
-            for each in self._pods(job_uid)[:-KEPT_PODS]:
-                PodHome(folder, each["metadata"]["uid"]).remove()
         home.remove()
+
+    def _move(self, job_uid: str, pod: Json, home: PodHome) -> None:
+        folder = f"{self._folder}/{job_uid}"
+        kept = PodHome(folder, pod["metadata"]["uid"])
+        os.makedirs(kept.path, mode=0o700, exist_ok=True)
+        # The pod as it came: of one that ended, the informer keeps little.
+        kept.write("pod.json", _essence(home.pod() or pod))
+        os.rename(home.path + "/runs", kept.path + "/runs")
+        for each in self._pods(job_uid)[:-KEPT_PODS]:
+            PodHome(folder, each["metadata"]["uid"]).remove()
 
     def jobs(self) -> list[str]:
         """The uids of the Jobs with archived pods."""

@@ -24,6 +24,7 @@ from .pod_steps import Run, RunHistory
 from .proc import start_ticks
 from .processes import Launch, Process, ShimState
 from .shim import BECOME, CONFINE, ENTER, EXECUTE, NEVER_RELEASED
+from .shortage import TEMPORARY
 from .spawn import ShimStarter
 
 _FAILED = "failed.json"
@@ -43,6 +44,7 @@ class PodRuns:
         self._on_change = on_change
         self._processes: dict[str, dict[int, Process]] = {}
         self._ended: dict[tuple[str, int], Run] = {}
+        self._false_start = False
 
     def adopt(self, containers: Iterable[str]) -> None:
         """Adopt the runs of an earlier runner."""
@@ -71,13 +73,22 @@ class PodRuns:
             found[name] = RunHistory(last, runs[-2] if len(runs) > 1 else None)
         return {name: self._without_false_start(name, each) for name, each in found.items()}
 
+    def false_start(self) -> bool:
+        """Whether a shim has failed to start a process since the last call."""
+        found, self._false_start = self._false_start, False
+        return found
+
     def start(self, container: str, launch: Launch, streak: int) -> None:
-        """Start another run of the container."""
+        """Start another run of the container. Raises OSError; then there is no such run."""
         attempt = self._next(container)
         process = self._process(container, attempt)
-        process.start(launch)
-        self._note_streak(container, attempt, streak)
+        try:
+            process.start(launch)
+        except BaseException:
+            shutil.rmtree(self._home.run(container, attempt), ignore_errors=True)
+            raise
         self._processes.setdefault(container, {})[attempt] = process
+        self._note_streak(container, attempt, streak)
         self._prune(container)
 
     def fail(self, container: str, error: LaunchError, attempt: int | None = None) -> None:
@@ -157,14 +168,16 @@ class PodRuns:
         run = history.current
         if run is None or not run.ended or run.reason != _NEVER_RAN:
             return history
+        self._false_start = True
         del self._processes[container][run.attempt]
         del self._ended[container, run.attempt]
         shutil.rmtree(self._home.run(container, run.attempt), ignore_errors=True)
         return RunHistory(history.previous, None)
 
     def _note_streak(self, container: str, attempt: int, streak: int) -> None:
+        path = f"{self._home.run(container, attempt)}/{_STREAK}"
         if streak:
-            with open(f"{self._home.run(container, attempt)}/{_STREAK}", "w") as file:
+            with contextlib.suppress(OSError), open(path, "w") as file:
                 file.write(str(streak))
 
     def _streak(self, container: str, attempt: int) -> int:
@@ -204,6 +217,8 @@ def _run(process: Process, attempt: int, streak: int) -> Run:
 
 def _ending(process: Process, state: ShimState) -> tuple[int, str, str]:
     """Exit code, reason and message of a run that its shim has reported."""
+    if state.errno in TEMPORARY:
+        return _EXIT_NOT_STARTED, _NEVER_RAN, ""
     if state.errno:
         return _EXIT_NOT_STARTED, "StartError", _refusal(state.stage, state.errno)
     if process.exit_code is None:

@@ -35,6 +35,7 @@ from .pod_steps import RunHistory, Steps, next_steps
 from .proc import owner, start_ticks
 from .processes import Launch
 from .settings import WorkerContext
+from .shortage import is_temporary
 from .usage import Measured
 
 _LULL_S = 0.25
@@ -140,11 +141,15 @@ class PodWorker:
             raise ExecFailed(f"its environment cannot be determined: {error}") from None
 
     def _begin(self) -> None:
-        known = self.home.exists
-        self.home.create(self.pod)
+        with contextlib.suppress(OSError):  # Without a home, nothing starts; see `_start`.
+            self._make_home()
         self._started = instant((self.pod.get("status") or {}).get("startTime")) or self._now()
         self._came = self._now()
         self._runs.adopt(self._names)
+
+    def _make_home(self) -> None:
+        known = self.home.exists
+        self.home.create(self.pod)
         if not known:
             self._note_lost_runs()
 
@@ -159,7 +164,9 @@ class PodWorker:
         self._wake.clear()
         self._retry_at = None
         steps, histories = self._steps()
-        if steps.start:
+        if steps.start and self._runs.false_start():
+            self._try_again()
+        elif steps.start:
             await self._start(steps.start, histories)
             steps, histories = self._steps()
         for name in steps.stop:
@@ -200,7 +207,16 @@ class PodWorker:
         return whole if end is None else max(0.0, min(whole, end - self._now()))
 
     async def _start(self, names: list[str], histories: dict[str, RunHistory]) -> None:
-        if not self._take_devices():
+        try:
+            if not self.home.exists:
+                self._make_home()
+                self._look_again(self._now())  # Runs may be known now that have been lost.
+                return
+            ready = self._take_devices()
+        except OSError as error:
+            self._await_machine(names, error)
+            return
+        if not ready:
             for name in names:
                 self._waiting[name] = ("ContainerCreating", "its devices are not free yet")
             self._look_again(self._now() + 0.5)
@@ -234,10 +250,19 @@ class PodWorker:
                 self._waiting[name] = (error.reason, error.message)
                 self._try_again()
         except OSError as error:
-            self._runs.fail(name, LaunchError("StartError", str(error)))
+            if is_temporary(error):
+                self._await_machine([name], error)
+            else:
+                self._runs.fail(name, LaunchError("StartError", str(error)))
         except KubeError as error:
             self._waiting[name] = ("ContainerCreating", str(error))
             self._try_again()
+
+    def _await_machine(self, names: list[str], error: OSError) -> None:
+        """Try again later to start containers for which the machine lacks something."""
+        for name in names:
+            self._waiting[name] = ("ContainerCreating", f"this machine lacks something: {error}")
+        self._try_again()
 
     async def _report(self, steps: Steps, histories: dict[str, RunHistory]) -> bool:
         """Write the status if it changed. True if the server has it, or has no such pod."""

@@ -50,14 +50,19 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class ShimState(msgspec.Struct, frozen=True, rename="camel"):
-    """The recorded state of a shim. Times are seconds since 1970; None means unknown or not yet."""
+    """The recorded state of a shim. None means unknown or not yet.
+
+    Times are seconds since 1970 and, with `_up`, since the machine booted.
+    """
 
     shim: int
     shim_start: int
     pid: int | None = None
     pid_start: int = -1
     started: float | None = None
+    started_up: float | None = None
     finished: float | None = None
+    finished_up: float | None = None
     code: int | None = None
     signal: int = 0
     errno: int = 0
@@ -69,12 +74,13 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def shim_state(folder: str) -> ShimState | None:
-    """The state in the directory; None if there is no readable state."""
+    """The state in the directory; None if no process was started there."""
     try:
         with open(folder + "/state", "rb") as file:
-            return msgspec.json.decode(file.read(), type=ShimState)
+            state = msgspec.json.decode(file.read(), type=ShimState)
     except (OSError, msgspec.DecodeError):
         return None
+    return None if state.pid is None else state
 
 
 class Process:
@@ -244,7 +250,7 @@ class Process:
             "log_files": log_files,
             "adopt": state.pid if alive else -1,
             "adopt_start": state.pid_start,
-            "started": state.started,
+            "started": _known(started=state.started, startedUp=state.started_up),
             "cgroup": cgroup,
             "cookie": f"{COOKIE}={self._cookie}".encode(),
         }
@@ -307,6 +313,10 @@ class Process:
         except Exception as error:
             self.fault = error
             self._on_change()
+
+
+def _known(**numbers: float | None) -> dict[str, float]:
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def _opened(pid: int, start: int) -> int | None:

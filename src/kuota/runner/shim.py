@@ -20,12 +20,12 @@ the log, and asks the kernel for the exit code, which older kernels do not know.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
 import select
 import signal
-import sys
 import termios
 import time
 
@@ -43,6 +43,7 @@ from .proc import (
     start_ticks,
     sweep,
 )
+from .run_state import RunState, moment
 from .shim_log import Log
 
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
@@ -55,31 +56,12 @@ BECOME, ENTER, EXECUTE, CONFINE = 1, 2, 3, 4
 """The step that failed: switch to the user, enter the directory, execute, isolate."""
 
 
-class State:
-    """The file `state`: numbers by name, replaced atomically."""
-
-    def __init__(self, folder: str) -> None:
-        self._path = folder + "/state"
-        self._numbers: dict[str, float] = {
-            "shim": os.getpid(),
-            "shimStart": start_ticks(os.getpid()),
-        }
-
-    def write(self, **numbers: float) -> None:
-        self._numbers.update(numbers)
-        text = ", ".join(f'"{name}": {value!r}' for name, value in self._numbers.items())
-        fresh = self._path + ".new"
-        with open(fresh, "w") as file:
-            file.write("{" + text + "}\n")
-        os.rename(fresh, self._path)
-
-
 def work(plan: dict[str, Any], ready: int) -> None:
     """Carry out the plan. Closing `ready` signals that the state has changed."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
-    state = State(plan["dir"])
+    state = RunState(plan["dir"])
     log = Log(plan["log"], plan["log_bytes"], plan["log_files"])
     # Open for writing too: without any writer, polling would report end-of-file endlessly.
     source = os.open(plan["fifo"], os.O_RDWR | os.O_NONBLOCK)
@@ -90,7 +72,7 @@ def work(plan: dict[str, Any], ready: int) -> None:
         _run(plan, state, source, log, ready)
 
 
-def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
+def _run(plan: dict[str, Any], state: RunState, source: int, log: Log, ready: int) -> None:
     gate_read, gate = os.pipe()
     verdict, verdict_write = os.pipe()
     sink = os.open(plan["fifo"], os.O_RDWR)
@@ -106,7 +88,7 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
         os.close(stdin)
     pidfd = os.pidfd_open(pid)
     fault = join_cgroup(plan["cgroup"], pid)
-    state.write(pid=pid, pidStart=start_ticks(pid), started=time.time(), cgroupErrno=fault)
+    state.write(pid=pid, pidStart=start_ticks(pid), cgroupErrno=fault, **moment("started"))
     os.write(gate, b"g")
     os.close(gate)
     refused = os.read(verdict, 16)
@@ -114,7 +96,7 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
     if refused:
         os.waitpid(pid, 0)
         why, _, stage = refused.partition(b" ")
-        state.write(finished=time.time(), errno=int(why), stage=int(stage))
+        state.finish(errno=int(why), stage=int(stage), **moment("finished"))
         return
     os.close(ready)
     _pump([pidfd], source, log)
@@ -123,18 +105,21 @@ def _run(plan: dict[str, Any], state: State, source: int, log: Log, ready: int) 
     number = 0 if status is None else status.si_status
     if killed and number == signal.SIGTERM:
         _wait_for_others(pid, plan["grace_s"], source, log)
-    finished = time.time()
+    finished = moment("finished")
     kill_group(pid)  # Before the pid is reaped and could be reused.
     kill_orphans()
     _drain(source, log)
     ending = {"signal": number, "code": 128 + number} if killed else {"signal": 0, "code": number}
-    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), **ending)
+    state.finish(oom=_oom_kills(plan["cgroup"]), **finished, **ending)
 
 
-def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, ready: int) -> None:
+def _adopt(
+    pid: int, plan: dict[str, Any], state: RunState, source: int, log: Log, ready: int
+) -> None:
     """Watch a process that another shim started, if it still exists, then report its end."""
     began = plan["adopt_start"]
-    state.write(pid=pid, pidStart=began, started=plan["started"], adopted=1)
+    with contextlib.suppress(OSError):  # The end is recorded as soon as there is space.
+        state.write(pid=pid, pidStart=began, adopted=1, **plan["started"])
     os.close(ready)
     try:
         pidfd = os.pidfd_open(pid)
@@ -144,12 +129,13 @@ def _adopt(pid: int, plan: dict[str, Any], state: State, source: int, log: Log, 
     if pidfd >= 0 and start_ticks(pid) == began:
         _pump([pidfd], source, log)
         status = exit_status(pidfd)
-    finished = time.time()
-    with open(plan["dir"] + "/swept", "w") as file:
-        file.write(" ".join(str(pid) for pid in sweep(plan["cookie"])))
+    finished = moment("finished")
+    swept = " ".join(str(pid) for pid in sweep(plan["cookie"]))
+    with contextlib.suppress(OSError), open(plan["dir"] + "/swept", "w") as file:
+        file.write(swept)
     _drain(source, log)
     ending = {"lost": 1} if status is None else _ending(status)
-    state.write(finished=finished, oom=_oom_kills(plan["cgroup"]), **ending)
+    state.finish(oom=_oom_kills(plan["cgroup"]), **finished, **ending)
 
 
 def _ending(status: int) -> dict[str, float]:
@@ -277,10 +263,8 @@ def _carry(source: int, log: Log) -> bool:
         chunk = os.read(source, CHUNK)
     except BlockingIOError:
         return False
-    try:
+    with contextlib.suppress(OSError):
         log.write(chunk)
-    except OSError as fault:
-        print(f"log: {fault}", file=sys.stderr)
     return bool(chunk)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from io import FileIO
 
 STAMP_BYTES = 31
 
@@ -17,12 +18,18 @@ class Log:
 
     def __init__(self, path: str, limit_bytes: int, files: int) -> None:
         self._path, self._limit, self._files = path, limit_bytes, files
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
-        self._size = os.fstat(self._file.fileno()).st_size
+        self._file: FileIO | None = None
+        self._size = 0
         self._fresh_line = True
 
     def write(self, chunk: bytes) -> None:
-        """Append output. The timestamp of a line is the time of its first byte."""
+        """Append output. The timestamp of a line is the time of its first byte.
+
+        Raises OSError if the disk is full. The output is then lost; a later call may succeed.
+        """
+        if self._file is None:
+            self._file = FileIO(self._path, "ab")
+            self._size = os.fstat(self._file.fileno()).st_size
         if self._size >= self._limit:
             # A line is not split between files unless it is longer than a file may be.
             rest = b"" if self._fresh_line else chunk[: chunk.find(b"\n") + 1]
@@ -42,8 +49,10 @@ class Log:
             text = text[: -len(stamp)]
         if self._fresh_line:
             text = stamp + text
-        self._fresh_line = ends
-        self._size += self._file.write(text)
+        assert self._file is not None
+        written = self._file.write(text)
+        self._fresh_line = ends and written == len(text)
+        self._size += written
 
     def _rotate(self) -> None:
         for number in range(self._files - 1, 0, -1):
@@ -53,8 +62,10 @@ class Log:
                 os.rename(newer, older)
             except FileNotFoundError:
                 continue
-        self._file.close()
-        self._file = open(self._path, "wb", buffering=0)  # noqa: SIM115
+        if self._file is not None:
+            self._file.close()
+        self._file = None  # If the next line fails, the next write opens it.
+        self._file = FileIO(self._path, "wb")
         self._size = 0
         self._fresh_line = True
 

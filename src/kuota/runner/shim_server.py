@@ -17,6 +17,7 @@ from .confine import confine
 from .pod_files import Refusal, prepare
 from .proc import become_user
 from .shim import CHUNK, work
+from .shortage import is_temporary
 
 SHIM, FILES = b"s", b"f"
 """Requests: fork a shim, or create the files of a pod."""
@@ -99,8 +100,10 @@ def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
         for fd in (source, errors):
             os.close(fd)
         work(plan, ready)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        # Without a message, the runner starts another shim, which may find what this one lacked.
+        if not (isinstance(error, OSError) and is_temporary(error)):
+            sys.excepthook(*sys.exc_info())
         os._exit(1)
     os._exit(0)
 

@@ -36,7 +36,7 @@ from .requests import ADMINS, Request, Response, Target, User, refused, target
 from .rest import Rest
 from .run_as import run_as_hook
 from .status import Refused, bad_request, forbidden, not_allowed, too_large, unauthorized
-from .store import Store, StoreError, key_of
+from .store import NoSpace, Store, StoreError, key_of
 from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
 from .verbs import RunnerAccess, Verbs
 from .watching import Watching
@@ -145,6 +145,8 @@ class ApiServer:
             return refused(error)
         except RecursionError:
             return refused(bad_request("the request is nested too deep"))
+        except NoSpace as error:
+            return refused(Refused(507, "InsufficientStorage", str(error)))
         except StoreError as error:
             LOG.error("%s %s: %s", request.method, request.path, error)
             return refused(Refused(500, "InternalError", f"the store failed: {error}"))

@@ -19,7 +19,6 @@ import os
 import sqlite3
 import zlib
 from collections import Counter
-from hashlib import blake2b
 
 import msgspec
 
@@ -153,8 +152,7 @@ def _is_newer(one: Entry, other: Entry | None) -> bool:
 
 
 def _checksum(resource: str, body: bytes) -> int:
-    digest = blake2b(body, digest_size=8, key=resource.encode()[:64])
-    return int.from_bytes(digest.digest(), "big")
+    return zlib.crc32(body, zlib.crc32(resource.encode()))
 
 
 def stored_totals(connection: sqlite3.Connection) -> Totals:

@@ -14,7 +14,6 @@ returned objects. The result of a write may share parts with its argument.
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,23 +24,21 @@ from kuota.api.base import Json, Key
 
 from . import store_schema as schema
 from .changes import Change, Feed, Watch, decoded
-from .ledger import Entry, Ledger, encoded, stored_totals
-from .store_check import check_complete
+from .store_file import Statement, StoreFile
 from .store_reads import Listing, key_of, listed, logged
 from .store_schema import (
-    MEMORY,
     AlreadyExists,
     Conflict,
     Durability,
     Gone,
     InUse,
     Lost,
+    NoSpace,
     NotFound,
     StoreError,
     TooNew,
 )
 from .store_sizes import StoreSizes
-from .store_sync import DiskSync, sync_log
 
 __all__ = [
     "AlreadyExists",
@@ -52,6 +49,7 @@ __all__ = [
     "InUse",
     "Listing",
     "Lost",
+    "NoSpace",
     "NotFound",
     "Store",
     "StoreError",
@@ -63,37 +61,18 @@ __all__ = [
 # Sorted keys give equal objects equal bytes, and distinguish 1 from true and 1.0.
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
-_Statement = tuple[str, tuple[object, ...]]
-
 
 class Store:
     """The store. Create it with `Store.open`, and use it from one thread and one event loop."""
 
-    def __init__(
-        self,
-        path: str,
-        connection: sqlite3.Connection,
-        lock: int | None = None,
-        clock: Callable[[], float] = time.time,
-        durability: Durability = Durability.FULL,
-    ) -> None:
-        self.path = path
-        self._db = connection
-        self._lock = lock
+    def __init__(self, file: StoreFile, clock: Callable[[], float] = time.time) -> None:
+        self.path = file.path
+        self._file = file
+        self._db = file.db
         self._clock = clock
         self._feed = Feed()
-        self._compacted = self._number(schema.COMPACTED)
-        self._revision = max(self._compacted, self._number(schema.NEWEST))
-        self.sizes = StoreSizes(connection)
-        self._totals = stored_totals(connection)
-        self._ledger = None if path == MEMORY else Ledger(path)
-        self._disk: DiskSync | None = None
-        if self._ledger is not None:
-            self._ledger.latest()
-            sync_log(f"{path}-wal", True)  # A killed process may have left it in memory only.
-            self._ledger.open(self._entry())
-            if durability is Durability.NORMAL:
-                self._disk = DiskSync(path, self._ledger, self._entry)
+        self._compacted = file.compacted
+        self.sizes = StoreSizes(file.db)
 
     @property
     def watchers(self) -> int:
@@ -118,38 +97,17 @@ class Store:
         with what is there even if acknowledged objects are missing. Raises TooNew, InUse, Damaged,
         Lost, StoreError, OSError.
         """
-        name = os.fspath(path)
-        if name == MEMORY:
-            return cls(name, schema.connected(name, durability), clock=clock)
-        lock = schema.locked(name)
-        try:
-            least = _accepted_revision(name) if accept_loss else 0
-            if not least:
-                check_complete(name, Ledger(name))
-            connection = schema.connected(name, durability)
-            if least:
-                schema.raise_revision(connection, least)
-            return cls(name, connection, lock, clock, durability)
-        except BaseException:
-            os.close(lock)
-            raise
+        return cls(StoreFile.open(os.fspath(path), durability, accept_loss), clock)
 
     def close(self) -> None:
         """Close all watches and the file."""
         self._feed.close()
-        self._db.close()
-        if self._ledger is not None:
-            # Closing has moved everything into the file and synced it.
-            self._ledger.write(encoded(self._entry()))
-            self._ledger.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._file.close()
 
     @property
     def revision(self) -> int:
         """The revision of the latest change; 0 in a new store."""
-        return self._revision
+        return self._file.revision
 
     @property
     def compacted(self) -> int:
@@ -181,8 +139,8 @@ class Store:
         so that all pages of a list are consistent. A page ends with the object that reaches
         `most_bytes`. Raises Gone if the log does not reach back to `at`.
         """
-        revision = self._revision if at is None else at
-        past = revision != self._revision
+        revision = self.revision if at is None else at
+        past = revision != self.revision
         if past:
             self._check_reach(revision)
         rows = self._db.execute(
@@ -212,8 +170,8 @@ class Store:
         key = key_of(obj)
         if self._row(resource, key) is not None:
             raise AlreadyExists(f"{resource} {key} already exists")
-        stored, body = _at_revision(obj, self._revision + 1)
-        self._commit(Change(self._revision + 1, "ADDED", resource, key, body), None)
+        stored, body = _at_revision(obj, self.revision + 1)
+        self._commit(Change(self.revision + 1, "ADDED", resource, key, body), None)
         return stored
 
     def update(self, resource: str, obj: Json, expected: str | None) -> Json:
@@ -227,8 +185,9 @@ class Store:
         unchanged, body = _at_revision(obj, prior)
         if body == replaced:
             return unchanged
-        stored, body = _at_revision(obj, self._revision + 1)
-        self._commit(Change(self._revision + 1, "MODIFIED", resource, key, body, replaced), prior)
+        stored, body = _at_revision(obj, self.revision + 1)
+        change = Change(self.revision + 1, "MODIFIED", resource, key, body, replaced)
+        self._commit(change, prior, bool(obj["metadata"].get("deletionTimestamp")))
         return stored
 
     def delete(self, resource: str, key: Key, expected: str | None = None) -> Json:
@@ -238,8 +197,8 @@ class Store:
         NotFound, Conflict.
         """
         prior, replaced = self._expected(resource, key, expected)
-        last, body = _at_revision(decoded(replaced), self._revision + 1)
-        self._commit(Change(self._revision + 1, "DELETED", resource, key, body, replaced), prior)
+        last, body = _at_revision(decoded(replaced), self.revision + 1)
+        self._commit(Change(self.revision + 1, "DELETED", resource, key, body, replaced), prior)
         return last
 
     def watch(
@@ -250,7 +209,7 @@ class Store:
         Raises Gone, now or later, if the log does not contain all of them, or if `since` is in the
         future, which can happen after a restore.
         """
-        start = self._revision if since is None else since
+        start = self.revision if since is None else since
         self._check_reach(start)
         watch = Watch(self, resource, namespace, start)
         self._feed.join(resource, watch)
@@ -286,8 +245,7 @@ class Store:
         Under NORMAL, awaiting this before a response is sent gives clients the guarantee of FULL,
         at the cost of one disk sync that all waiting tasks share.
         """
-        if self._disk is not None:
-            await self._disk.synced(self._revision)
+        await self._file.synced()
 
     def compact(self, keep: int, before: float | None = None, most: int | None = None) -> int:
         """Remove old entries of the log: all but the newest `keep`, and those before `before`.
@@ -296,10 +254,10 @@ class Store:
         changed. Watches that have not read removed entries get Gone. Returns the earliest revision
         that can still be watched from.
         """
-        until = max(self._compacted, self._revision - keep)
+        until = max(self._compacted, self.revision - keep)
         if before is not None:
             row = self._db.execute(schema.BEFORE, (until, before)).fetchone()
-            until = self._revision if row is None else row[0]
+            until = self.revision if row is None else row[0]
         if most is not None:
             until = min(until, self._compacted + most)
         if until > self._compacted:
@@ -308,7 +266,8 @@ class Store:
 
     def _trim(self, until: int) -> None:
         removed = self.sizes.until(self._compacted, until)
-        self._transact((schema.COMPACT, (until,)), (schema.TRIM, (until,)))
+        statements = (schema.COMPACT, (until,)), (schema.TRIM, (until,))
+        self._file.transact(*statements, deletes=True)
         self._compacted = until
         self.sizes.log_bytes -= removed
 
@@ -330,65 +289,29 @@ class Store:
         return row
 
     def _check_reach(self, revision: int) -> None:
-        if not self._compacted <= revision <= self._revision:
+        if not self._compacted <= revision <= self.revision:
             raise Gone(
                 f"revision {revision} is not available: the log contains {self._compacted} to "
-                f"{self._revision}. List again"
+                f"{self.revision}. List again"
             )
 
-    def _commit(self, change: Change, prior: int | None) -> None:
+    def _commit(self, change: Change, prior: int | None, deleting: bool = False) -> None:
+        """Write a change. On a full disk, only if it is part of a deletion."""
         place = (change.resource, change.key.namespace, change.key.name)
         if change.type == "DELETED":
-            effect: _Statement = (schema.DROP, place)
+            effect: Statement = (schema.DROP, place)
         else:
             effect = (schema.PUT, (*place, change.revision, change.body))
         entry = (change.revision, change.type, *place, self._clock(), prior, change.body)
-        self._transact(effect, (schema.LOG, (*entry, change.replaced)))
-        self._revision = change.revision
+        deletes = deleting or change.type == "DELETED"
+        self._file.transact(effect, (schema.LOG, (*entry, change.replaced)), deletes=deletes)
+        self._file.changed(change)
         self.sizes.committed(change)
-        body = None if change.type == "DELETED" else change.body
-        self._totals.change(change.resource, change.replaced, body)
-        if self._ledger is not None and self._disk is None:
-            self._ledger.write(encoded(self._entry()))
         self._feed.publish(change)
         if self.sizes.log_bytes > self.sizes.log_limit:
             # The change is committed. Periodic compaction reports what prevents this.
             with suppress(StoreError):
                 self._trim(self.sizes.excess(self._compacted))
-
-    def _transact(self, *statements: _Statement) -> None:
-        """Execute all statements in one transaction."""
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            for statement, values in statements:
-                self._db.execute(statement, values)
-            self._db.execute("COMMIT")
-        except BaseException as error:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            if isinstance(error, sqlite3.Error):
-                raise StoreError(f"{self.path}: nothing was written: {error}") from error
-            raise
-
-    def _entry(self) -> Entry:
-        return self._totals.entry(self._revision)
-
-    def _number(self, query: str) -> int:
-        return int(self._db.execute(query).fetchone()[0])
-
-
-def _accepted_revision(path: str) -> int:
-    """The revision from which a store with missing objects continues; 0 if it is complete.
-
-    No client has seen it, so everyone lists again.
-    """
-    ledger = Ledger(path)
-    try:
-        check_complete(path, ledger)
-    except Lost:
-        entry = ledger.latest()
-        return schema.RESTORE_GAP + (0 if entry is None else entry.revision)
-    return 0
 
 
 def _at_revision(obj: Json, revision: int) -> tuple[Json, bytes]:
