@@ -56,6 +56,32 @@ def test_a_job_that_waits_runs_and_ends_is_counted_once_at_every_step() -> None:
     told(scene)
 
 
+def test_stopping_a_local_queue_removes_its_metrics() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        await stage.api.apply(flavor(), queue("cq", 2), local_queue(), job("a"), job("b", "2"))
+        await stage.rest(20)
+        shown, at = Shown(metrics), {"name": "main", "namespace": "team"}
+        assert 1 == shown("local_queue_admitted_workloads_total", **LOCAL)
+        assert 1 == shown("local_queue_pending_workloads", status="inadmissible", **at)
+        await stage.api.patch(LOCAL_QUEUES, Key("team", "main"), {"spec": {"stopPolicy": "Hold"}})
+        await stage.rest(20)
+        shown = Shown(metrics)
+        assert shown("local_queue_admitted_workloads_total", **LOCAL) is None
+        assert shown("local_queue_pending_workloads", status="inadmissible", **at) is None
+        assert shown("local_queue_finished_workloads", **at) is None
+        assert 1 == shown("local_queue_reserving_active_workloads", **at)
+        assert 1 == shown("local_queue_status", active="False", **at)
+        assert 1 == shown("admitted_workloads_total", **QUEUE)
+        await stage.api.patch(LOCAL_QUEUES, Key("team", "main"), {"spec": {"stopPolicy": "None"}})
+        await stage.rest(20)
+        shown = Shown(metrics)
+        assert 1 == shown("local_queue_pending_workloads", status="inadmissible", **at)
+        assert 0 == shown("local_queue_finished_workloads", **at)
+
+    told(scene)
+
+
 def test_a_preemption_is_counted_for_who_preempts_and_as_an_eviction_of_who_goes() -> None:
     async def scene(stage: Stage) -> None:
         metrics = along(stage)

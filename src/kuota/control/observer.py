@@ -43,7 +43,7 @@ class Observer(Protocol):
         """A Workload changed. Without `old`, it is new or was not known before."""
 
     def removed(self, kind: str, key: Key) -> None:
-        """The object of a queue or cohort was deleted."""
+        """The object of a queue or cohort was deleted, or a LocalQueue was stopped."""
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """A Workload was created this many seconds after its job."""
@@ -126,7 +126,8 @@ class _WorkloadChanges:
     def queue_changed(
         self, resource: Resource, old: CachedObject[Any] | None, new: CachedObject[Any] | None
     ) -> None:
-        if old is not None and new is None:
+        stopped = resource == kinds.LOCAL_QUEUES and _stopped(new) and not _stopped(old)
+        if old is not None and (new is None or stopped):
             self._observer.removed(resource.kind, old.key)
 
     def _job_creation(self, workload: Workload) -> datetime | None:
@@ -138,6 +139,11 @@ class _WorkloadChanges:
                 if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
                     return datetime.fromisoformat(metadata["creationTimestamp"])
         return None
+
+
+def _stopped(local_queue: CachedObject[Any] | None) -> bool:
+    value = local_queue.value if local_queue is not None else None
+    return value is not None and value.spec.stop_policy not in (None, "None")
 
 
 def _workload(cached: CachedObject[StoredWorkload] | None) -> Workload | None:

@@ -36,8 +36,10 @@ def read_local_queues(readings: GaugeReadings, waiting: Mapping[Key, PendingCoun
     for key in measured:
         custom = readings.custom.values(LOCAL_QUEUE, key)
         at = (key.name, key.namespace)
-        readings.put_each(f"{PREFIX}pending_workloads", waiting[key].counts, at, custom)
-        readings.put(f"{PREFIX}finished_workloads", finished[key], at, custom)
+        if state.local_queues[key].stop_policy == "None":
+            # As in Kueue, a stopped LocalQueue is not part of the queues.
+            readings.put_each(f"{PREFIX}pending_workloads", waiting[key].counts, at, custom)
+            readings.put(f"{PREFIX}finished_workloads", finished[key], at, custom)
         _read_use(readings, state.local_queues[key], labelled.get(key, {}), custom)
         _read_status(readings, key, custom)
 
