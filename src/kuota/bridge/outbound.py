@@ -44,17 +44,21 @@ class Outbound:
 
     def effects(self, decision: Decision, now: float) -> list[Effect]:
         """Return the writes that carry out the decision. Deleted objects are skipped."""
+        return [each for batch in self.batches(decision, now) for each in batch]
+
+    def batches(self, decision: Decision, now: float) -> list[list[Effect]]:
+        """Return the same writes in batches. The failure of one batch does not affect others."""
         match decision:
             case Admit():
-                return self._admit(decision, now)
+                return [self._admit(decision, now)]
             case Preempt():
                 return self._preempt(decision, now)
             case Migrate():
-                return self._migrate(decision, now)
+                return [self._migrate(decision, now)]
             case Evict():
-                return self._evict(decision, now)
+                return [self._evict(decision, now)]
             case Wait():
-                return self._wait(decision, now)
+                return [self._wait(decision, now)]
             case _:
                 assert_never(decision)
 
@@ -134,13 +138,12 @@ class Outbound:
         event = Event.about(key, said, message, warning=True)
         return [_patch(obj, status), event] if status else [event]
 
-    def _preempt(self, decision: Preempt, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        for victim in decision.victims:
-            if not victim.leaving:
-                effects += self._displace(decision, victim, now)
+    def _preempt(self, decision: Preempt, now: float) -> list[list[Effect]]:
+        """Return a batch for each eviction, and one for the preemptor."""
+        victims = [each for each in decision.victims if not each.leaving]
+        evictions = [self._displace(decision, each, now) for each in victims]
         reason = WaitReason.WAITING_FOR_PREEMPTED
-        return effects + self._pending(decision, reason, preempting_text(decision), now)
+        return [*evictions, self._pending(decision, reason, preempting_text(decision), now)]
 
     def _displace(self, decision: Preempt, victim: Victim, now: float) -> list[Effect]:
         obj = self._workload(victim.workload.key)
@@ -166,8 +169,9 @@ class Outbound:
         reason = EvictionReason.FLAVOR_MIGRATION
         message = f"making room for its sibling (UID: {decision.workload.uid}) on a better flavor"
         waiting = f"{assignment_text(decision.assignment)}. A sibling variant is being evicted"
-        told = [] if decision.leaving else self._evicted(decision.sibling.key, reason, message, now)
-        return told + self._pending(decision, WaitReason.WAITING_FOR_PREEMPTED, waiting, now)
+        sibling = decision.sibling.key
+        evicted = [] if decision.leaving else self._evicted(sibling, reason, message, now)
+        return evicted + self._pending(decision, WaitReason.WAITING_FOR_PREEMPTED, waiting, now)
 
     def _evict(self, decision: Evict, now: float) -> list[Effect]:
         message = f"no replacement for unhealthy node(s): {decision.detail}"

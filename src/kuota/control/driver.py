@@ -252,23 +252,21 @@ class Driver:
         for _ in range(MAX_ATTEMPTS):
             self._check(decision)
             decision = self._as_of_now(decision)
-            effects = _worth_sending(decision, self._outbound.effects(decision, decided_at))
+            batches = _worth_sending(decision, self._outbound.batches(decision, decided_at))
             try:
-                await self._send(decision, effects)
-                return bool(effects)
+                await self._send(batches)
+                return any(batches)
             except Conflict:
                 for key in _touched(decision):
                     await self._reread(key)
         raise _Outdated("too many conflicting writes")
 
-    async def _send(self, decision: Decision, effects: list[Effect]) -> None:
-        """Send effects in order. An eviction that fails does not prevent the other evictions of a
-        preemption; the first failure is raised after all of them were tried.
-        """
+    async def _send(self, batches: list[list[Effect]]) -> None:
+        """Send batches in order. The first failure is raised after all of them were tried."""
         failures: list[KubeError] = []
-        for part in _by_victim(effects) if isinstance(decision, Preempt) else [effects]:
+        for batch in batches:
             try:
-                await self._sender.send(part)
+                await self._sender.send(batch)
             except KubeError as error:
                 failures.append(error)
         if failures:
@@ -363,20 +361,10 @@ def _failures(decision: Decision, retry_at: float | None) -> list[Fact]:
             assert_never(decision)
 
 
-def _by_victim(effects: list[Effect]) -> list[list[Effect]]:
-    """The effects of a preemption, split where the next Workload's status is written."""
-    parts: list[list[Effect]] = [[]]
-    for each in effects:
-        if isinstance(each, StatusPatch) and parts[-1]:
-            parts.append([])
-        parts[-1].append(each)
-    return parts
-
-
-def _worth_sending(decision: Decision, effects: list[Effect]) -> list[Effect]:
+def _worth_sending(decision: Decision, batches: list[list[Effect]]) -> list[list[Effect]]:
     """Return nothing if a preemptor only keeps waiting: no new status, no event."""
     waits = (isinstance(decision, Preempt) and all(each.leaving for each in decision.victims)) or (
         isinstance(decision, Migrate) and decision.leaving
     )
-    changes = any(isinstance(each, StatusPatch) for each in effects)
-    return [] if waits and not changes else effects
+    changes = any(isinstance(each, StatusPatch) for batch in batches for each in batch)
+    return [] if waits and not changes else batches

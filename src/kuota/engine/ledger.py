@@ -146,12 +146,6 @@ class Ledger:
         account = self._accounts.get(local_queue)
         return account.updated if account is not None else None
 
-    def has_penalty(self, local_queues: Iterable[Key]) -> bool:
-        """Whether any of these LocalQueues has an admission that is not settled yet."""
-        return any(
-            queue in self._accounts and self._accounts[queue].penalties for queue in local_queues
-        )
-
     def due(self, local_queue: Key, now: Instant) -> bool:
         """Whether a sample is due."""
         account = self._accounts.get(local_queue)

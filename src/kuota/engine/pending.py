@@ -100,10 +100,6 @@ class PendingQueue:
         """The number of workloads in the heap or in flight. They need no flush."""
         return self._heap_size + len(self._in_flight)
 
-    @property
-    def inadmissible_count(self) -> int:
-        return len(self._pending) - self.active_count
-
     def state(self, key: Key) -> PendingState | None:
         pending = self._pending.get(key)
         if pending is None:
