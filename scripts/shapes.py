@@ -38,6 +38,13 @@ ROOTS = (
     "V1SelfSubjectAccessReview",
     "V1SelfSubjectRulesReview",
     "V1SelfSubjectReview",
+    "V1SubjectAccessReview",
+    "V1LocalSubjectAccessReview",
+    "V1TokenReview",
+    "V1ClusterRole",
+    "V1ClusterRoleBinding",
+    "V1Role",
+    "V1RoleBinding",
 )
 SCALARS = {
     "str": "string",

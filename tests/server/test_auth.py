@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kuota.loopback import is_loopback
 from kuota.server.auth import Access, Roles
-from kuota.server.http import unix_user
 from kuota.server.requests import ADMINS, ANONYMOUS, User
 from kuota.server.tokens import TokenError, Tokens, admin_token
+from kuota.server.unix_users import unix_user
 from server.served import ADMIN, ANN, BOB, KUEUE, Local, job, namespace
 
 TEAMS = {"a-ns": "team-a", "b-ns": "team-b", "nobodys": ""}

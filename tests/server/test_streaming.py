@@ -29,7 +29,7 @@ from kuota.server.streaming.remote_command import (
 )
 from kuota.server.streaming.sessions import SessionLimits
 from kuota.server.tokens import Tokens
-from server.served import ADMIN, ANN, BOB, namespace, pod
+from server.served import ADMIN, ANN, BOB, MERGE, namespace, pod
 
 V5 = "v5.channel.k8s.io"
 EXEC = "/api/v1/namespaces/vision/pods/p/exec"
@@ -297,6 +297,21 @@ def test_a_session_ends_when_the_token_is_revoked() -> None:
             await socket.send_bytes(b"\x00x")
             assert b"\x01x" == (await socket.receive()).data
             client.tokens.revoked = True
+            assert {} == await _messages(socket)
+        assert client.fakes.started[0].closed
+
+    serving(work, SessionLimits(recheck_s=0.01))
+
+
+def test_a_session_ends_when_the_namespace_is_taken_from_the_team() -> None:
+    async def work(client: Client) -> None:
+        async with client.exec("run", "0", stdin="true", stdout="true") as socket:
+            await socket.send_bytes(b"\x00x")
+            assert b"\x01x" == (await socket.receive()).data
+            url, patch = f"{client.url}/api/v1/namespaces/vision", {"metadata": {"labels": None}}
+            headers = {"Authorization": "Bearer admin", "Content-Type": MERGE}
+            async with client.session.patch(url, json=patch, headers=headers) as response:
+                assert 200 == response.status
             assert {} == await _messages(socket)
         assert client.fakes.started[0].closed
 

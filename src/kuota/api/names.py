@@ -35,6 +35,13 @@ def dns_subdomain(text: str) -> list[str]:
     return _complaints(text, _SUBDOMAIN, MAX_SUBDOMAIN, wrong)
 
 
+def path_segment(text: str) -> list[str]:
+    """Return complaints about a name that only has to fit into a path, as the names of roles."""
+    wrong = "is not a name: it must not be '.' or '..', nor contain '/' or '%'"
+    bad = text in (".", "..") or "/" in text or "%" in text or not text.isprintable()
+    return [wrong] if bad or len(text) > MAX_SUBDOMAIN else []
+
+
 def qualified_name(text: str) -> list[str]:
     """Return complaints about a label or resource key: a name, or `DNS-subdomain/name`."""
     prefix, slash, name = text.rpartition("/")

@@ -25,15 +25,18 @@ from .auth import TEAM, Access, Roles, known, refusal
 from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
 from .columns import dig
+from .credentials import Credentials
 from .documents import Documents
 from .fairness import Turns
 from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import Namespaces
 from .pods import LogSource, priority_hook
+from .rbac import RoleObjects, bound_roles, check_write
 from .reading import Reading
 from .requests import ADMINS, Request, Response, Target, User, refused, target
 from .rest import Rest
+from .reviews import Reviews
 from .run_as import run_as_hook
 from .status import Refused, bad_request, forbidden, not_allowed, too_large, unauthorized
 from .store import NoSpace, Store, StoreError, key_of
@@ -87,7 +90,8 @@ class ApiServer:
         self.store = store
         self.turns = turns or Turns()
         self.kinds = kinds or builtin_kinds()
-        self.roles = Roles(self._team_of)
+        self.roles = Roles(self._team_of, bound_roles(store))
+        self.credentials = Credentials(store, self.roles, clock)
         self.extensions: list[Extension] = []
         self.on_response: Callable[[Request, int, float], None] = lambda *_: None
         """Called for every response, with its status and the seconds until it began."""
@@ -99,17 +103,20 @@ class ApiServer:
         self._documents = Documents(self.kinds)
         watching = Watching(store, self._reading, self.turns)
         runner = RunnerAccess(logs, processes)
+        reviews = Reviews(self.roles, self.kinds, self.credentials)
         self._verbs = Verbs(
-            self._rest, self._reading, watching, self.kinds, self.roles, store, clock, runner
+            *(self._rest, self._reading, watching, reviews, self.credentials, store, clock, runner)
         )
         self._collecting: asyncio.Task[None] | None = None
         self._builtin = frozenset(kind.group for kind in self.kinds)
+        self._role_objects = RoleObjects(store, self.kinds, clock)
         self._namespaces.found()
         self._install_stored()
 
     def _install_stored(self) -> None:
         for each in self.store.list(_CRDS).items:
             self._install(each)
+        self._role_objects.refresh()
 
     async def start(self) -> None:
         """Start the garbage collector, and resume unfinished deletions."""
@@ -169,11 +176,12 @@ class ApiServer:
         found = target(self.kinds, request.path)
         access = _access(found, request)
         self._authorize(request.user, access, found.kind)
+        check_write(found, access.verb)
         async with self.turns.turn(request.user.name) as turn:
             response = await self._verbs.answer(found, access.verb, request, turn)
         if access.verb not in ("get", "list", "watch"):
             await self.store.synced()
-        if response.long_running:
+        if response.long_running or response.session is not None:
             user = request.user
             return msgspec.structs.replace(
                 response, allowed=lambda: self.roles.allows(user, access)
@@ -212,8 +220,11 @@ class ApiServer:
         if kind.resource == "namespaces":
             if not gone and dig(obj, "metadata", "deletionTimestamp"):
                 self._namespaces.terminate(str(dig(obj, "metadata", "name")), self._rest)
+            elif not gone:
+                self._role_objects.namespace_changed(obj)
         elif kind.resource == _CRDS:
             (self._uninstall if gone else self._install)(obj)
+            self._role_objects.kinds_changed()
 
     def _install(self, definition: Json) -> None:
         if dig(definition, "metadata", "deletionTimestamp"):

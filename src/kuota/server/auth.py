@@ -1,38 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authorization, and responses to access reviews. One function decides for both.
+"""Authorization. One function decides about requests and about access reviews.
 
 Admins (group `system:masters`) may do everything. A namespace belongs to the team in its label
 `kuota.dev/team`. Members of the group of that name have access to jobs, pods, logs, related objects
 and custom kinds in it. They cannot write what defines quota: cluster-scoped objects, everything in
 `kueue.x-k8s.io` and `kuota.dev`, ResourceQuotas, LimitRanges and status. Every authenticated user
-may read queues, flavors, priority classes, nodes and namespaces. See docs/decisions/007-roles.md.
+may read queues, flavors, priority classes, nodes and namespaces. A RoleBinding gives a user or
+group the role of a member (`edit`), or the right to read (`view`), in one more namespace. The token
+of a service account gives the role of a member in its namespace. See docs/decisions/007-roles.md
+and 035-streams-tokens-metrics.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 import msgspec
-from msgspec.structs import replace
 
-from kuota.api.base import Json
-
-from .columns import dig, mapped
-from .kinds import Kinds
-from .requests import ADMINS, Target, User
+from .requests import ADMINS, User
 
 TEAM = "kuota.dev/team"
 READ = ("get", "list", "watch")
 EVERY = "*"
 
 _KUEUE = "kueue.x-k8s.io"
-_OF_ADMINS = (_KUEUE, "kuota.dev")
+RBAC = "rbac.authorization.k8s.io"
+EDIT, VIEW = "edit", "view"
+"""The roles that can be bound in a namespace, by the names that Kubernetes has for them."""
+SERVICE_ACCOUNTS = "system:serviceaccounts"
+_OF_ADMINS = (_KUEUE, "kuota.dev", RBAC)
 _READ_BY_ALL: dict[str, frozenset[str]] = {
     "": frozenset({"namespaces", "nodes"}),
     "scheduling.k8s.io": frozenset({"priorityclasses"}),
     "node.k8s.io": frozenset({"runtimeclasses"}),
     "apiextensions.k8s.io": frozenset({"customresourcedefinitions"}),
     "metrics.k8s.io": frozenset({"nodes"}),
+    RBAC: frozenset({"clusterroles", "clusterrolebindings"}),
     _KUEUE: frozenset(
         {
             "admissionchecks",
@@ -50,7 +53,7 @@ _READ_BY_ALL: dict[str, frozenset[str]] = {
 }
 _REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 _READ_BY_TEAM = frozenset({"limitranges", "resourcequotas"})
-_WRITTEN_BELOW = frozenset({"", "scale", "eviction", "exec", "attach", "portforward"})
+_WRITTEN_BELOW = frozenset({"", "scale", "eviction", "exec", "attach", "portforward", "token"})
 _OPEN_PATHS = ("/version", "/healthz", "/livez", "/readyz")
 
 
@@ -67,10 +70,18 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roles:
-    """Authorizes by groups and by the labels of namespaces, which `team_of` looks up."""
+    """Authorizes by groups and by the labels of namespaces, which `team_of` looks up.
 
-    def __init__(self, team_of: Callable[[str], str]) -> None:
+    `bound` returns the roles that RoleBindings give to a user in a namespace.
+    """
+
+    def __init__(
+        self,
+        team_of: Callable[[str], str],
+        bound: Callable[[str, User], Container[str]] = lambda *_: (),
+    ) -> None:
         self._team_of = team_of
+        self._bound = bound
 
     def allows(self, user: User, access: Access) -> bool:
         if ADMINS in user.groups:
@@ -83,8 +94,29 @@ class Roles:
             return True
         if access.group in _REVIEWS:
             return access.verb == "create" and access.resource.startswith("selfsubject")
-        team = self._team_of(access.namespace) if access.namespace else ""
-        return bool(team) and team in user.groups and _within_team(access)
+        if not access.namespace or not _within_team(access):
+            return False
+        if access.subresource == "token" and is_service_account(user):
+            return False  # Otherwise a token could be renewed for ever.
+        return self._may_edit(user, access.namespace) or self._may_by_binding(user, access)
+
+    def _may_edit(self, user: User, namespace: str) -> bool:
+        team = self._team_of(namespace)
+        own = f"{SERVICE_ACCOUNTS}:{namespace}"
+        return (bool(team) and team in user.groups) or own in user.groups
+
+    def _may_by_binding(self, user: User, access: Access) -> bool:
+        roles = self._bound(access.namespace, user)
+        return EDIT in roles or (VIEW in roles and is_viewed(access))
+
+
+def is_service_account(user: User) -> bool:
+    return SERVICE_ACCOUNTS in user.groups
+
+
+def is_viewed(access: Access) -> bool:
+    """Whether the role `view` includes the access, given that the role `edit` does."""
+    return access.verb in READ and access.resource != "secrets"
 
 
 def known(user: User) -> bool:
@@ -111,53 +143,3 @@ def refusal(user: User, access: Access) -> str:
         f'User "{user.name}" cannot {access.verb} resource "{what}" '
         f'in API group "{access.group}" {where}'
     )
-
-
-def reviewed(target: Target, body: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
-    """The review with its result."""
-    answer = {
-        "selfsubjectreviews": _who,
-        "selfsubjectaccessreviews": _access,
-        "selfsubjectrulesreviews": _rules,
-    }[target.kind.plural]
-    review = {name: value for name, value in body.items() if name in ("metadata", "spec")}
-    shape = {"apiVersion": target.api_version, "kind": target.kind.kind, "metadata": {}}
-    return shape | review | {"status": answer(review, user, roles, kinds)}
-
-
-def _who(review: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
-    found: Json = {"username": user.name, "groups": list(user.groups)}
-    return {"userInfo": found | ({"uid": user.uid} if user.uid else {})}
-
-
-def _access(review: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
-    asked = mapped(dig(review, "spec", "resourceAttributes"))
-    path = mapped(dig(review, "spec", "nonResourceAttributes"))
-    if path:
-        access = Access(verb=_text(path, "verb"), path=_text(path, "path"))
-    else:
-        access = Access(**{field: _text(asked, field) for field in _ATTRIBUTES})
-    allowed = roles.allows(user, access)
-    return {"allowed": allowed} | ({} if allowed else {"reason": "no role allows it"})
-
-
-_ATTRIBUTES = ("verb", "group", "resource", "subresource", "namespace", "name")
-
-
-def _text(values: Json, name: str) -> str:
-    return str(values.get(name) or "")
-
-
-def _rules(review: Json, user: User, roles: Roles, kinds: Kinds) -> Json:
-    """The permissions of the user in one namespace, by resource."""
-    namespace = _text(mapped(review.get("spec")), "namespace")
-    resources = []
-    for kind in kinds:
-        place = namespace if kind.namespaced else ""
-        every = Access(verb="", group=kind.group, resource=kind.plural, namespace=place)
-        verbs = [verb for verb in kind.verbs if roles.allows(user, replace(every, verb=verb))]
-        if verbs:
-            rule = {"verbs": verbs, "apiGroups": [kind.group], "resources": [kind.plural]}
-            resources.append(rule)
-    paths = [{"verbs": ["get"], "nonResourceURLs": [EVERY]}]
-    return {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}

@@ -10,6 +10,7 @@ from kuota.api.base import Json
 from kuota.api.descriptions import OBJECT
 from kuota.api.schema import structural_schema
 
+from .auth import RBAC
 from .builtin_columns import COLUMNS
 from .columns import AGE, NAME, kueue_columns
 from .kinds import VERBS, Kind, Kinds, Version
@@ -20,11 +21,11 @@ CRD_GROUP = "apiextensions.k8s.io"
 
 def builtin_kinds() -> Kinds:
     """A new registry with every kind that needs no CustomResourceDefinition."""
-    return Kinds([*native_kinds(), *_REVIEWS, *_kueue_kinds()])
+    return Kinds([*native_kinds(), *_ROLES, *_REVIEWS, *_kueue_kinds()])
 
 
 def native_kinds() -> tuple[Kind, ...]:
-    """The kinds of Kubernetes whose objects are stored."""
+    """The kinds of Kubernetes whose objects users write."""
     return (*_CORE, *_OTHERS)
 
 
@@ -81,7 +82,7 @@ _CORE = (
     ),
     _native("resourcequotas", "ResourceQuota", "quota"),
     _native("secrets", "Secret", status=False),
-    _native("serviceaccounts", "ServiceAccount", "sa", status=False),
+    _native("serviceaccounts", "ServiceAccount", "sa", status=False, subresources=("token",)),
     _native("services", "Service", "svc", categories=("all",)),
 )
 _OTHERS = (
@@ -117,15 +118,29 @@ _OTHERS = (
         categories=("api-extensions",),
         generations=True,
     ),
+    _native("rolebindings", "RoleBinding", group=RBAC, status=False),
 )
+_ROLES = tuple(
+    _native(f"{kind.lower()}s", kind, group=RBAC, status=False, namespaced=kind == "Role")
+    for kind in ("ClusterRole", "ClusterRoleBinding", "Role")
+)
+"""Kinds that only the server writes."""
 
 
 _REVIEWS = tuple(
     _native(
-        f"{kind.lower()}s", kind, group=group, status=False, namespaced=False, verbs=("create",)
+        f"{kind.lower()}s",
+        kind,
+        group=group,
+        status=False,
+        namespaced=kind.startswith("Local"),
+        verbs=("create",),
     )
     for kind, group in (
         ("SelfSubjectReview", "authentication.k8s.io"),
+        ("TokenReview", "authentication.k8s.io"),
+        ("LocalSubjectAccessReview", "authorization.k8s.io"),
+        ("SubjectAccessReview", "authorization.k8s.io"),
         ("SelfSubjectAccessReview", "authorization.k8s.io"),
         ("SelfSubjectRulesReview", "authorization.k8s.io"),
     )

@@ -22,7 +22,12 @@ _SUBRESOURCES: dict[str, tuple[tuple[str, ...], tuple[str, str, str] | None]] = 
     "binding": (("create",), ("", "v1", "Binding")),
     "eviction": (("create",), ("policy", "v1", "Eviction")),
     "finalize": (("update",), None),
+    "token": (("create",), ("authentication.k8s.io", "v1", "TokenRequest")),
 }
+
+
+def subresource_verbs(name: str) -> tuple[str, ...]:
+    return _SUBRESOURCES[name][0]
 
 
 def wants_aggregated(accept: str) -> bool:

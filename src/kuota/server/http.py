@@ -10,14 +10,10 @@ is read, and again while a watch or a log is open.
 from __future__ import annotations
 
 import asyncio
-import grp
 import os
-import pwd
 import socket
 import ssl
-import time
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 
 from aiohttp import web
@@ -31,17 +27,16 @@ from .auth import known
 from .fairness import Slots, too_many
 from .http_bodies import body_of, header_texts, query_of, text_of
 from .http_streams import OpenStreams, send
-from .requests import ADMINS, ANONYMOUS, Request, Response, User, refused
+from .requests import ANONYMOUS, Request, Response, User, refused
 from .status import Refused, unauthorized
 from .streaming.sessions import SessionLimits
 from .streaming.upgrade import upgraded
-from .tokens import EVERYBODY, TokenFile, Tokens
+from .tokens import TokenFile, Tokens
+from .unix_users import unix_user
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_LINE = 64 << 10
 """The longest line of a request in bytes. The path of an exec contains the whole command."""
-MEMBERSHIP_S = 10.0
-"""How long the Unix groups of a uid are cached."""
 
 
 class HttpServer:
@@ -59,7 +54,7 @@ class HttpServer:
         self.slots = slots or Slots()
         self.streams = OpenStreams()
         self._api = api
-        self._tokens = tokens
+        api.credentials.tokens = tokens
         self._owner = os.getuid()
         self._listeners = Listeners(
             self._answer,
@@ -139,21 +134,19 @@ class HttpServer:
                 # Without credentials, a connection is used for one request.
                 return await send(incoming, response, close=not known(user))
         async with self.slots.stream(user.name):
-            if response.session is not None:
-                return await upgraded(
-                    incoming, response.session, self._sessions, lambda: self._user(incoming) == user
-                )
             return await self._follow(incoming, user, response)
 
     async def _follow(
         self, incoming: web.BaseRequest, user: User, response: Response
     ) -> web.StreamResponse:
-        """Send a watch or a log until it ends, or until the user may no longer read it."""
+        """Serve a watch, a log or a session until it ends, or until the user may not have it."""
         allowed = response.allowed
 
         def still_allowed() -> bool:
             return self._user(incoming) == user and (allowed is None or allowed())
 
+        if response.session is not None:
+            return await upgraded(incoming, response.session, self._sessions, still_allowed)
         return await self.streams.send(incoming, response, still_allowed)
 
     def _user(self, incoming: web.BaseRequest) -> User | None:
@@ -161,7 +154,7 @@ class HttpServer:
         header = incoming.headers.get("Authorization", "")
         if header:
             scheme, _, token = header.partition(" ")
-            return self._tokens.user(token.strip()) if scheme.lower() == "bearer" else None
+            return self._api.credentials.user(token.strip()) if scheme.lower() == "bearer" else None
         transport = incoming.transport
         connection = transport.get_extra_info("socket") if transport is not None else None
         uid = peer_uid(connection) if connection is not None else None
@@ -171,41 +164,6 @@ class HttpServer:
 async def _closing(incoming: web.BaseRequest, refusal: Refused) -> web.StreamResponse:
     """Reject a request whose body may be unread, and close the connection."""
     return await send(incoming, refused(refusal), close=True)
-
-
-def unix_user(uid: int, owner: int) -> User:
-    """The user with this uid. Root is an admin.
-
-    If another user runs the server, all pods run as this user, so its uid proves nothing: it has
-    the rights that everyone has, and uses the token in its kubeconfig.
-    """
-    return _unix_user(uid, owner, int(time.monotonic() / MEMBERSHIP_S))
-
-
-@lru_cache(256)
-def _unix_user(uid: int, owner: int, period: int) -> User:
-    """Look up the user in the current period: groups may change."""
-    try:
-        entry = pwd.getpwuid(uid)
-        name = entry.pw_name
-        groups = [_group_name(each) for each in os.getgrouplist(name, entry.pw_gid)]
-    except (KeyError, OSError):
-        name, groups = f"uid:{uid}", []
-    if uid == 0:
-        groups.append(ADMINS)
-    elif uid == owner:
-        groups = []
-    # A Unix group with the name of a system group must not grant its permissions.
-    elif ADMINS in groups:
-        groups.remove(ADMINS)
-    return User(name, (*groups, EVERYBODY), str(uid))
-
-
-def _group_name(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return f"gid:{gid}"
 
 
 def _clear(path: Path) -> None:

@@ -20,6 +20,7 @@ from .kinds import Kind, Version
 from .metadata import metadata_faults, metadata_update_faults
 from .native_defaults import FILL, GENERATE, REFILL
 from .pod_faults import pod_update_faults, spec_faults
+from .rbac import BINDINGS, binding_faults, binding_update_faults
 
 
 def is_custom(kind: Kind) -> bool:
@@ -112,6 +113,7 @@ _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "cronjobs.batch": cron_job_faults,
     "jobs.batch": job_faults,
     "pods": _pod_faults,
+    BINDINGS: binding_faults,
     "secrets": config_data_faults,
 }
 _UPDATE_FAULTS: dict[str, Callable[[Json, Json], Iterable[FieldError]]] = {
@@ -119,5 +121,6 @@ _UPDATE_FAULTS: dict[str, Callable[[Json, Json], Iterable[FieldError]]] = {
     "jobs.batch": job_update_faults,
     "pods": pod_update_faults,
     "priorityclasses.scheduling.k8s.io": _priority_class_update_faults,
+    BINDINGS: binding_update_faults,
     "secrets": _immutable_faults,
 }

@@ -91,8 +91,7 @@ def metadata_faults(obj: Json, kind: Kind, old: Json | None = None) -> Iterator[
     metadata = mapped(obj.get("metadata"))
     before = {} if old is None else mapped(old.get("metadata"))
     if old is None:
-        form = names.dns_label if kind.resource == "namespaces" else names.dns_subdomain
-        yield from name_faults(obj, form)
+        yield from name_faults(obj, _NAME_FORMS.get(kind.resource, names.dns_subdomain))
     for field, check in _CHECKS.items():
         if field in metadata and metadata[field] != before.get(field):
             yield from check(metadata[field], f"metadata.{field}")
@@ -111,6 +110,10 @@ def _owner_faults(owners: Any, path: str) -> Iterator[FieldError]:
                 yield required(f"{path}[{at}].{field}", "must not be empty")
 
 
+_NAME_FORMS = {
+    "namespaces": names.dns_label,
+    "rolebindings.rbac.authorization.k8s.io": names.path_segment,
+}
 _CHECKS: dict[str, Callable[[Any, str], Iterator[FieldError]]] = {
     "labels": label_faults,
     "annotations": annotation_faults,

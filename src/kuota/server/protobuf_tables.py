@@ -13,6 +13,7 @@ scheduling.k8s.io/v1 PriorityClass
 node.k8s.io/v1 RuntimeClass
 authorization.k8s.io/v1 SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview
 authentication.k8s.io/v1 SelfSubjectReview TokenRequest TokenReview
+rbac.authorization.k8s.io/v1 RoleBinding
 policy/v1 Eviction
 autoscaling/v1 Scale
 meta.k8s.io/v1 DeleteOptions
@@ -384,6 +385,9 @@ TokenRequest metadata:1ObjectMeta spec:2TokenRequestSpec! status:3TokenRequestSt
 TokenReviewSpec token:1s audiences:2[]s
 TokenReviewStatus authenticated:1b user:2UserInfo audiences:4[]s error:3s
 TokenReview metadata:1ObjectMeta spec:2TokenReviewSpec! status:3TokenReviewStatus
+Subject% kind:1s! apiGroup:2s name:3s! namespace:4s
+RoleRef% apiGroup:1s! kind:2s! name:3s!
+RoleBinding metadata:1ObjectMeta subjects:2[]Subject roleRef:3RoleRef!
 Preconditions uid:1*s resourceVersion:2*s
 DeleteOptions gracePeriodSeconds:1*i preconditions:2*Preconditions orphanDependents:3*b
  propagationPolicy:4*s dryRun:5[]s ignoreStoreReadErrorWithClusterBreakingPotential:6*b

@@ -62,6 +62,10 @@ class Tokens:
                 found = user
         return found
 
+    def named(self, name: str) -> list[User]:
+        """The users of that name, one for each of their tokens."""
+        return [user for _, user in self._users if user.name == name]
+
 
 def admin_token(path: str | os.PathLike[str], current: str = "") -> str:
     """The token of the owner, who keeps `current` if it is valid and otherwise gets a new one.
@@ -115,6 +119,11 @@ class TokenFile:
         """The current user with this token; None if there is none."""
         self._follow()
         return self._tokens.user(token)
+
+    def named(self, name: str) -> list[User]:
+        """The current users of that name, one for each of their tokens."""
+        self._follow()
+        return self._tokens.named(name)
 
     def holders(self) -> list[TokenHolder]:
         """All holders, in the order of the file."""

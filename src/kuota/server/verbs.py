@@ -14,16 +14,18 @@ from kuota.api.managed_fields import manager_name
 
 from . import deletion, jsonpath, pods
 from .admission import Write
-from .auth import Roles, reviewed
 from .bodies import duplicates, media_type, read_object
 from .columns import dig, mapped
+from .credentials import Credentials
 from .fairness import Turn
-from .kinds import Kinds, Scale, served_form
+from .kinds import Scale, served_form
 from .pods import LogSource
 from .reading import Reading, Scan
 from .requests import TEXT, Request, Response, Target, answered
 from .rest import APPLY_PATCH, Outcome, Rest, patched_json
+from .reviews import Reviews
 from .selectors import requested
+from .service_account_tokens import token_request, token_response
 from .status import SUCCESS, Refused, bad_request, deleted, expired, no_such_path, not_allowed
 from .store import Gone, Store, key_of
 from .streaming.pod_sessions import PodProcesses, pod_session
@@ -50,8 +52,8 @@ class Verbs:
         rest: Rest,
         reading: Reading,
         watching: Watching,
-        kinds: Kinds,
-        roles: Roles,
+        reviews: Reviews,
+        credentials: Credentials,
         store: Store,
         clock: Callable[[], datetime],
         runner: RunnerAccess,
@@ -59,8 +61,8 @@ class Verbs:
         self._rest = rest
         self._reading = reading
         self._watching = watching
-        self._kinds = kinds
-        self._roles = roles
+        self._reviews = reviews
+        self._credentials = credentials
         self._store = store
         self._clock = clock
         self._runner = runner
@@ -74,6 +76,7 @@ class Verbs:
             "log": self._log,
             **dict.fromkeys(("exec", "attach", "portforward"), self._session),
             "scale": self._scale,
+            "token": self._token,
         }.get(target.subresource)
         if below is not None:
             if target.subresource == "log":
@@ -86,7 +89,7 @@ class Verbs:
             raise not_allowed(f"{verb} is not served on {target.kind.resource}")
         if not target.kind.kept:
             body = read_object(request.body, media_type(request.headers))
-            answer = reviewed(target, body, request.user, self._roles, self._kinds)
+            answer = self._reviews.reviewed(target, body, request.user)
             return answered(answer, 201)
         if verb == "list":
             return await self._reading.many(target, request, turn)
@@ -183,6 +186,15 @@ class Verbs:
         except LookupError as error:
             raise Refused(404, "NotFound", f"no log of pod {target.name}: {error}") from None
         return Response(200, stream, TEXT, long_running=True)
+
+    async def _token(self, target: Target, verb: str, request: Request) -> Response:
+        if verb != "create":
+            raise not_allowed("a token can only be created")
+        account = self._rest.read(target)
+        body = read_object(request.body, media_type(request.headers))
+        wanted_s = token_request(account, body)
+        issued = self._credentials.service_accounts.issue(account, request.user, wanted_s)
+        return answered(token_response(account, issued, self._clock()), 201)
 
     async def _session(self, target: Target, verb: str, request: Request) -> Response:
         if verb != "create":
