@@ -226,8 +226,10 @@ def test_checks_may_take_a_running_workload_down(
     queue = replace(QUEUE, checks=(CheckRule(name="a"), CheckRule(name="b")))
     listed = [check(name, state) for name, state in zip("ab", states, strict=True)]
     found = passed(running(status={"admissionChecks": listed}), cluster_queue=queue)
-    told = {k: v for k, v in found.conditions.items() if k in ("Evicted", "DeactivationTarget")}
-    assert written == told
+    written_conditions = {
+        k: v for k, v in found.conditions.items() if k in ("Evicted", "DeactivationTarget")
+    }
+    assert written == written_conditions
 
 
 @pytest.mark.parametrize(
@@ -256,8 +258,8 @@ def test_a_stopped_queue_takes_quota_as_its_policy_says(
         view["cluster_queue"] = replace(QUEUE, checks=(CheckRule(name="ok"),))
     obj = running(status=waiting) if admitted else holding(status=waiting)
     found = passed(obj, **view)
-    told = {k: v for k, v in found.conditions.items() if k in written}
-    assert {k: v.format(which) for k, v in written.items()} == told
+    written_conditions = {k: v for k, v in found.conditions.items() if k in written}
+    assert {k: v.format(which) for k, v in written.items()} == written_conditions
     assert bool(written) or found.writes == 0
 
 

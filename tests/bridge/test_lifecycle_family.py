@@ -68,7 +68,7 @@ def _variant(flavor: str, *conditions: Json, uid: str = "uid-job-p-1a2b3", **mor
     return made
 
 
-class Passed:
+class FamilyPass:
     """A pass over a family, and its members as they are after it, by name."""
 
     def __init__(self, view: FamilyView, now: float) -> None:
@@ -118,12 +118,12 @@ def _passed(
     now: float = NOON,
     gates: dict[str, bool] | None = None,
     **view: Any,
-) -> Passed:
+) -> FamilyPass:
     stored = StoredWorkload.of(parent) if parent is not None else None
     config = LifecycleConfig(gates=Gates.of({"ConcurrentAdmission": True, **(gates or {})}))
     known: dict[str, Any] = {"queue": queue or _queue(), **view}
     relatives = tuple(StoredWorkload.of(each) for each in variants)
-    return Passed(FamilyView(parent=stored, variants=relatives, config=config, **known), now)
+    return FamilyPass(FamilyView(parent=stored, variants=relatives, config=config, **known), now)
 
 
 def test_variants_are_made_as_their_parent_is_but_bound_and_gated() -> None:
@@ -240,8 +240,8 @@ def test_who_cannot_win_any_more_is_deactivated(
     variants = [_variant(each, *(ADMITTED if each == winner else ())) for each in "abc"]
     found = _passed(_parent(*ADMITTED, on=winner), *variants, queue=queue)
     assert active == found.active
-    told = [each for each in found.events if each.endswith(": DeactivatedVariant")]
-    assert 3 - len(active) == len(told)
+    deactivated = [each for each in found.events if each.endswith(": DeactivatedVariant")]
+    assert 3 - len(active) == len(deactivated)
 
 
 def test_all_are_active_while_nobody_is_admitted_unless_their_parent_is_not() -> None:
@@ -323,7 +323,7 @@ def test_the_variant_that_runs_knows_of_its_pods() -> None:
     assert "PodsReady" not in gone.says("a")
 
 
-def _opened(found: Passed) -> str:
+def _opened(found: FamilyPass) -> str:
     return "".join(
         name
         for name in "abc"

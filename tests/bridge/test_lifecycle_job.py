@@ -115,7 +115,7 @@ def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
 
 
 @pytest.mark.parametrize(
-    ("obj", "ready", "told"),
+    ("obj", "ready", "expected"),
     [
         pytest.param(_workload(), 0, "False/WaitForStart", id="not admitted"),
         pytest.param(_admitted(), 0, "False/WaitForStart", id="admitted"),
@@ -134,10 +134,10 @@ def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
         ),
     ],
 )
-def test_readiness_is_told(obj: Workload, ready: int, told: str) -> None:
+def test_readiness_is_told(obj: Workload, ready: int, expected: str) -> None:
     status = {"active": 1, "ready": ready}
     found = worked(_job(suspend=False, status=status), obj, flavors=FLAVORS)
-    assert told == found.conditions["PodsReady"]
+    assert expected == found.conditions["PodsReady"]
     again = worked(_job(suspend=False, status=status), found.after, flavors=FLAVORS)
     assert found.conditions == again.conditions
 

@@ -112,8 +112,8 @@ class TestAdmit:
     def test_the_event_tells_how_long_it_was_queued(self) -> None:
         cluster = Cluster(NEW)
         cluster.carry_out(admit(NEW))
-        (told, _) = [effect for effect in cluster.effects if isinstance(effect, Event)]
-        assert told.note == "Quota reserved in ClusterQueue gpus, 60s after it was queued"
+        (event, _) = [effect for effect in cluster.effects if isinstance(effect, Event)]
+        assert event.note == "Quota reserved in ClusterQueue gpus, 60s after it was queued"
 
     def test_a_check_that_is_not_ready_holds_it_back(self) -> None:
         obj = workload("new", status={"admissionChecks": [check("budget", "Pending")]})
@@ -204,10 +204,10 @@ class TestWait:
 
     def test_a_long_story_is_cut_in_the_event(self) -> None:
         many = [replace(SHORT, flavor=f"flavor-{i}") for i in range(100)]
-        (_, told) = Cluster(NEW).outbound.effects(wait(NEW, Why.NO_FIT, *many), NOON)
-        assert isinstance(told, Event)
-        assert len(told.note.encode()) == MAX_NOTE
-        assert told.note.endswith(" ...")
+        (_, event) = Cluster(NEW).outbound.effects(wait(NEW, Why.NO_FIT, *many), NOON)
+        assert isinstance(event, Event)
+        assert len(event.note.encode()) == MAX_NOTE
+        assert event.note.endswith(" ...")
 
 
 class TestPreempt:
@@ -292,8 +292,8 @@ def test_nodes_without_replacement_evict_the_workload_on_them() -> None:
     cluster.carry_out(decision)
     assert cluster.conditions("old")["Evicted"] == "True/NodeFailures"
     assert cluster["old"].status.unhealthy_nodes is None
-    (told,) = [effect for effect in cluster.effects if isinstance(effect, Event)]
-    assert "n1" in told.note
+    (event,) = [effect for effect in cluster.effects if isinstance(effect, Event)]
+    assert "n1" in event.note
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,8 @@ def test_the_use_of_an_inactive_queue_is_not_sampled(
 
 
 def test_use_that_was_written_down_is_taken_up_once() -> None:
-    told = {"consumedResources": {"gpu": "2"}, "lastUpdate": at(-600)}
-    status = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": told}}
+    sampled = {"consumedResources": {"gpu": "2"}, "lastUpdate": at(-600)}
+    status = {"fairSharing": {"weightedShare": 0, "admissionFairSharingStatus": sampled}}
     local = _local(status)
     engine = _engine(Policy(admission_fair_sharing=HISTORY), FLAVOR, _queue(), local, local)
     assert 2.0 == engine.history.use(local.key)

@@ -345,6 +345,6 @@ def test_required_levels_are_held_against_the_nodes_among_the_manifests() -> Non
     level = "    metadata: {annotations: {kueue.x-k8s.io/podset-required-topology: rack}}\n"
     asking = JOB.replace("    spec:\n      restart", f"{level}    spec:\n      restart")
     node = "apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels: {%s: a}\n"
-    told = ("--for", "cluster")
-    assert "no node has the label rack" in check(asking, node % "block", args=told).output
-    assert "no node has" not in check(asking, node % "rack", args=told).output
+    arguments = ("--for", "cluster")
+    assert "no node has the label rack" in check(asking, node % "block", args=arguments).output
+    assert "no node has" not in check(asking, node % "rack", args=arguments).output

@@ -22,7 +22,7 @@ from kuota.kube.resources import Resource
 Lines = list[tuple[str, str]]
 
 
-class Kept(Writer):
+class RecordingWriter(Writer):
     """Keeps what it is to write."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Kept(Writer):
         self.text += chunk
 
 
-class Breaking:
+class TruncatingLog:
     """Serves the log of one pod, and hangs up after so many bytes, each time it is followed.
 
     Meanwhile the pod goes on: each time, `more` of its lines are there, then all of them.
@@ -74,8 +74,8 @@ def _text(lines: Lines) -> bytes:
     return "".join(f"{stamp} {text}\n" for stamp, text in lines).encode()
 
 
-def copied(server: Breaking, options: LogOptions) -> str:
-    writer = Kept()
+def copied(server: TruncatingLog, options: LogOptions) -> str:
+    writer = RecordingWriter()
     session: Any = SimpleNamespace(client=server)
     asyncio.run(Copying(session, Key("default", "pod"), options, writer).run())
     return writer.text.decode()
@@ -106,7 +106,7 @@ def test_the_last_lines_and_what_follows_come_once(
 ) -> None:
     lines, breaks, chunk = story
     whole = [text for _, text in lines]
-    server = Breaking(lines, list(breaks), chunk)
+    server = TruncatingLog(lines, list(breaks), chunk)
     got = copied(server, LogOptions(follow=True, tail=tail)).splitlines()
     assert got == whole[len(whole) - len(got) :]
     assert len(got) >= min(tail, len(lines))
@@ -116,19 +116,19 @@ def test_lines_of_one_instant_are_told_apart() -> None:
     stamp = "00:00:00.100000000Z"
     lines = [(stamp, "a"), (stamp, "b"), (stamp, "c"), (stamp, "d")]
     broken = 2 * (len(stamp) + 3)
-    server = Breaking(lines, [(3, broken)], 7)
+    server = TruncatingLog(lines, [(3, broken)], 7)
     assert "b\nc\nd\n" == copied(server, LogOptions(follow=True, tail=2))
 
 
 def test_stamps_are_shown_where_they_were_asked_for() -> None:
     lines = [("00:00:00.100000000Z", "a"), ("00:00:01.100000000Z", "b")]
-    server = Breaking(lines, [(1, 25)], 7)
-    told = copied(server, LogOptions(follow=True, tail=5, timestamps=True))
-    assert "00:00:00.100000000Z a\n00:00:01.100000000Z b\n" == told
+    server = TruncatingLog(lines, [(1, 25)], 7)
+    copied_text = copied(server, LogOptions(follow=True, tail=5, timestamps=True))
+    assert "00:00:00.100000000Z a\n00:00:01.100000000Z b\n" == copied_text
 
 
 def test_a_line_that_breaks_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_lines, "PATIENCE_S", 0.01)
-    server = Breaking([("00:00:00.100000000Z", "a")], [(1, 0)] * 10**5, 7)
+    server = TruncatingLog([("00:00:00.100000000Z", "a")], [(1, 0)] * 10**5, 7)
     with pytest.raises(Unreachable):
         copied(server, LogOptions(follow=True, tail=5))

@@ -89,8 +89,8 @@ def test_a_pod_that_failed_without_a_word_is_told_why(cluster: Cluster) -> None:
     cluster.status(PODS, "train-1", pod_status("Failed", {"terminated": refusal}))
     for what in ("train-1", "job/train"):
         with cluster.start("logs", what) as process:
-            said, told = process.communicate()
-        assert ("", "pod train-1 wrote nothing: cannot execute its command\n") == (said, told)
+            said, errors = process.communicate()
+        assert ("", "pod train-1 wrote nothing: cannot execute its command\n") == (said, errors)
 
 
 def test_a_pod_that_has_not_begun_is_told_why(cluster: Cluster) -> None:
@@ -119,8 +119,8 @@ def test_the_last_words_of_a_deleted_job_are_shown(cluster: Cluster) -> None:
         cluster.delete(JOBS, "train")
         cluster.write("train-1", b"saved\n")
         cluster.write("train-1", b"")
-        said, told = process.communicate()
-        assert ("saved\n", "Error: job.batch/train was deleted before it ended\n") == (said, told)
+        said, errors = process.communicate()
+        assert ("saved\n", "Error: job.batch/train was deleted before it ended\n") == (said, errors)
 
 
 def test_who_follows_a_pod_that_waits_is_told_why(cluster: Cluster) -> None:

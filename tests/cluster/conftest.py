@@ -11,7 +11,7 @@ import pytest
 from cluster import ground
 from cluster.kube_install import installed
 from cluster.kube_server import KubeServer
-from cluster.stage import Told
+from cluster.stage import StageRunner
 
 REAL = bool(os.environ.get("KUOTA_KUBE"))
 collect_ignore_glob = [] if REAL else ["test_kube_*.py"]
@@ -25,8 +25,8 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeServer]:
 
 
 @pytest.fixture
-def told(request: pytest.FixtureRequest) -> Told:
+def on_stage(request: pytest.FixtureRequest) -> StageRunner:
     """Tells a story on the server of this run."""
     if REAL:
-        return Told(ground.real(request.getfixturevalue("kube")))
-    return Told(ground.embedded)
+        return StageRunner(ground.real(request.getfixturevalue("kube")))
+    return StageRunner(ground.embedded)

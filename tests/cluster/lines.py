@@ -14,7 +14,7 @@ from kuota.kube.errors import Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 
 
-class Cut:
+class TruncatedStreams:
     """Every stream is cut after some time, in the middle of whatever it says."""
 
     def __init__(self, inner: Transport, every_s: float = 1.0) -> None:
@@ -43,7 +43,7 @@ class Cut:
         await self._inner.close()
 
 
-class Lossy:
+class LossyWrites:
     """Some writes are refused, some never arrive, and of some only the answer is lost."""
 
     def __init__(self, inner: Transport, seed: int) -> None:
@@ -72,7 +72,7 @@ class Lossy:
         await self._inner.close()
 
 
-class Mute:
+class LostAdmissionResponse:
     """The first admission of a Workload arrives, but its answer is lost, and from then on
     watches of Workloads are late.
     """

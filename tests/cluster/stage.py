@@ -267,7 +267,7 @@ class Stage:
                 await self.client.delete(resource, key, propagation=background)
 
 
-class Told:
+class StageRunner:
     """Tells stories on one kind of ground, each on a stage of its own."""
 
     def __init__(self, grounds: Grounds) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import check, flavor, job, local_queue, queue
 from kuota.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, WORKLOADS
 
@@ -41,7 +41,7 @@ def _states(stage: Stage, name: str) -> list[str]:
     return [each["state"] for each in stage.workload(name)["status"]["admissionChecks"]]
 
 
-def test_a_workload_starts_where_its_check_says(told: Told) -> None:
+def test_a_workload_starts_where_its_check_says(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("a", "4"))
@@ -53,10 +53,12 @@ def test_a_workload_starts_where_its_check_says(told: Told) -> None:
         await stage.shows(1, stage.active, "a")
         assert {"zone": "z1"} == stage.job("a")["spec"]["template"]["spec"]["nodeSelector"]
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_an_edit_of_a_job_that_waits_for_its_check_is_kept_and_queues_anew(told: Told) -> None:
+def test_an_edit_of_a_job_that_waits_for_its_check_is_kept_and_queues_anew(
+    on_stage: StageRunner,
+) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("a", "4"))
@@ -70,10 +72,10 @@ def test_an_edit_of_a_job_that_waits_for_its_check_is_kept_and_queues_anew(told:
         kept = stage.job("a")["spec"]["template"]["spec"]["tolerations"]
         assert (tolerated, tolerated) == (asked, kept)
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_check_that_wants_a_retry_costs_the_quota_for_a_while(told: Told) -> None:
+def test_a_check_that_wants_a_retry_costs_the_quota_for_a_while(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("a", "4"))
@@ -85,10 +87,10 @@ def test_a_check_that_wants_a_retry_costs_the_quota_for_a_while(told: Told) -> N
         await _answer(stage, "a", "Ready")
         await stage.shows(1, stage.active, "a")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_check_that_rejects_ends_the_activity(told: Told) -> None:
+def test_a_check_that_rejects_ends_the_activity(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("a", "4"))
@@ -100,4 +102,4 @@ def test_a_check_that_rejects_ends_the_activity(told: Told) -> None:
         await stage.shows(True, stage.suspended, "a")
         await stage.holds(lambda: "AdmissionCheckRejected" in stage.events("Workload"))
 
-    told(scene)
+    on_stage(scene)

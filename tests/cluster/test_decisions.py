@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, local_queue, queue
 from kuota.api import kueue
 from kuota.api.base import Json
@@ -60,7 +60,7 @@ RACE = (
         pytest.param(3, marks=[pytest.mark.slow, pytest.mark.xfail(reason=RACE, strict=False)]),
     ],
 )
-def test_the_server_shows_what_the_engine_decides(told: Told, seed: int) -> None:
+def test_the_server_shows_what_the_engine_decides(on_stage: StageRunner, seed: int) -> None:
     async def scene(stage: Stage) -> None:
         chance = random.Random(seed)
         await stage.stop_system()
@@ -77,7 +77,7 @@ def test_the_server_shows_what_the_engine_decides(told: Told, seed: int) -> None
         stage.start_system()
         await stage.shows(expected, _shown, stage)
 
-    told(scene)
+    on_stage(scene)
 
 
 async def _queues(stage: Stage, chance: random.Random) -> None:

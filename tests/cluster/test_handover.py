@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import condition, flavor, job, local_queue, queue
 from kuota.api.base import Json, Key
 from kuota.cli.connect import Failed
@@ -21,7 +21,7 @@ KUEUE = "kueue-admission"
 READY: Json = {"waitForPodsReady": {"timeout": "5m"}}
 
 
-def test_kueue_takes_back_by_apply_what_kuota_admitted(told: Told) -> None:
+def test_kueue_takes_back_by_apply_what_kuota_admitted(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         before = await _admitted(stage, "one")
         assert 0 == await HandingOver(stage.client).run()
@@ -33,10 +33,10 @@ def test_kueue_takes_back_by_apply_what_kuota_admitted(told: Told) -> None:
         assert "False/Pending" == _says(released, "QuotaReserved")
         assert "True/Started" == _says(released, "PodsReady")
 
-    told(scene, READY)
+    on_stage(scene, READY)
 
 
-def test_an_admission_that_kueue_could_not_take_back_is_taken_away(told: Told) -> None:
+def test_an_admission_that_kueue_could_not_take_back_is_taken_away(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _admitted(stage, "one")
         stuck = await _released_by_kueue(stage, "one")
@@ -46,10 +46,10 @@ def test_an_admission_that_kueue_could_not_take_back_is_taken_away(told: Told) -
         assert "admission" not in freed["status"]
         assert stuck["status"]["conditions"] == freed["status"]["conditions"]
 
-    told(scene, READY)
+    on_stage(scene, READY)
 
 
-def test_kuota_can_go_on_and_hand_over_again(told: Told) -> None:
+def test_kuota_can_go_on_and_hand_over_again(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _admitted(stage, "one")
         await HandingOver(stage.client).run()
@@ -63,11 +63,11 @@ def test_kuota_can_go_on_and_hand_over_again(told: Told) -> None:
         released = await _released_by_kueue(stage, "one")
         assert "admission" not in released["status"]
 
-    told(scene, READY)
+    on_stage(scene, READY)
 
 
 def test_a_second_run_and_a_dry_one_change_nothing(
-    told: Told, capsys: pytest.CaptureFixture[str]
+    on_stage: StageRunner, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def scene(stage: Stage) -> None:
         before = await _admitted(stage, "one")
@@ -80,10 +80,12 @@ def test_a_second_run_and_a_dry_one_change_nothing(
         assert "1 unchanged" in capsys.readouterr().out
         assert after == await _read(stage, "one")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_work_that_is_over_is_left_alone(told: Told, capsys: pytest.CaptureFixture[str]) -> None:
+def test_work_that_is_over_is_left_alone(
+    on_stage: StageRunner, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def scene(stage: Stage) -> None:
         await stage.apply(flavor(), queue("cq", 1), local_queue(), job("one"))
         await stage.succeed("one")
@@ -94,10 +96,10 @@ def test_work_that_is_over_is_left_alone(told: Told, capsys: pytest.CaptureFixtu
         assert '"outcome": "finished"' in capsys.readouterr().out
         assert before == await _read(stage, "one")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_who_writes_in_between_is_not_overwritten(told: Told) -> None:
+def test_who_writes_in_between_is_not_overwritten(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _admitted(stage, "one")
 
@@ -110,10 +112,10 @@ def test_who_writes_in_between_is_not_overwritten(told: Told) -> None:
         assert "x" == after["metadata"]["labels"]["mark"]
         assert not _owned_by_kuota(after)
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_nothing_is_handed_over_while_kuota_leads(told: Told) -> None:
+def test_nothing_is_handed_over_while_kuota_leads(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         key = Key(stage.names.namespace, "lock")
         await alone(stage.client, key)
@@ -131,7 +133,7 @@ def test_nothing_is_handed_over_while_kuota_leads(told: Told) -> None:
         await stage.client.patch(LEASES, key, {"spec": held}, manager="kueue")
         await alone(stage.client, key)
 
-    told(scene)
+    on_stage(scene)
 
 
 class _Interrupted:

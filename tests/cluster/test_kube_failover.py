@@ -12,7 +12,7 @@ from pathlib import Path
 from cluster.controllers import WRITERS, controllers, electing
 from cluster.flood import Flood
 from cluster.kube_server import KubeServer
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from controller.site import LEASE, Running, stopped
 from kuota.kube.resources import LEASES
 
@@ -20,7 +20,7 @@ JOBS = 30
 
 
 def test_a_flood_passes_while_one_leader_after_the_other_leaves(
-    told: Told, kube: KubeServer, tmp_path: Path
+    on_stage: StageRunner, kube: KubeServer, tmp_path: Path
 ) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
@@ -37,11 +37,11 @@ def test_a_flood_passes_while_one_leader_after_the_other_leaves(
                 leading = following
             await flood.end()
 
-    told(scene)
+    on_stage(scene)
 
 
 def test_a_leader_whose_server_hangs_ends_before_anybody_else_leads(
-    told: Told, kube: KubeServer, tmp_path: Path
+    on_stage: StageRunner, kube: KubeServer, tmp_path: Path
 ) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
@@ -56,7 +56,7 @@ def test_a_leader_whose_server_hangs_ends_before_anybody_else_leads(
             await second.said("leading")
             await stopped(second)
 
-    told(scene)
+    on_stage(scene)
 
 
 async def _leader_changes(stage: Stage, before: str = "") -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from cluster.kube_server import ADMIN_TOKEN, KubeServer
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, job, local_queue, queue
 from hang import HANG_S
 from kuota.api.base import Json
@@ -22,7 +22,7 @@ MOVER = "mover"
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def test_the_rights_that_are_documented_suffice(told: Told, kube: KubeServer) -> None:
+def test_the_rights_that_are_documented_suffice(on_stage: StageRunner, kube: KubeServer) -> None:
     async def scene(stage: Stage) -> None:
         await stage.apply(flavor(), queue("cq", 1), local_queue(), job("one"))
         await stage.shows("True/Admitted", stage.says, "one", "Admitted")
@@ -40,7 +40,7 @@ def test_the_rights_that_are_documented_suffice(told: Told, kube: KubeServer) ->
             for each in (binding, role):
                 await stage.client.delete(resource_of(each), key_of(each))
 
-    told(scene)
+    on_stage(scene)
 
 
 async def _kuota(kube: KubeServer, *words: str) -> subprocess.CompletedProcess[str]:

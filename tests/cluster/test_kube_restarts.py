@@ -9,13 +9,15 @@ from pathlib import Path
 from cluster.controllers import WRITERS, controllers, electing
 from cluster.flood import Flood
 from cluster.kube_server import KubeServer
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from controller.site import stopped
 
 JOBS = 30
 
 
-def test_a_flood_passes_while_parts_of_the_server_are_killed(told: Told, kube: KubeServer) -> None:
+def test_a_flood_passes_while_parts_of_the_server_are_killed(
+    on_stage: StageRunner, kube: KubeServer
+) -> None:
     async def scene(stage: Stage) -> None:
         flood = Flood(stage, JOBS, spare_pods=True)
         await flood.begin()
@@ -25,10 +27,12 @@ def test_a_flood_passes_while_parts_of_the_server_are_killed(told: Told, kube: K
             await asyncio.to_thread(kube.run, part)
         await flood.end()
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_flood_passes_while_the_api_server_is_upgraded(told: Told, kube: KubeServer) -> None:
+def test_a_flood_passes_while_the_api_server_is_upgraded(
+    on_stage: StageRunner, kube: KubeServer
+) -> None:
     async def scene(stage: Stage) -> None:
         flood = Flood(stage, JOBS, spare_pods=True)
         await flood.begin()
@@ -37,10 +41,12 @@ def test_a_flood_passes_while_the_api_server_is_upgraded(told: Told, kube: KubeS
         await asyncio.to_thread(kube.run, "kube-apiserver")
         await flood.end()
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_controller_outlives_its_api_server(told: Told, kube: KubeServer, tmp_path: Path) -> None:
+def test_a_controller_outlives_its_api_server(
+    on_stage: StageRunner, kube: KubeServer, tmp_path: Path
+) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
         config = electing(stage.names.namespace, quick=False)
@@ -54,4 +60,4 @@ def test_a_controller_outlives_its_api_server(told: Told, kube: KubeServer, tmp_
             await flood.end()
             await stopped(running)
 
-    told(scene)
+    on_stage(scene)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from cluster.kube_server import KubeServer
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, job, local_queue, queue
 from kuota.api.base import Json
 from kuota.kube.resources import NODES
@@ -13,7 +13,7 @@ SPOT = {"key": "example.com/spot", "value": "yes", "effect": "NoSchedule"}
 TOLERATED = {"key": "example.com/spot", "operator": "Exists", "effect": "NoSchedule"}
 
 
-def test_pods_land_on_the_nodes_of_their_flavor(told: Told, kube: KubeServer) -> None:
+def test_pods_land_on_the_nodes_of_their_flavor(on_stage: StageRunner, kube: KubeServer) -> None:
     async def scene(stage: Stage) -> None:
         stage.kubelet.binds = False
         await _node(stage, "reserved", {})
@@ -31,7 +31,7 @@ def test_pods_land_on_the_nodes_of_their_flavor(told: Told, kube: KubeServer) ->
 
     kube.run("kube-scheduler")
     try:
-        told(scene)
+        on_stage(scene)
     finally:
         kube.stop("kube-scheduler")
 

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, job, local_queue, queue
 from kuota.kube.resources import JOBS, WORKLOADS
 
 
-def test_a_failed_job_frees_its_quota(told: Told) -> None:
+def test_a_failed_job_frees_its_quota(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4", backoffLimit=0))
@@ -19,10 +19,10 @@ def test_a_failed_job_frees_its_quota(told: Told) -> None:
         await stage.shows("True/Failed", stage.says, "a", "Finished")
         await stage.shows(1, stage.active, "b")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_deleted_job_takes_its_workload_along_and_frees_its_quota(told: Told) -> None:
+def test_a_deleted_job_takes_its_workload_along_and_frees_its_quota(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4"))
@@ -33,10 +33,10 @@ def test_a_deleted_job_takes_its_workload_along_and_frees_its_quota(told: Told) 
         await stage.shows([], stage.workloads, "a")
         await stage.shows(1, stage.active, "b")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_deleted_workload_stops_its_job_which_queues_again(told: Told) -> None:
+def test_a_deleted_workload_stops_its_job_which_queues_again(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4"))
@@ -49,10 +49,10 @@ def test_a_deleted_workload_stops_its_job_which_queues_again(told: Told) -> None
         await stage.shows(False, stage.suspended, "a")
         await stage.shows(1, stage.active, "a")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_deactivated_workload_stops_and_frees_its_quota_at_once(told: Told) -> None:
+def test_a_deactivated_workload_stops_and_frees_its_quota_at_once(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         stage.kubelet.hold()
@@ -67,10 +67,10 @@ def test_a_deactivated_workload_stops_and_frees_its_quota_at_once(told: Told) ->
         stage.kubelet.let_go()
         await stage.shows("False/Deactivated", stage.says, "a", "QuotaReserved")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_reactivated_workload_queues_again(told: Told) -> None:
+def test_a_reactivated_workload_queues_again(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4"))
@@ -82,10 +82,10 @@ def test_a_reactivated_workload_queues_again(told: Told) -> None:
         await stage.shows(False, stage.suspended, "a")
         await stage.shows(1, stage.active, "a")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_quota_of_pods_that_are_done_is_given_back_early(told: Told) -> None:
+def test_quota_of_pods_that_are_done_is_given_back_early(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(4)
         await stage.apply(job("a", "1", parallelism=4, completions=4))
@@ -98,10 +98,10 @@ def test_quota_of_pods_that_are_done_is_given_back_early(told: Told) -> None:
         await stage.shows(1, stage.active, "b")
         assert 4000 == stage.kubelet.peak_milli[stage.names.namespace]
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_partial_admission_lowers_parallelism_and_a_stop_restores_it(told: Told) -> None:
+def test_partial_admission_lowers_parallelism_and_a_stop_restores_it(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(6)
         minimum = {"kueue.x-k8s.io/job-min-parallelism": "2"}
@@ -112,10 +112,10 @@ def test_partial_admission_lowers_parallelism_and_a_stop_restores_it(told: Told)
         await stage.shows(10, lambda: stage.job("a")["spec"]["parallelism"])
         assert 10 == stage.workload("a")["spec"]["podSets"][0]["count"]
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_job_that_runs_too_long_is_deactivated_in_three_steps(told: Told) -> None:
+def test_a_job_that_runs_too_long_is_deactivated_in_three_steps(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         limit = {"kueue.x-k8s.io/max-exec-time-seconds": "2"}
@@ -128,10 +128,10 @@ def test_a_job_that_runs_too_long_is_deactivated_in_three_steps(told: Told) -> N
         await stage.shows("", stage.says, "a", "DeactivationTarget")
         await stage.holds(lambda: "MaximumExecutionTimeExceeded" in stage.events("Workload"))
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_waiting_job_that_is_edited_keeps_its_workload(told: Told) -> None:
+def test_a_waiting_job_that_is_edited_keeps_its_workload(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(1)
         await stage.apply(job("a", "4", parallelism=3))
@@ -142,10 +142,10 @@ def test_a_waiting_job_that_is_edited_keeps_its_workload(told: Told) -> None:
         assert before["metadata"]["uid"] == stage.workload("a")["metadata"]["uid"]
         await stage.holds(lambda: "UpdatedWorkload" in stage.events("Job", "a"))
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_waiting_job_may_change_its_queue(told: Told) -> None:
+def test_a_waiting_job_may_change_its_queue(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(1)
         await stage.apply(queue("roomy", 10), local_queue("roomy", "roomy"))
@@ -156,10 +156,10 @@ def test_a_waiting_job_may_change_its_queue(told: Told) -> None:
         await stage.shows(1, stage.active, "a")
         assert "roomy" == stage.workload("a")["spec"]["queueName"]
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_running_job_that_gets_no_quota_is_suspended(told: Told) -> None:
+def test_a_running_job_that_gets_no_quota_is_suspended(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(1)
         await stage.apply(job("a", "4", suspend=False))
@@ -168,10 +168,10 @@ def test_a_running_job_that_gets_no_quota_is_suspended(told: Told) -> None:
         await stage.shows(0, stage.active, "a")
         assert 1 == len(stage.workloads("a"))
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_an_admission_gate_keeps_a_workload_out_until_it_goes(told: Told) -> None:
+def test_an_admission_gate_keeps_a_workload_out_until_it_goes(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         gate = "kueue.x-k8s.io/admission-gated-by"
@@ -182,10 +182,10 @@ def test_an_admission_gate_keeps_a_workload_out_until_it_goes(told: Told) -> Non
         wanted = {"AdmissionGated", "AdmissionGateCleared"}
         await stage.holds(lambda: wanted <= set(stage.events("Workload")))
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_finished_workloads_are_deleted_after_their_retention(told: Told) -> None:
+def test_finished_workloads_are_deleted_after_their_retention(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a"))
@@ -194,10 +194,10 @@ def test_finished_workloads_are_deleted_after_their_retention(told: Told) -> Non
         await stage.shows([], stage.workloads, "a")
         assert stage.find(JOBS, "a") is not None
 
-    told(scene, {"objectRetentionPolicies": {"workloads": {"afterFinished": "1s"}}})
+    on_stage(scene, {"objectRetentionPolicies": {"workloads": {"afterFinished": "1s"}}})
 
 
-def test_a_job_that_was_given_up_is_deleted_after_its_retention(told: Told) -> None:
+def test_a_job_that_was_given_up_is_deleted_after_its_retention(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         limit = {"kueue.x-k8s.io/max-exec-time-seconds": "1"}
@@ -210,10 +210,10 @@ def test_a_job_that_was_given_up_is_deleted_after_its_retention(told: Told) -> N
         await stage.shows(None, stage.find, JOBS, "a")
         assert stage.find(JOBS, "b") is not None
 
-    told(scene, {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "1s"}}})
+    on_stage(scene, {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "1s"}}})
 
 
-def test_a_start_that_contradicts_the_template_ends_the_workload(told: Told) -> None:
+def test_a_start_that_contradicts_the_template_ends_the_workload(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.apply(flavor(nodeLabels={"tier": "gold"}), queue("cq"), local_queue())
         bad = {"kueue.x-k8s.io/podset": "other"}
@@ -224,4 +224,4 @@ def test_a_start_that_contradicts_the_template_ends_the_workload(told: Told) -> 
         assert stage.suspended("a")
         await stage.shows(1, stage.active, "b")
 
-    told(scene)
+    on_stage(scene)

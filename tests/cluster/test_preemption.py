@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, job, local_queue, priority_class, queue, workload_class
 from kuota.kube.resources import JOBS
 
@@ -16,7 +16,7 @@ async def _setting(stage: Stage, cpu: int = 4) -> None:
     await stage.apply(queue("cq", cpu, preemption=BY_PRIORITY), local_queue())
 
 
-def test_a_victim_is_stopped_and_its_quota_waits_for_its_pods(told: Told) -> None:
+def test_a_victim_is_stopped_and_its_quota_waits_for_its_pods(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         stage.kubelet.hold()
@@ -38,10 +38,10 @@ def test_a_victim_is_stopped_and_its_quota_waits_for_its_pods(told: Told) -> Non
         await stage.shows(1, stage.active, "high")
         assert 4000 == stage.kubelet.peak_milli[stage.names.namespace]
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_victim_starts_again_as_it_was_when_the_preemptor_is_done(told: Told) -> None:
+def test_a_victim_starts_again_as_it_was_when_the_preemptor_is_done(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("low", "4"))
@@ -61,7 +61,7 @@ def test_a_victim_starts_again_as_it_was_when_the_preemptor_is_done(told: Told) 
         wanted = {"EvictedDueToPreempted", "Preempted"}
         await stage.holds(lambda: wanted <= set(stage.events("Workload", name)))
 
-    told(scene)
+    on_stage(scene)
 
 
 def _marks(stage: Stage, name: str) -> dict[str, object]:
@@ -76,7 +76,7 @@ def _annotations(stage: Stage, name: str) -> dict[str, str]:
     return dict(stage.job(name)["metadata"].get("annotations") or {})
 
 
-def test_two_evictions_for_the_same_reason_are_counted_together(told: Told) -> None:
+def test_two_evictions_for_the_same_reason_are_counted_together(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("low", "4"))
@@ -89,10 +89,10 @@ def test_two_evictions_for_the_same_reason_are_counted_together(told: Told) -> N
         counted = stage.workload("low")["status"]["schedulingStats"]["evictions"]
         assert [2] == [each["count"] for each in counted]
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_gang_is_admitted_whole_or_not_at_all(told: Told) -> None:
+def test_a_gang_is_admitted_whole_or_not_at_all(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage, 10)
         await stage.apply(job("small", "4"))
@@ -103,10 +103,10 @@ def test_a_gang_is_admitted_whole_or_not_at_all(told: Told) -> None:
         await stage.succeed("small")
         await stage.shows(4, stage.active, "gang")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_lender_gets_its_quota_back_from_a_borrower_only(told: Told) -> None:
+def test_a_lender_gets_its_quota_back_from_a_borrower_only(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         reclaim = {"reclaimWithinCohort": "Any"}
         await stage.apply(
@@ -129,10 +129,10 @@ def test_a_lender_gets_its_quota_back_from_a_borrower_only(told: Told) -> None:
         both = [stage.suspended("theirs-1"), stage.suspended("theirs-2")]
         assert [False, True] == sorted(both)
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_pod_priority_classes_count_where_no_workload_class_is_named(told: Told) -> None:
+def test_pod_priority_classes_count_where_no_workload_class_is_named(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(priority_class("urgent", 7))
@@ -143,10 +143,10 @@ def test_pod_priority_classes_count_where_no_workload_class_is_named(told: Told)
         assert 7 == stage.workload("urgent")["spec"]["priority"]
         assert stage.suspended("low")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_change_of_priority_class_reorders_who_waits(told: Told) -> None:
+def test_a_change_of_priority_class_reorders_who_waits(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(workload_class("low", 1))
@@ -163,10 +163,10 @@ def test_a_change_of_priority_class_reorders_who_waits(told: Told) -> None:
         await stage.shows(1, stage.active, "second")
         assert stage.suspended("first")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_workloads_follow_the_value_of_their_class(told: Told) -> None:
+def test_workloads_follow_the_value_of_their_class(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("runs", "4", labels=HIGH), job("waits", "4", labels=HIGH))
@@ -175,10 +175,10 @@ def test_workloads_follow_the_value_of_their_class(told: Told) -> None:
         for name in ("runs", "waits"):
             await stage.shows(250, lambda name=name: stage.workload(name)["spec"]["priority"])
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_missing_class_is_told_and_waited_for(told: Told) -> None:
+def test_a_missing_class_is_told_and_waited_for(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("a", labels={"kueue.x-k8s.io/priority-class": "new"}))
@@ -187,4 +187,4 @@ def test_a_missing_class_is_told_and_waited_for(told: Told) -> None:
         await stage.apply(workload_class("new", 5))
         await stage.shows(False, stage.suspended, "a")
 
-    told(scene)
+    on_stage(scene)

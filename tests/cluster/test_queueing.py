@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, job, local_queue, queue
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 
 
-def test_a_job_is_queued_admitted_started_and_finished(told: Told) -> None:
+def test_a_job_is_queued_admitted_started_and_finished(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         toleration = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
         gold = flavor(nodeLabels={"tier": "gold"}, tolerations=[toleration])
@@ -31,10 +31,10 @@ def test_a_job_is_queued_admitted_started_and_finished(told: Told) -> None:
         wanted = {"CreatedWorkload", "Started", "FinishedWorkload"}
         await stage.holds(lambda: wanted <= set(stage.events("Job", "a")))
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_amounts_beyond_64_bits_are_written_as_the_largest_quantity(told: Told) -> None:
+def test_amounts_beyond_64_bits_are_written_as_the_largest_quantity(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(10**20)
         await stage.apply(job("a", "100E"))
@@ -44,7 +44,7 @@ def test_amounts_beyond_64_bits_are_written_as_the_largest_quantity(told: Told) 
         usage = admission["podSetAssignments"][0]["resourceUsage"]
         assert {"cpu": "9223372036854775807m"} == usage
 
-    told(scene)
+    on_stage(scene)
 
 
 def _used(stage: Stage) -> str:
@@ -52,7 +52,7 @@ def _used(stage: Stage) -> str:
     return str(status["flavorsUsage"][0]["resources"][0]["total"])
 
 
-def test_queues_count_who_waits_and_who_runs(told: Told) -> None:
+def test_queues_count_who_waits_and_who_runs(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(2)
         await stage.apply(*(job(f"j{number}") for number in range(5)))
@@ -60,7 +60,7 @@ def test_queues_count_who_waits_and_who_runs(told: Told) -> None:
             await stage.shows((2, 2, 3), _counts, stage, resource, name)
             await stage.shows("True/Ready", stage.active_says, resource, name)
 
-    told(scene)
+    on_stage(scene)
 
 
 def _counts(stage: Stage, resource: object, name: str) -> tuple[int, int, int]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import job
 
 READY = {
@@ -14,7 +14,7 @@ READY = {
 PATIENT = READY | {"timeout": "5m", "recoveryTimeout": "5m"}
 
 
-def test_pods_that_do_not_come_cost_the_quota_then_the_activity(told: Told) -> None:
+def test_pods_that_do_not_come_cost_the_quota_then_the_activity(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         stage.kubelet.ready = False
@@ -30,10 +30,10 @@ def test_pods_that_do_not_come_cost_the_quota_then_the_activity(told: Told) -> N
         await stage.shows(True, stage.suspended, "a")
         await stage.shows(None, lambda: stage.workload("a")["status"].get("requeueState"))
 
-    told(scene, {"waitForPodsReady": READY})
+    on_stage(scene, {"waitForPodsReady": READY})
 
 
-def test_pods_that_are_lost_may_recover_in_time(told: Told) -> None:
+def test_pods_that_are_lost_may_recover_in_time(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", parallelism=2))
@@ -45,10 +45,10 @@ def test_pods_that_are_lost_may_recover_in_time(told: Told) -> None:
         assert "" == stage.says("a", "Evicted")
         assert not stage.suspended("a")
 
-    told(scene, {"waitForPodsReady": PATIENT})
+    on_stage(scene, {"waitForPodsReady": PATIENT})
 
 
-def test_pods_that_are_lost_for_too_long_cost_the_quota(told: Told) -> None:
+def test_pods_that_are_lost_for_too_long_cost_the_quota(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a"))
@@ -56,10 +56,10 @@ def test_pods_that_are_lost_for_too_long_cost_the_quota(told: Told) -> None:
         await stage.set_ready("a", 1, False)
         await stage.holds(lambda: "PodsReadyTimeout" in stage.says("a", "Evicted"))
 
-    told(scene, {"waitForPodsReady": READY | {"timeout": "5m"}})
+    on_stage(scene, {"waitForPodsReady": READY | {"timeout": "5m"}})
 
 
-def test_nothing_is_blocked_while_waiting_for_pods_is_disabled(told: Told) -> None:
+def test_nothing_is_blocked_while_waiting_for_pods_is_disabled(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(10)
         stage.kubelet.ready = False
@@ -69,10 +69,10 @@ def test_nothing_is_blocked_while_waiting_for_pods_is_disabled(told: Told) -> No
         await stage.shows(1, stage.active, "b")
 
     config = {"waitForPodsReady": PATIENT | {"blockAdmission": True}}
-    told(scene, config, {"DisableWaitForPodsReady": True})
+    on_stage(scene, config, {"DisableWaitForPodsReady": True})
 
 
-def test_blocked_admission_lets_one_start_at_a_time(told: Told) -> None:
+def test_blocked_admission_lets_one_start_at_a_time(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(10)
         stage.kubelet.ready = False
@@ -84,4 +84,4 @@ def test_blocked_admission_lets_one_start_at_a_time(told: Told) -> None:
         await stage.set_ready("a", 1, True)
         await stage.shows(False, stage.suspended, "b")
 
-    told(scene, {"waitForPodsReady": PATIENT | {"blockAdmission": True}})
+    on_stage(scene, {"waitForPodsReady": PATIENT | {"blockAdmission": True}})

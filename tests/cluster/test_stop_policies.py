@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import flavor, job, local_queue, namespace, queue
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, RESOURCE_FLAVORS
 
 
-def test_hold_lets_running_work_go_on_and_nothing_new_in(told: Told) -> None:
+def test_hold_lets_running_work_go_on_and_nothing_new_in(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(8)
         await stage.apply(job("a", "4"))
@@ -22,10 +22,10 @@ def test_hold_lets_running_work_go_on_and_nothing_new_in(told: Told) -> None:
         await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": "None"}})
         await stage.shows(1, stage.active, "b")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_hold_and_drain_evicts_and_a_restart_brings_back(told: Told) -> None:
+def test_hold_and_drain_evicts_and_a_restart_brings_back(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(8)
         await stage.apply(local_queue("other"))
@@ -41,10 +41,10 @@ def test_hold_and_drain_evicts_and_a_restart_brings_back(told: Told) -> None:
         await stage.shows("True/LocalQueueRestarted", stage.says, "a", "Requeued")
         await stage.shows(1, stage.active, "a")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_draining_a_cluster_queue_evicts_all_of_it(told: Told) -> None:
+def test_draining_a_cluster_queue_evicts_all_of_it(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(8)
         await stage.apply(job("a", "4"), job("b", "4"))
@@ -56,10 +56,10 @@ def test_draining_a_cluster_queue_evicts_all_of_it(told: Told) -> None:
             await stage.shows(True, stage.suspended, name)
             await stage.shows(0, stage.active, name)
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_queue_in_use_cannot_go(told: Told) -> None:
+def test_a_queue_in_use_cannot_go(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a"))
@@ -73,14 +73,14 @@ def test_a_queue_in_use_cannot_go(told: Told) -> None:
         await stage.shows(None, stage.find, CLUSTER_QUEUES, "cq")
         await stage.shows(None, stage.find, RESOURCE_FLAVORS, "default")
 
-    told(scene)
+    on_stage(scene)
 
 
 def _finalizers(stage: Stage, name: str) -> list[str]:
     return list(stage.get(CLUSTER_QUEUES, name)["metadata"]["finalizers"])
 
 
-def test_a_queue_without_its_flavor_waits_for_it(told: Told) -> None:
+def test_a_queue_without_its_flavor_waits_for_it(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.apply(queue("cq"), local_queue(), job("a"))
         await stage.shows("False/FlavorNotFound", stage.active_says, CLUSTER_QUEUES, "cq")
@@ -89,10 +89,10 @@ def test_a_queue_without_its_flavor_waits_for_it(told: Told) -> None:
         await stage.shows("True/Ready", stage.active_says, CLUSTER_QUEUES, "cq")
         await stage.shows(1, stage.active, "a")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_jobs_without_the_label_run_at_once(told: Told) -> None:
+def test_jobs_without_the_label_run_at_once(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4", queue="", suspend=False))
@@ -101,10 +101,10 @@ def test_jobs_without_the_label_run_at_once(told: Told) -> None:
         await stage.shows(1, stage.active, "b")
         assert [] == stage.workloads("a")
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_jobs_without_the_label_are_managed_when_configured_so(told: Told) -> None:
+def test_jobs_without_the_label_are_managed_when_configured_so(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4", queue="", suspend=False))
@@ -119,10 +119,10 @@ def test_jobs_without_the_label_are_managed_when_configured_so(told: Told) -> No
         await scene(stage)
 
     config = {"manageJobsWithoutQueueName": True, "managedJobsNamespaceSelector": chosen}
-    told(chosen_scene, config)
+    on_stage(chosen_scene, config)
 
 
-def test_jobs_of_other_namespaces_are_left_alone(told: Told) -> None:
+def test_jobs_of_other_namespaces_are_left_alone(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()
         await stage.apply(job("a", "4"))
@@ -132,10 +132,10 @@ def test_jobs_of_other_namespaces_are_left_alone(told: Told) -> None:
         await stage.apply(namespace("team", managed="yes"))
         await stage.shows(1, stage.active, "a")
 
-    told(scene, {"managedJobsNamespaceSelector": {"matchLabels": {"managed": "yes"}}})
+    on_stage(scene, {"managedJobsNamespaceSelector": {"matchLabels": {"managed": "yes"}}})
 
 
-def test_a_namespace_that_a_queue_does_not_admit_waits(told: Told) -> None:
+def test_a_namespace_that_a_queue_does_not_admit_waits(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.apply(flavor(), local_queue())
         await stage.apply(queue("cq", namespaceSelector={"matchLabels": {"fits": "yes"}}))
@@ -144,4 +144,4 @@ def test_a_namespace_that_a_queue_does_not_admit_waits(told: Told) -> None:
         await stage.apply(namespace("team", fits="yes"))
         await stage.shows(1, stage.active, "a")
 
-    told(scene)
+    on_stage(scene)

@@ -8,8 +8,8 @@ import asyncio
 import pytest
 
 from cluster.flood import Flood, meddle
-from cluster.lines import Cut, Lossy, Mute
-from cluster.stage import Stage, Told
+from cluster.lines import LossyWrites, LostAdmissionResponse, TruncatedStreams
+from cluster.stage import Stage, StageRunner
 from control.objects import condition, flavor, job, local_queue, queue, workload_class
 from kuota.kube.requests import Transport
 from kuota.kube.resources import LOCAL_QUEUES, WORKLOADS
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 JOBS = 30
 
 
-def test_a_flood_passes_while_somebody_writes_on_every_workload(told: Told) -> None:
+def test_a_flood_passes_while_somebody_writes_on_every_workload(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         flood = Flood(stage, JOBS)
         meddler = asyncio.create_task(meddle(stage))
@@ -27,15 +27,15 @@ def test_a_flood_passes_while_somebody_writes_on_every_workload(told: Told) -> N
         assert not meddler.done()
         meddler.cancel()
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_flood_passes_while_every_watch_is_cut_each_second(told: Told) -> None:
+def test_a_flood_passes_while_every_watch_is_cut_each_second(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
-        lines: list[Cut] = []
+        lines: list[TruncatedStreams] = []
 
-        def cut(transport: Transport) -> Cut:
-            lines.append(Cut(transport))
+        def cut(transport: Transport) -> TruncatedStreams:
+            lines.append(TruncatedStreams(transport))
             return lines[-1]
 
         await stage.stop_system()
@@ -45,15 +45,15 @@ def test_a_flood_passes_while_every_watch_is_cut_each_second(told: Told) -> None
         await flood.end()
         assert lines[0].cuts
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_flood_passes_while_one_write_in_three_goes_wrong(told: Told) -> None:
+def test_a_flood_passes_while_one_write_in_three_goes_wrong(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
-        lines: list[Lossy] = []
+        lines: list[LossyWrites] = []
 
-        def lossy(transport: Transport) -> Lossy:
-            lines.append(Lossy(transport, seed=7))
+        def lossy(transport: Transport) -> LossyWrites:
+            lines.append(LossyWrites(transport, seed=7))
             return lines[-1]
 
         await stage.stop_system()
@@ -63,10 +63,12 @@ def test_a_flood_passes_while_one_write_in_three_goes_wrong(told: Told) -> None:
         await flood.end()
         assert lines[0].lost
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_a_flood_passes_while_the_controller_is_killed_again_and_again(told: Told) -> None:
+def test_a_flood_passes_while_the_controller_is_killed_again_and_again(
+    on_stage: StageRunner,
+) -> None:
     async def scene(stage: Stage) -> None:
         flood = Flood(stage, JOBS)
         await flood.begin()
@@ -76,13 +78,13 @@ def test_a_flood_passes_while_the_controller_is_killed_again_and_again(told: Tol
             stage.start_system()
         await flood.end()
 
-    told(scene)
+    on_stage(scene)
 
 
-def test_quota_whose_giving_got_no_answer_is_not_given_to_another(told: Told) -> None:
+def test_quota_whose_giving_got_no_answer_is_not_given_to_another(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
-        stage.start_system(lambda transport: Mute(transport, late_s=1.5))
+        stage.start_system(lambda transport: LostAdmissionResponse(transport, late_s=1.5))
         await stage.apply(flavor(), workload_class("high", 100), queue("cq", 1))
         await stage.apply(local_queue(), local_queue("held", stopPolicy="Hold"))
         both: list[str] = []
@@ -98,7 +100,7 @@ def test_quota_whose_giving_got_no_answer_is_not_given_to_another(told: Told) ->
         assert [] == both
         assert stage.systems[-1].engine.cycles < 100
 
-    told(scene)
+    on_stage(scene)
 
 
 def _both(stage: Stage) -> list[str]:

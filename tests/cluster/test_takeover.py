@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import condition, flavor, job, local_queue, queue
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.batch_job import workload_name
@@ -23,7 +23,7 @@ THEN = "2026-01-02T03:04:05Z"
 KUEUES_WORDS = "couldn't assign flavors to pod set main: insufficient unused quota for cpu"
 
 
-def test_a_world_that_kueue_left_is_taken_over_as_it_is(told: Told) -> None:
+def test_a_world_that_kueue_left_is_taken_over_as_it_is(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.stop_system()
         await _queues_of_kueue(stage)
@@ -38,7 +38,7 @@ def test_a_world_that_kueue_left_is_taken_over_as_it_is(told: Told) -> None:
         await stage.shows("True/Admitted", stage.says, "waits", "Admitted")
         await stage.shows(2, stage.active, "waits")
 
-    told(scene)
+    on_stage(scene)
 
 
 async def _queues_of_kueue(stage: Stage) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cluster.stage import Stage, Told
+from cluster.stage import Stage, StageRunner
 from control.objects import condition, flavor, job, local_queue, queue, workload_class
 from kuota.api.base import Json
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS
@@ -50,7 +50,9 @@ async def _quota(stage: Stage, **flavors: int) -> None:
     await stage.edit(CLUSTER_QUEUES, "cq", {"spec": {"resourceGroups": groups}})
 
 
-def test_a_job_starts_on_what_there_is_and_moves_to_what_is_preferred(told: Told) -> None:
+def test_a_job_starts_on_what_there_is_and_moves_to_what_is_preferred(
+    on_stage: StageRunner,
+) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage, {"reserved": 0, "spot": 4}, "TryPreferredFlavors")
         await stage.apply(job("a", "4"))
@@ -74,10 +76,10 @@ def test_a_job_starts_on_what_there_is_and_moves_to_what_is_preferred(told: Told
             ends, lambda: {_says(each, "Finished") for each in _variants(stage, "a").values()}
         )
 
-    told(scene, gates=ON)
+    on_stage(scene, gates=ON)
 
 
-def test_one_variant_preempts_and_all_of_them_go_with_their_job(told: Told) -> None:
+def test_one_variant_preempts_and_all_of_them_go_with_their_job(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         by_priority = {"withinClusterQueue": "LowerPriority"}
         flavors = {"reserved": 4, "spot": 4}
@@ -93,4 +95,4 @@ def test_one_variant_preempts_and_all_of_them_go_with_their_job(told: Told) -> N
             await stage.delete(JOBS, name)
         await stage.shows([], stage.workloads)
 
-    told(scene, gates=ON)
+    on_stage(scene, gates=ON)

@@ -140,7 +140,9 @@ async def _ended(task: asyncio.Task[None]) -> None:
         raise AssertionError("a part of the system died") from task.exception()
 
 
-def told(scene: Scene, config: Json | None = None, gates: dict[str, bool] | None = None) -> Stage:
+def run_scene(
+    scene: Scene, config: Json | None = None, gates: dict[str, bool] | None = None
+) -> Stage:
     """Play a scene in virtual time."""
 
     async def run() -> Stage:

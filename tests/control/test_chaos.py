@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from control.objects import flavor, job, local_queue, queue, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.kube.errors import ApiError, Conflict, ServerError
 from kuota.kube.resources import JOBS
 
@@ -69,4 +69,4 @@ def test_all_jobs_end_and_never_too_many_run(seed: int) -> None:
         assert stage.kubelet.most_pods <= CPUS
         assert 8 == len(stage.api.all(JOBS))
 
-    told(scene)
+    run_scene(scene)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import check, flavor, job, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS
 
@@ -43,7 +43,7 @@ def test_a_reservation_lists_the_checks_and_hides_what_was_asked_for() -> None:
         await stage.rest()
         assert not stage.suspended("j")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_an_edit_of_a_job_that_waits_for_a_check_is_kept_and_queues_anew() -> None:
@@ -62,7 +62,7 @@ def test_an_edit_of_a_job_that_waits_for_a_check_is_kept_and_queues_anew() -> No
         assert {"a": "Pending"} == _states(stage, "j")
         assert ["DeletedWorkload"] == [e for e in stage.events("Job", "j") if "Deleted" in e]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_check_of_some_flavors_is_only_for_who_uses_them() -> None:
@@ -81,7 +81,7 @@ def test_a_check_of_some_flavors_is_only_for_who_uses_them() -> None:
         assert {"a": "Pending"} == _states(stage, "second")
         assert stage.suspended("second")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_check_that_is_added_later_stops_nobody_unless_it_says_no() -> None:
@@ -99,7 +99,7 @@ def test_a_check_that_is_added_later_stops_nobody_unless_it_says_no() -> None:
         await stage.rest()
         assert "EvictedDueToAdmissionCheck" in stage.events("Workload")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_one_that_rejects_counts_more_than_one_that_wants_to_try_again() -> None:
@@ -120,7 +120,7 @@ def test_one_that_rejects_counts_more_than_one_that_wants_to_try_again() -> None
         assert stage.workload("j")["spec"]["active"] is False
         assert "AdmissionCheckRejected" in stage.events("Workload")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_an_eviction_starts_all_checks_again_and_counts_the_tries_of_one() -> None:
@@ -140,7 +140,7 @@ def test_an_eviction_starts_all_checks_again_and_counts_the_tries_of_one() -> No
         assert "True/QuotaReserved" == stage.says("j", "QuotaReserved")
         assert "False/QuotaReserved" == stage.says("j", "Evicted")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_what_checks_add_must_not_contradict_the_job() -> None:
@@ -154,7 +154,7 @@ def test_what_checks_add_must_not_contradict_the_job() -> None:
         assert "True/FailedToStart" == stage.says("j", "Finished")
         assert stage.suspended("j")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_held_queue_takes_quota_back_from_who_has_not_started_without_evicting() -> None:
@@ -171,7 +171,7 @@ def test_a_held_queue_takes_quota_back_from_who_has_not_started_without_evicting
         await stage.rest()
         assert not stage.suspended("j")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_local_queue_that_goes_takes_quota_only_from_who_has_not_started() -> None:
@@ -188,7 +188,7 @@ def test_a_local_queue_that_goes_takes_quota_only_from_who_has_not_started() -> 
         assert not stage.suspended("running")
         assert "True/Admitted" == stage.says("running", "Admitted")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_messages_of_pending_checks_are_told_on_the_job() -> None:
@@ -200,4 +200,4 @@ def test_messages_of_pending_checks_are_told_on_the_job() -> None:
         await stage.rest()
         assert "UpdatedAdmissionCheck" in stage.events("Job", "j")
 
-    told(scene)
+    run_scene(scene)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from control.objects import job
-from control.stage import Scene, Stage, told
+from control.stage import Scene, Stage, run_scene
 from kuota.control.decision_log import V2, V4
 from kuota.kube.resources import CLUSTER_QUEUES
 
@@ -19,7 +19,7 @@ def _logged(
     caplog: pytest.LogCaptureFixture, scene: Scene, level: int = V2
 ) -> list[tuple[str, dict[str, Any]]]:
     caplog.set_level(level, "kuota.decisions")
-    told(scene)
+    run_scene(scene)
     return [
         (each.getMessage(), getattr(each, "fields", {}))
         for each in caplog.records

@@ -18,7 +18,7 @@ Told = tuple[str, str, datetime | None]
 Story = Callable[[DeferredEvents, list[Told]], Awaitable[None]]
 
 
-class Heard(list[Told]):
+class RecordedEvents(list[Told]):
     """A recorder that remembers about whom it was told what, and when that was said to be."""
 
     def record(self, regarding: Json, reason: str, note: str, **more: Any) -> None:
@@ -32,7 +32,7 @@ def about(name: str) -> Json:
 
 def heard(story: Story, *, busy: bool = False) -> list[Told]:
     async def run() -> list[Told]:
-        clock, said = VirtualClock(), Heard()
+        clock, said = VirtualClock(), RecordedEvents()
         events = DeferredEvents(said, clock, lambda: busy)
         running = asyncio.create_task(events.run())
         await story(events, said)

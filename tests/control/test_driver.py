@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from control.objects import flavor, job, local_queue, priority_class, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.kube.errors import Conflict, Invalid, ServerError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, key_of
 
@@ -35,7 +35,7 @@ def test_a_blocked_strict_queue_does_not_spin() -> None:
         assert not stage.suspended("big")
         assert stage.suspended("small")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_preemptor_does_not_spin_while_its_victims_leave() -> None:
@@ -51,7 +51,7 @@ def test_a_preemptor_does_not_spin_while_its_victims_leave() -> None:
         await stage.rest(100)
         assert cycles == stage.system.engine.cycles
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_everyone_of_a_class_that_does_not_fit_says_why() -> None:
@@ -64,7 +64,7 @@ def test_everyone_of_a_class_that_does_not_fit_says_why() -> None:
         said = {stage.says(f"j{number}", "QuotaReserved") for number in range(5)}
         assert {"False/WaitingForQuota"} == said
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_our_own_writes_count_before_the_watch_delivers_them() -> None:
@@ -80,7 +80,7 @@ def test_our_own_writes_count_before_the_watch_delivers_them() -> None:
         assert 1 == len(stage.workloads("a"))
         assert "True/Admitted" == stage.says("a", "Admitted")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_conflict_is_answered_with_the_newest_object() -> None:
@@ -92,7 +92,7 @@ def test_a_conflict_is_answered_with_the_newest_object() -> None:
         await stage.rest(10)
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_write_that_fails_is_tried_again_later() -> None:
@@ -106,7 +106,7 @@ def test_a_write_that_fails_is_tried_again_later() -> None:
         assert not stage.suspended("a")
         assert not stage.suspended("b")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_one_whose_admission_is_refused_lets_others_go_first_and_is_told_so() -> None:
@@ -127,7 +127,7 @@ def test_one_whose_admission_is_refused_lets_others_go_first_and_is_told_so() ->
         await stage.rest(60)
         assert not stage.suspended("odd")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_poisoned_object_is_told_so_and_harms_nobody_else() -> None:
@@ -143,7 +143,7 @@ def test_a_poisoned_object_is_told_so_and_harms_nobody_else() -> None:
         assert not stage.suspended("a")
         assert "Unreadable" in stage.events("ClusterQueue", "bad")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_status_is_written_at_most_once_a_second_and_never_in_vain() -> None:
@@ -160,7 +160,7 @@ def test_status_is_written_at_most_once_a_second_and_never_in_vain() -> None:
         await stage.rest(120)
         assert writes == stage.api.writes
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_system_that_starts_again_takes_up_what_it_finds() -> None:
@@ -176,7 +176,7 @@ def test_a_system_that_starts_again_takes_up_what_it_finds() -> None:
         await stage.rest()
         assert not stage.suspended("b" if running[0] else "a")
 
-    told(scene)
+    run_scene(scene)
 
 
 @pytest.mark.parametrize("stuck", ["a", "b"])
@@ -197,7 +197,7 @@ def test_a_victim_that_cannot_be_written_does_not_protect_the_others(stuck: str)
         await stage.rest(60)
         assert not stage.suspended("urgent")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_preemption_that_fails_is_tried_again_ever_more_seldom() -> None:
@@ -212,7 +212,7 @@ def test_a_preemption_that_fails_is_tried_again_ever_more_seldom() -> None:
         await stage.rest(60)
         assert 5 < refusals.met < 20
 
-    told(scene)
+    run_scene(scene)
 
 
 class _Refusals(dict[str, Exception]):
@@ -247,4 +247,4 @@ def test_an_admission_is_written_with_the_time_at_which_it_was_decided() -> None
         assert confirmed.reserved_at is not None
         assert confirmed.reserved_at <= decided_before
 
-    told(scene)
+    run_scene(scene)

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from control.objects import job, local_queue, queue, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api import workload as api
 from kuota.api.base import Key
 from kuota.control.observer import attach_observer
@@ -41,7 +41,7 @@ def test_a_bug_while_an_admission_is_written_releases_its_quota() -> None:
         await stage.rest(60)
         assert not stage.suspended("odd")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_bug_while_an_admission_is_written_is_no_hot_loop() -> None:
@@ -60,7 +60,7 @@ def test_a_bug_while_an_admission_is_written_is_no_hot_loop() -> None:
         usage = stage.get(CLUSTER_QUEUES, "cq")["status"]["flavorsReservation"]
         assert "0" == usage[0]["resources"][0]["total"]
 
-    told(scene)
+    run_scene(scene)
     assert 3 < COUNTS["write"] - before < 20
 
 
@@ -80,7 +80,7 @@ def test_a_bug_while_an_eviction_is_written_leaves_the_victim_to_be_tried_again(
         await stage.rest(60)
         assert (True, False) == (stage.suspended("low"), stage.suspended("high"))
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_fact_that_the_engine_cannot_take_ends_the_system(
@@ -107,7 +107,7 @@ def test_a_fact_that_the_engine_cannot_take_ends_the_system(
         await stage.rest()
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 class _Broken:
@@ -136,7 +136,7 @@ def test_a_bug_in_what_merely_counts_is_counted_and_harms_nobody() -> None:
         await stage.rest()
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
     assert COUNTS["metrics"] > before
 
 
@@ -152,4 +152,4 @@ def test_a_pass_that_keeps_failing_is_counted_and_told_on_its_object() -> None:
         assert "InternalError" in stage.events("Job", "a")
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import flavor, job, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json
 from kuota.api.quantity import as_float
 from kuota.kube.resources import LOCAL_QUEUES
@@ -43,7 +43,7 @@ def test_what_a_queue_used_is_in_its_status_and_fades() -> None:
         assert as_float(first["cpu"]) > as_float(_history(stage)["cpu"])
         assert {"cpu": "0"} == _history(stage, "other")
 
-    told(scene, CONFIG)
+    run_scene(scene, CONFIG)
 
 
 def test_a_queue_that_never_used_anything_is_not_written_about_again() -> None:
@@ -53,7 +53,7 @@ def test_a_queue_that_never_used_anything_is_not_written_about_again() -> None:
         await stage.rest(3600)
         assert before == stage.api.versions(LOCAL_QUEUES, "main")
 
-    told(scene, CONFIG)
+    run_scene(scene, CONFIG)
 
 
 def test_who_used_less_goes_first_even_after_a_restart() -> None:
@@ -74,4 +74,4 @@ def test_who_used_less_goes_first_even_after_a_restart() -> None:
         assert stage.suspended("greedy")
         assert not stage.suspended("modest")
 
-    told(scene, CONFIG)
+    run_scene(scene, CONFIG)

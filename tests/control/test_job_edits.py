@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import job, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.api.rules.metadata import ELASTIC_JOB
 from kuota.kube.resources import JOBS, WORKLOADS
@@ -38,7 +38,7 @@ def test_a_new_time_limit_changes_a_workload_without_quota_and_replaces_one_with
         limits = [stage.workload(n)["spec"]["maximumExecutionTimeSeconds"] for n in before]
         assert [600, 600] == limits
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_labels_and_node_selectors_of_a_running_job_are_its_own_affair() -> None:
@@ -52,7 +52,7 @@ def test_labels_and_node_selectors_of_a_running_job_are_its_own_affair() -> None
         assert before == stage.workload("a")["metadata"]["uid"]
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_class_named_later_moves_no_workload_that_holds_quota_without_one() -> None:
@@ -65,7 +65,7 @@ def test_a_class_named_later_moves_no_workload_that_holds_quota_without_one() ->
         await stage.rest()
         assert [0, 100] == [stage.workload(name)["spec"]["priority"] for name in ("a", "b")]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_job_of_a_managed_job_runs_only_while_that_one_may() -> None:
@@ -80,7 +80,7 @@ def test_a_job_of_a_managed_job_runs_only_while_that_one_may() -> None:
         assert [] == stage.workloads("child")
         assert "Suspended" in stage.events("Job", "child")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_job_whose_parent_was_replaced_is_on_its_own() -> None:
@@ -93,7 +93,7 @@ def test_a_job_whose_parent_was_replaced_is_on_its_own() -> None:
         await stage.rest()
         assert not stage.suspended("child")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_job_may_bring_its_workload_along() -> None:
@@ -108,7 +108,7 @@ def test_a_job_may_bring_its_workload_along() -> None:
         assert "mine" == stage.workload("a")["metadata"]["name"]
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_workload_brought_along_that_asks_for_something_else_is_out_of_sync() -> None:
@@ -120,7 +120,7 @@ def test_a_workload_brought_along_that_asks_for_something_else_is_out_of_sync() 
         assert "True/OutOfSync" == stage.says("a", "Finished")
         assert stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_the_workload_of_another_job_counts_as_missing() -> None:
@@ -135,7 +135,7 @@ def test_the_workload_of_another_job_counts_as_missing() -> None:
         assert stage.suspended("thief")
         assert [] == stage.workloads("thief")
 
-    told(scene)
+    run_scene(scene)
 
 
 def _prebuilt(name: str, made: Json) -> Json:
@@ -161,7 +161,7 @@ def test_a_workload_that_lost_its_job_is_finished() -> None:
         assert "OwnerNotFound" == finished["reason"]
         assert not left["metadata"].get("finalizers")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_job_that_ended_before_it_was_seen_gets_no_workload() -> None:
@@ -175,7 +175,7 @@ def test_a_job_that_ended_before_it_was_seen_gets_no_workload() -> None:
         await stage.rest()
         assert [] == stage.workloads("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_finished_workload_kept_for_no_time_goes_at_once_with_an_event() -> None:
@@ -188,7 +188,7 @@ def test_a_finished_workload_kept_for_no_time_goes_at_once_with_an_event() -> No
         assert [] == stage.workloads("a")
         assert "Deleted" in stage.events("Workload")
 
-    told(scene, {"objectRetentionPolicies": {"workloads": {"afterFinished": "0s"}}})
+    run_scene(scene, {"objectRetentionPolicies": {"workloads": {"afterFinished": "0s"}}})
 
 
 def test_a_job_that_its_user_deactivated_is_kept() -> None:
@@ -201,7 +201,7 @@ def test_a_job_that_its_user_deactivated_is_kept() -> None:
         assert stage.suspended("a")
         await stage.api.delete(JOBS, Key("team", "a"))
 
-    told(scene, {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "0s"}}})
+    run_scene(scene, {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "0s"}}})
 
 
 def test_an_elastic_job_is_admitted_whole_and_its_pods_wait_at_no_gate() -> None:
@@ -218,4 +218,4 @@ def test_an_elastic_job_is_admitted_whole_and_its_pods_wait_at_no_gate() -> None
         await stage.rest()
         assert "True" == stage.condition("a", "Finished")["status"]
 
-    told(scene)
+    run_scene(scene)

@@ -13,16 +13,16 @@ A, B = Key("ns", "a"), Key("ns", "b")
 
 def test_one_after_the_other_writes_about_the_same_workload() -> None:
     async def story() -> list[str]:
-        locks, told = KeyedLocks(), list[str]()
+        locks, log = KeyedLocks(), list[str]()
 
         async def write(name: str, *keys: Key) -> None:
             async with locks.hold(*keys):
-                told.append(f"{name} begins")
+                log.append(f"{name} begins")
                 await asyncio.sleep(0)
-                told.append(f"{name} ends")
+                log.append(f"{name} ends")
 
         await asyncio.gather(write("first", A), write("second", A, B))
-        return told
+        return log
 
     expected = ["first begins", "first ends", "second begins", "second ends"]
     assert expected == asyncio.run(story())

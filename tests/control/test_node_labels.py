@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import condition, flavor, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NODES, TOPOLOGIES, Resource
 
@@ -48,7 +48,7 @@ def test_a_queue_reports_levels_that_no_node_has_until_a_node_has_them() -> None
         await stage.rest(5)
         assert expected == _message(stage, CLUSTER_QUEUES, "cq")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_nodes_are_not_watched_without_a_topology() -> None:
@@ -64,4 +64,4 @@ def test_nodes_are_not_watched_without_a_topology() -> None:
         await stage.rest(5)
         assert "Can admit new workloads" == _message(stage, CLUSTER_QUEUES, "cq")
 
-    told(scene)
+    run_scene(scene)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from control.objects import job
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json
 from kuota.control.pending_reports import MANY, REFRESH_S
 from kuota.engine.model import Workload
@@ -41,7 +41,7 @@ def test_the_same_reason_is_not_published_again_within_a_minute() -> None:
         await stage.rest()
         assert not stage.suspended("waits")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_an_old_message_is_replaced_when_it_has_changed() -> None:
@@ -58,7 +58,7 @@ def test_an_old_message_is_replaced_when_it_has_changed() -> None:
         assert before["reason"] == after["reason"]
         assert before["message"] != after["message"]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_newer_message_that_the_server_refused_once_is_written_later() -> None:
@@ -78,7 +78,7 @@ def test_a_newer_message_that_the_server_refused_once_is_written_later() -> None
         assert not stage.api.refuse["status", "Workload"]
         assert before["message"] != stage.condition("waits", "QuotaReserved")["message"]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_all_members_of_a_class_get_the_reason_of_the_one_that_was_tried() -> None:
@@ -94,7 +94,7 @@ def test_all_members_of_a_class_get_the_reason_of_the_one_that_was_tried() -> No
         await stage.rest(30)
         assert versions == _versions(stage)
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_members_of_a_class_are_not_visited_again_whenever_one_is_admitted(
@@ -119,7 +119,7 @@ def test_members_of_a_class_are_not_visited_again_whenever_one_is_admitted(
         assert len(started) == len(running) + 1
         assert [] == visits
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_newcomer_to_a_rejected_class_gets_its_reason_without_being_tried() -> None:
@@ -135,7 +135,7 @@ def test_a_newcomer_to_a_rejected_class_gets_its_reason_without_being_tried() ->
         first, second = (stage.condition(j, "QuotaReserved") for j in ("first", "second"))
         assert first["message"] == second["message"]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_members_of_a_rejected_class_keep_the_reason_of_a_stopped_queue() -> None:
@@ -152,7 +152,7 @@ def test_members_of_a_rejected_class_keep_the_reason_of_a_stopped_queue() -> Non
         assert "False/ExceedsMaxQuota" == stage.says("first", "QuotaReserved")
         assert "False/ExceedsMaxQuota" == stage.says("second", "QuotaReserved")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_many_reports_are_written_without_events() -> None:
@@ -164,7 +164,7 @@ def test_many_reports_are_written_without_events() -> None:
         assert all(stage.says(f"j{n}", "QuotaReserved") for n in range(2 * MANY))
         assert len(stage.events("Workload")) < 2 * MANY
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_workload_that_waits_shows_what_it_asks_for() -> None:
@@ -175,7 +175,7 @@ def test_a_workload_that_waits_shows_what_it_asks_for() -> None:
         shown = [each["status"]["resourceRequests"] for each in _workloads(stage)]
         assert shown == 2 * [[{"name": "main", "resources": {"cpu": "6"}}]]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_readiness_of_a_waiting_workload_is_published_late_and_once() -> None:
@@ -190,4 +190,4 @@ def test_readiness_of_a_waiting_workload_is_published_late_and_once() -> None:
         await stage.rest()
         assert versions == _versions(stage)
 
-    told(scene)
+    run_scene(scene)

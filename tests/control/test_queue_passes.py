@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from control.objects import NAMESPACE, check, cohort, flavor, job, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
@@ -76,7 +76,7 @@ def test_a_finished_and_deleted_job_concerns_its_own_queues(
         assert stage.workloads("a") == []
         assert passes.take() <= OWN | above
 
-    told(scene, config)
+    run_scene(scene, config)
 
 
 @pytest.mark.parametrize(("config", "above"), [(None, set()), (FAIR, {"Cohort odd"})])
@@ -91,7 +91,7 @@ def test_a_deleted_workload_that_runs_concerns_its_own_queues(
         assert OWN | above == passes.take()
         assert 0 == stage.get(CLUSTER_QUEUES, "cq3")["status"]["reservingWorkloads"]
 
-    told(scene, config)
+    run_scene(scene, config)
 
 
 def test_with_fair_sharing_quota_concerns_the_queues_of_its_cohort_tree() -> None:
@@ -102,7 +102,7 @@ def test_with_fair_sharing_quota_concerns_the_queues_of_its_cohort_tree() -> Non
         odd = {f"ClusterQueue cq{number}" for number in range(1, QUEUES, 2)}
         assert {"Cohort odd", *odd} == passes.take()
 
-    told(scene, FAIR)
+    run_scene(scene, FAIR)
 
 
 def test_without_fair_sharing_a_cohort_concerns_only_itself() -> None:
@@ -112,7 +112,7 @@ def test_without_fair_sharing_a_cohort_concerns_only_itself() -> None:
         await stage.rest(30)
         assert {"Cohort odd"} == passes.take()
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_queue_concerns_itself_its_local_queues_and_what_it_names() -> None:
@@ -131,7 +131,7 @@ def test_a_queue_concerns_itself_its_local_queues_and_what_it_names() -> None:
         assert OWN | {"ResourceFlavor spot"} == passes.take()
         assert stage.api.find(RESOURCE_FLAVORS, "spot") is None
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_check_concerns_the_queues_that_ask_for_it() -> None:
@@ -146,7 +146,7 @@ def test_a_check_concerns_the_queues_that_ask_for_it() -> None:
         assert {"AdmissionCheck ok", "ClusterQueue cq5", "LocalQueue lq5"} == passes.take()
         assert stage.api.find(ADMISSION_CHECKS, "ok") is not None
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_workload_that_moves_is_counted_out_where_it_was() -> None:
@@ -159,4 +159,4 @@ def test_a_workload_that_moves_is_counted_out_where_it_was() -> None:
         await stage.rest(30)
         assert {"LocalQueue lq3", "LocalQueue lq4"} <= passes.take()
 
-    told(scene)
+    run_scene(scene)

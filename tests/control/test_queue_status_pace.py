@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from control.objects import NAMESPACE, check, condition, flavor, job, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
@@ -53,7 +53,7 @@ def test_a_queue_that_stops_says_so_although_its_counters_were_just_written() ->
             IMMEDIATE_S
         )
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_cluster_queue_is_released_as_soon_as_its_last_workload_is_gone() -> None:
@@ -67,7 +67,7 @@ def test_a_cluster_queue_is_released_as_soon_as_its_last_workload_is_gone() -> N
             IMMEDIATE_S
         )
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_recreated_queue_owes_nothing_to_its_predecessor() -> None:
@@ -79,7 +79,7 @@ def test_a_recreated_queue_owes_nothing_to_its_predecessor() -> None:
             IMMEDIATE_S
         )
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_new_flavor_gets_its_finalizer_at_once() -> None:
@@ -91,7 +91,7 @@ def test_a_new_flavor_gets_its_finalizer_at_once() -> None:
 
         assert await _until(stage, held) < IMMEDIATE_S
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_counters_wait_longer_the_more_often_they_change() -> None:
@@ -103,7 +103,7 @@ def test_counters_wait_longer_the_more_often_they_change() -> None:
             await stage.rest(0.1)
         assert stage.api.versions(CLUSTER_QUEUES, "cq") - before in (2, 3)
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_condition_takes_the_newest_counters_with_it() -> None:
@@ -116,7 +116,7 @@ def test_a_condition_takes_the_newest_counters_with_it() -> None:
         status = stage.get(CLUSTER_QUEUES, "cq")["status"]
         assert (100, 1) == (status["reservingWorkloads"], status["pendingWorkloads"])
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_what_others_overwrite_is_put_right() -> None:
@@ -137,7 +137,7 @@ def test_what_others_overwrite_is_put_right() -> None:
             await stage.rest()
             assert stage.get(resource, name)["metadata"].get("finalizers"), name
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_queue_that_is_let_go_gets_no_last_status() -> None:
@@ -150,4 +150,4 @@ def test_a_queue_that_is_let_go_gets_no_last_status() -> None:
         # The request to delete, and the finalizer.
         assert before + 2 == stage.api.writes
 
-    told(scene)
+    run_scene(scene)

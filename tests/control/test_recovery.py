@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 from kuota.kube.resources import PODS
 
@@ -53,7 +53,7 @@ def test_a_pod_that_may_be_given_up_fails_a_minute_after_it_should_have_gone() -
         await stage.rest(600)
         assert writes == stage.api.writes
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_a_pod_on_a_node_that_answers_is_waited_for_until_the_node_is_lost() -> None:
@@ -65,7 +65,7 @@ def test_a_pod_on_a_node_that_answers_is_waited_for_until_the_node_is_lost() -> 
         await stage.rest()
         assert {"safe": "Failed", "dear": ""} == _phases(stage)
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_nobody_is_given_up_while_the_gate_is_off() -> None:
@@ -74,4 +74,4 @@ def test_nobody_is_given_up_while_the_gate_is_off() -> None:
         await stage.rest(300)
         assert {"safe": "", "dear": ""} == _phases(stage)
 
-    told(scene)
+    run_scene(scene)

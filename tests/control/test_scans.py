@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from control.objects import NAMESPACE, flavor, job, local_queue, queue, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json
 from kuota.kube.resources import NAMESPACES, WORKLOAD_PRIORITY_CLASSES
 
@@ -53,4 +53,4 @@ def test_what_concerns_one_namespace_or_class_looks_at_nothing_else(
         await stage.rest()
         assert stage.says("plain", "QuotaReserved") == "True/QuotaReserved"
 
-    told(scene)
+    run_scene(scene)

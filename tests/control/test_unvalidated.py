@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from control.fake_api import FakeApi
 from control.objects import condition, flavor, job, local_queue, namespace, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from control.unvalidated import BAD, clusters, each_broken, manifests
 from control.virtual import VirtualClock
 from kuota.api.base import Json, Key
@@ -163,7 +163,7 @@ def test_a_queue_that_cannot_be_understood_says_so_and_the_others_go_on(
         assert stage.says("waits", "Admitted") == "True/Admitted"
         assert _active(stage.get(kinds.CLUSTER_QUEUES, "bad"))[0] == "True"
 
-    told(scene)
+    run_scene(scene)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import check, job, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from control.variants import (
     GATE,
     ON,
@@ -45,7 +45,7 @@ def test_a_workload_becomes_a_parent_with_a_variant_for_each_flavor() -> None:
         assert "CreatedVariant" in told_of(stage, "j")
         assert stage.suspended("j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_the_parent_takes_the_admission_of_the_variant_that_won() -> None:
@@ -64,7 +64,7 @@ def test_the_parent_takes_the_admission_of_the_variant_that_won() -> None:
         assert {"reserved": "0", "spot": "4"} == used
         assert ["reserved", "spot"] == active(stage, "j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_a_job_moves_to_a_preferred_flavor_when_there_is_room() -> None:
@@ -95,7 +95,7 @@ def test_a_job_moves_to_a_preferred_flavor_when_there_is_room() -> None:
         ]
         assert 1 == counted["count"]
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_one_that_made_room_for_nothing_comes_back() -> None:
@@ -113,7 +113,7 @@ def test_one_that_made_room_for_nothing_comes_back() -> None:
         assert "spot" == runs_on(stage, "j")
         assert 1 == stage.active("j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_the_first_admission_is_retained_where_that_is_wanted() -> None:
@@ -127,7 +127,7 @@ def test_the_first_admission_is_retained_where_that_is_wanted() -> None:
         assert "spot" == runs_on(stage, "j")
         assert ["spot"] == active(stage, "j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_nobody_moves_to_a_flavor_that_is_not_worth_it() -> None:
@@ -145,7 +145,7 @@ def test_nobody_moves_to_a_flavor_that_is_not_worth_it() -> None:
         await stage.rest()
         assert "reserved" == runs_on(stage, "j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_checks_are_passed_by_variants_while_others_still_try() -> None:
@@ -171,7 +171,7 @@ def test_checks_are_passed_by_variants_while_others_still_try() -> None:
         assert not stage.workload("j")["status"].get("admissionChecks")
         assert ["reserved"] == admitted(stage, "j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_one_variant_preempts_at_a_time() -> None:
@@ -194,7 +194,7 @@ def test_one_variant_preempts_at_a_time() -> None:
         await stage.rest(300)
         assert 1 == stage.active("j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_who_needs_to_preempt_says_so_even_where_reasons_are_coarse() -> None:
@@ -210,7 +210,7 @@ def test_who_needs_to_preempt_says_so_even_where_reasons_are_coarse() -> None:
         await stage.rest()
         assert 4 == stage.active("j")
 
-    told(scene, gates=ON | {"UnadmittedWorkloadsObservability": False})
+    run_scene(scene, gates=ON | {"UnadmittedWorkloadsObservability": False})
 
 
 def test_a_preempted_job_comes_back_on_whatever_flavor_is_free() -> None:
@@ -227,4 +227,4 @@ def test_a_preempted_job_comes_back_on_whatever_flavor_is_free() -> None:
         assert {"Stopped", "Started"} <= set(stage.events("Job", "j"))
         assert ["reserved", "spot"] == sorted(active(stage, "j"))
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)

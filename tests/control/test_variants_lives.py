@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import flavor, job, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from control.variants import (
     ON,
     PARENT,
@@ -37,7 +37,7 @@ def test_variants_end_with_the_job() -> None:
         await stage.rest()
         assert 2 == stage.active("l") + stage.active("m")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_flavors_that_come_and_go_take_their_variants_along() -> None:
@@ -53,7 +53,7 @@ def test_flavors_that_come_and_go_take_their_variants_along() -> None:
         assert runs_on(stage, "j") in ("late", "spot")
         assert 1 == stage.active("j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_a_parent_that_is_deactivated_stops_all_of_them_until_it_is_active_again() -> None:
@@ -72,7 +72,7 @@ def test_a_parent_that_is_deactivated_stops_all_of_them_until_it_is_active_again
         assert "reserved" == runs_on(stage, "j")
         assert 1 == stage.active("j")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_variants_ask_for_what_the_job_asks_for_by_now() -> None:
@@ -96,7 +96,7 @@ def test_variants_ask_for_what_the_job_asks_for_by_now() -> None:
         assert PARENT not in stage.workload("k")["metadata"]["labels"]
         assert 9 == stage.active("k")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_pods_that_are_not_ready_in_time_cost_the_variant_its_quota_for_a_while() -> None:
@@ -120,7 +120,7 @@ def test_pods_that_are_not_ready_in_time_cost_the_variant_its_quota_for_a_while(
 
     strategy = {"backoffBaseSeconds": 60}
     ready = {"timeout": "30s", "requeuingStrategy": strategy, "blockAdmission": True}
-    told(scene, config={"waitForPodsReady": ready}, gates=ON)
+    run_scene(scene, config={"waitForPodsReady": ready}, gates=ON)
 
 
 def test_time_that_is_up_is_up_for_the_parent() -> None:
@@ -135,7 +135,7 @@ def test_time_that_is_up_is_up_for_the_parent() -> None:
         assert [] == active(stage, "j")
         assert 1 == stage.events("Job", "j").count("Started")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_a_restart_finds_the_family_as_it_was() -> None:
@@ -151,7 +151,7 @@ def test_a_restart_finds_the_family_as_it_was() -> None:
         await stage.rest()
         assert ["reserved", "spot"] == sorted(runs_on(stage, each) for each in "jk")
 
-    told(scene, gates=ON)
+    run_scene(scene, gates=ON)
 
 
 def test_nobody_has_variants_while_the_gate_is_off() -> None:
@@ -162,7 +162,7 @@ def test_nobody_has_variants_while_the_gate_is_off() -> None:
         assert {} == variants(stage, "j")
         assert 1 == stage.active("j")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_what_runs_when_the_gate_is_turned_on_goes_on() -> None:
@@ -180,4 +180,4 @@ def test_what_runs_when_the_gate_is_turned_on_goes_on() -> None:
         assert 1 == stage.active("new")
         assert 2 == len(variants(stage, "new"))
 
-    told(scene)
+    run_scene(scene)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import flavor, job, local_queue, namespace, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, Resource
 
@@ -39,7 +39,7 @@ def test_a_limit_of_the_namespace_keeps_a_workload_out_until_it_is_raised() -> N
         await stage.rest()
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_queue_is_for_the_namespaces_that_it_names() -> None:
@@ -54,7 +54,7 @@ def test_a_queue_is_for_the_namespaces_that_it_names() -> None:
         await stage.rest()
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_workload_without_a_queue_says_so_until_there_is_one() -> None:
@@ -73,7 +73,7 @@ def test_a_workload_without_a_queue_says_so_until_there_is_one() -> None:
         reasons = {(e["status"], e["reason"]) for e in _conditions(stage, LOCAL_QUEUES, "main")}
         assert {("True", "Ready")} == reasons
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_queue_without_its_flavor_admits_nobody_until_it_comes() -> None:
@@ -87,7 +87,7 @@ def test_a_queue_without_its_flavor_admits_nobody_until_it_comes() -> None:
         await stage.rest()
         assert not stage.suspended("a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def _conditions(stage: Stage, resource: Resource, name: str) -> list[Json]:
@@ -106,7 +106,7 @@ def test_one_of_two_gates_is_enough_to_keep_a_workload_out() -> None:
         assert "False/AdmissionGated" == stage.says("a", "QuotaReserved")
         assert "UpdatedWorkload" in stage.events("Job", "a")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_who_was_given_up_starts_counting_anew_when_reactivated() -> None:
@@ -125,7 +125,7 @@ def test_who_was_given_up_starts_counting_anew_when_reactivated() -> None:
         await stage.rest()
         assert "True/Started" == stage.says("a", "PodsReady")
 
-    told(scene, IMPATIENT)
+    run_scene(scene, IMPATIENT)
 
 
 def test_time_spent_admitted_counts_against_the_limit_across_evictions() -> None:
@@ -144,7 +144,7 @@ def test_time_spent_admitted_counts_against_the_limit_across_evictions() -> None
         assert stage.workload("a")["spec"]["active"] is False
         assert "accumulatedPastExecutionTimeSeconds" not in stage.workload("a")["status"]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_stopped_local_queue_has_nobody_waiting() -> None:
@@ -158,4 +158,4 @@ def test_a_stopped_local_queue_has_nobody_waiting() -> None:
         assert 0 == stage.get(LOCAL_QUEUES, "main")["status"]["pendingWorkloads"]
         assert "False/Suspended" == stage.says("a", "QuotaReserved")
 
-    told(scene)
+    run_scene(scene)

@@ -96,7 +96,7 @@ class Running:
             self._news.notify_all()
 
 
-class Doorman:
+class RejectingProxy:
     """Stands before an ApiServer. `refused` maps the end of a path to the status it gets."""
 
     def __init__(self, api: ApiServer) -> None:
@@ -221,7 +221,7 @@ class Site(Ground):
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
         self.store = Store.open(":memory:")
         self.api = ApiServer(self.store)
-        self.door = Doorman(self.api)
+        self.door = RejectingProxy(self.api)
         self.port = 0
         self._http: HttpServer | None = None
         super().__init__(folder, local_client(self.api), stack)
@@ -250,7 +250,7 @@ class Site(Ground):
         return path
 
 
-def told(story: Story, folder: Path) -> None:
+def run_story(story: Story, folder: Path) -> None:
     """Tell a story on a site of its own."""
 
     async def main() -> None:

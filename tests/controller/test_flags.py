@@ -18,7 +18,7 @@ V1BETA2 = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration
 V1BETA1 = {"apiVersion": "config.kueue.x-k8s.io/v1beta1", "kind": "Configuration"}
 
 
-class Desk:
+class ControllerFiles:
     """A folder with a kubeconfig, a configuration file, and a service account."""
 
     def __init__(self, folder: Path) -> None:
@@ -57,11 +57,11 @@ def _kubeconfig(server: str) -> object:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> ControllerFiles:
+    return ControllerFiles(tmp_path)
 
 
-def test_without_a_file_the_defaults_are_kueues(desk: Desk) -> None:
+def test_without_a_file_the_defaults_are_kueues(desk: ControllerFiles) -> None:
     found = desk.settings()
     config, election = found.config, found.config.leader_election
     assert ALL == found.parts
@@ -79,20 +79,20 @@ def test_without_a_file_the_defaults_are_kueues(desk: Desk) -> None:
     assert config.wait_for_pods_ready is not None
 
 
-def test_the_older_version_of_the_file_is_read_with_its_own_defaults(desk: Desk) -> None:
+def test_the_older_version_of_the_file_is_read_with_its_own_defaults(desk: ControllerFiles) -> None:
     found = desk.settings(V1BETA1 | {"clientConnection": {"qps": 50, "burst": 100}})
     assert found.config.wait_for_pods_ready is None
     assert found.config.client_connection is not None
     assert 50 == found.config.client_connection.qps
 
 
-def test_the_namespace_is_that_of_the_pod_unless_the_file_names_one(desk: Desk) -> None:
+def test_the_namespace_is_that_of_the_pod_unless_the_file_names_one(desk: ControllerFiles) -> None:
     desk.serve_in_cluster("queueing")
     assert "queueing" == desk.settings().namespace
     assert "other" == desk.settings(V1BETA2 | {"namespace": "other"}).namespace
 
 
-def test_everything_that_is_wrong_is_said_at_once(desk: Desk) -> None:
+def test_everything_that_is_wrong_is_said_at_once(desk: ControllerFiles) -> None:
     config = V1BETA2 | {
         "health": {"healthProbeBindAddress": "8081"},
         "metrics": {"bindAddress": "::1:80"},
@@ -122,7 +122,7 @@ def test_everything_that_is_wrong_is_said_at_once(desk: Desk) -> None:
         assert any(words in each for each in faults), (words, faults)
 
 
-def test_unknown_fields_and_unreadable_files_are_refused(desk: Desk) -> None:
+def test_unknown_fields_and_unreadable_files_are_refused(desk: ControllerFiles) -> None:
     faults = desk.faults(V1BETA2 | {"webhok": {}, "health": {"por": 1}})
     assert 2 == len(faults), faults
     assert desk.faults("a: [")
@@ -130,14 +130,14 @@ def test_unknown_fields_and_unreadable_files_are_refused(desk: Desk) -> None:
         settings(Flags(config=str(desk.folder / "no.yaml"), kubeconfig=desk.kubeconfig), {})
 
 
-def test_gates_come_from_the_flag_or_from_the_file_but_not_from_both(desk: Desk) -> None:
+def test_gates_come_from_the_flag_or_from_the_file_but_not_from_both(desk: ControllerFiles) -> None:
     assert desk.settings(feature_gates="PriorityBoost=true").gates.on(Gate.PriorityBoost)
     file = V1BETA2 | {"featureGates": {"PriorityBoost": True}}
     assert desk.settings(file).gates.on(Gate.PriorityBoost)
     assert desk.faults(file, feature_gates="PriorityBoost=true")
 
 
-def test_parts_are_picked_by_name(desk: Desk) -> None:
+def test_parts_are_picked_by_name(desk: ControllerFiles) -> None:
     assert {Part.WEBHOOKS, Part.CORE} == desk.settings(parts="core, webhooks").parts
 
 
@@ -154,13 +154,15 @@ def test_parts_are_picked_by_name(desk: Desk) -> None:
     ],
 )
 def test_log_flags_mean_what_they_mean_to_kueue(
-    desk: Desk, flags: dict[str, object], level: int, json: bool
+    desk: ControllerFiles, flags: dict[str, object], level: int, json: bool
 ) -> None:
     found = desk.settings(**flags).log
     assert (level, json) == (found.level, found.json)
 
 
-def test_in_a_pod_its_account_counts_unless_a_file_is_named(desk: Desk, tmp_path: Path) -> None:
+def test_in_a_pod_its_account_counts_unless_a_file_is_named(
+    desk: ControllerFiles, tmp_path: Path
+) -> None:
     desk.serve_in_cluster()
     pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOME": str(tmp_path)}
     home = tmp_path / ".kube"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.kube_server import free_port
-from controller.site import Running, Site, configuration, told
+from controller.site import Running, Site, configuration, run_story
 from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
@@ -63,7 +63,7 @@ def test_a_taken_port_is_reported_in_one_line_before_anything_is_ready(
         assert len(running.raw) == len(running.log), "every line is a log entry, no traceback"
         assert not any("answer" in each["msg"] for each in running.log)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def _errors(running: Running) -> list[str]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from control.objects import condition, flavor, job, local_queue, queue
-from controller.site import LEASE, TOKEN, Site, stopped, told
+from controller.site import LEASE, TOKEN, Site, run_story, stopped
 from kuota.api.base import Json, Key
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LEASES, WORKLOADS, key_of
 
@@ -33,7 +33,7 @@ def test_jobs_are_queued_and_started_over_a_kubeconfig(tmp_path: Path) -> None:
         await site.until_some(WORKLOADS, _waits)
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_an_authority_that_cannot_be_read_is_named_in_one_line(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_lease_is_kueues_own_and_given_back_at_the_end(tmp_path: Path) -> No
         await stopped(running)
         assert "" == (await site.admin.get(LEASES, LEASE))["spec"]["holderIdentity"]
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_one_of_two_leads_and_the_other_is_there_when_it_stops(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_one_of_two_leads_and_the_other_is_there_when_it_stops(tmp_path: Path) -
         await site.until(JOBS, Key("team", "one"), _started)
         await stopped(second)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_killed_leader_is_replaced_and_nothing_is_admitted_twice(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_admitted_twice(tmp_path: Pat
         assert 5 == await _reserved(site)
         await stopped(second)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_leader_that_cannot_renew_ends_with_a_failure(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_leader_that_cannot_renew_ends_with_a_failure(tmp_path: Path) -> None:
         assert 1 == await running.ended()
         await running.said("leader election lost")
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_stop_in_the_middle_of_a_flood_leaves_work_that_the_next_one_takes_up(
@@ -133,7 +133,7 @@ def test_a_stop_in_the_middle_of_a_flood_leaves_work_that_the_next_one_takes_up(
         assert 40 == await _reserved(site)
         await stopped(second)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_an_idle_leader_writes_nothing_but_its_lease(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_idle_leader_writes_nothing_but_its_lease(tmp_path: Path) -> None:
         assert before == (site.door.writes(), site.door.events())
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_server_that_comes_late_is_waited_for(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_server_that_comes_late_is_waited_for(tmp_path: Path) -> None:
         await site.until(JOBS, Key("team", "one"), _started)
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_kinds_that_the_server_does_not_have_are_done_without(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_kinds_that_the_server_does_not_have_are_done_without(tmp_path: Path) ->
         await running.said("the server has no topologies.kueue.x-k8s.io")
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_without_rights_to_jobs_the_rest_goes_on(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_without_rights_to_jobs_the_rest_goes_on(tmp_path: Path) -> None:
         )
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_kind_that_matters_and_may_not_be_read_is_waited_for(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_kind_that_matters_and_may_not_be_read_is_waited_for(tmp_path: Path) -
         await site.until(JOBS, Key("team", "one"), _started)
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_without_the_scheduler_somebody_else_decides(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_without_the_scheduler_somebody_else_decides(tmp_path: Path) -> None:
         await site.until(JOBS, Key("team", "one"), _started)
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_the_scheduler_alone_writes_decisions_and_touches_no_job(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_the_scheduler_alone_writes_decisions_and_touches_no_job(tmp_path: Path)
         assert {"PATCH"} == {method for method, path in site.door.writes()}
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_no_secret_is_ever_said_however_much_is_asked_for(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_no_secret_is_ever_said_however_much_is_asked_for(tmp_path: Path) -> Non
         await stopped(running)
         assert TOKEN not in str(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_probes_answer_before_anything_else_works(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_probes_answer_before_anything_else_works(tmp_path: Path) -> None:
         assert "404" == (await _asked(port, "/nothing"))[0]
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 async def _asked(port: int, path: str) -> tuple[str, str]:

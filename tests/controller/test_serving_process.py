@@ -13,7 +13,7 @@ from aiohttp import ClientSession, TCPConnector
 
 from cluster.kube_server import free_port
 from control.objects import condition, flavor, job, local_queue, queue
-from controller.site import TOKEN, Site, configuration, stopped, told
+from controller.site import TOKEN, Site, configuration, run_story, stopped
 from hang import HANG_S
 from kuota.api.base import Json
 from kuota.control.system import System
@@ -49,7 +49,7 @@ def test_counting_begins_before_anything_is_decided(
         async with asyncio.timeout(HANG_S):
             await Controller(settings(flags, {}, tmp_path)).run(stop)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
     assert [True] == counting
 
 
@@ -71,7 +71,7 @@ def test_metrics_in_the_clear_are_for_this_machine_alone(tmp_path: Path) -> None
         assert 1 == await refused.ended()
         assert "other machines can read" in str(refused)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_metrics_behind_tls_ask_who_wants_to_know(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_metrics_behind_tls_ask_who_wants_to_know(tmp_path: Path) -> None:
         assert 200 == (await _read(url, TOKEN))[0]
         assert TOKEN not in str(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_follower_tells_who_waits_too(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_follower_tells_who_waits_too(tmp_path: Path) -> None:
         assert 403 == (await _read(f"https://127.0.0.1:{port}{SUMMARY}"))[0]
         await stopped(second)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_visibility_can_have_a_process_of_its_own_that_writes_nothing(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_visibility_can_have_a_process_of_its_own_that_writes_nothing(tmp_path: 
         assert before == [each for each in site.door.writes() if "reviews" not in each[1]]
         await stopped(alone)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 async def _busy(site: Site) -> None:

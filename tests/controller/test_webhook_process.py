@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import ClientSession, TCPConnector
 
 from control.objects import job, local_queue
-from controller.site import Running, Site, stopped, told
+from controller.site import Running, Site, run_story, stopped
 from kuota.api.base import Json, Key
 from kuota.kube.resources import SECRETS
 from kuota.pki.certificate import self_signed
@@ -34,7 +34,7 @@ def test_webhooks_answer_soon_with_a_certificate_that_is_given(tmp_path: Path) -
         assert answer["response"]["allowed"]
         await stopped(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_webhooks_alone_have_metrics_of_their_process(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_webhooks_alone_have_metrics_of_their_process(tmp_path: Path) -> None:
         await stopped(running)
         assert not any("workloads" in path for _, path in site.door.seen)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_made_certificate_is_kept_in_the_secret_that_kueue_uses(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_made_certificate_is_kept_in_the_secret_that_kueue_uses(tmp_path: Path
         await stopped(running)
         assert base64.b64decode(secret["data"]["tls.key"]).decode()[:60] not in str(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_readiness_waits_for_the_certificate(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_readiness_waits_for_the_certificate(tmp_path: Path) -> None:
             async with session.get("/readyz") as response:
                 assert 200 == response.status
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def test_a_follower_answers_too_and_knows_what_the_cluster_holds(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_follower_answers_too_and_knows_what_the_cluster_holds(tmp_path: Path)
         assert "kueue.x-k8s.io~1queue-name" in patch or "kueue.x-k8s.io/queue-name" in patch
         assert "leading" not in str(running)
 
-    told(story, tmp_path)
+    run_story(story, tmp_path)
 
 
 def _provide(folder: Path) -> str:

@@ -85,7 +85,7 @@ def workload(*pod_sets: PodSet, allowed: Sequence[str] | None = None) -> Workloa
     )
 
 
-class Market:
+class OfferedQueue:
     """Queue `q` with what it offers. The oracle answers as told, else that it can preempt."""
 
     def __init__(

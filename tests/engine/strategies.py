@@ -358,11 +358,13 @@ _GONE = [
 
 def facts(kinds: Kinds) -> st.SearchStrategy[Fact]:
     """Anything that can happen: objects come, change and go, and writes fail."""
-    told = st.builds(lambda value: ObjectStored(value=value), objects(kinds))
+    stored_facts = st.builds(lambda value: ObjectStored(value=value), objects(kinds))
     names = [key(name) for name in WORKLOADS]
     failed = [AdmissionFailed(key=each, retry_at=at) for each in names for at in (None, 5.0)]
     stayed = [*(EvictionFailed(key=each) for each in names)]
-    return st.one_of(told, told, st.sampled_from(_GONE), st.sampled_from([*failed, *stayed]))
+    return st.one_of(
+        stored_facts, stored_facts, st.sampled_from(_GONE), st.sampled_from([*failed, *stayed])
+    )
 
 
 @st.composite

@@ -25,7 +25,7 @@ class Names(NamedTuple):
     cohorts: str = ""
 
 
-class Told:
+class TrackedEngine:
     """An engine that was told of two queues of one cohort, and of one that stands alone."""
 
     def __init__(self, *, shares: bool = False) -> None:
@@ -50,99 +50,99 @@ class Told:
 
 
 def test_a_new_workload_concerns_the_queues_it_waits_in() -> None:
-    assert Told().stored(job("j", queue="a", gpu=1)) == Names("a", "a")
+    assert TrackedEngine().stored(job("j", queue="a", gpu=1)) == Names("a", "a")
 
 
 def test_a_workload_that_moves_concerns_the_queues_it_leaves_and_those_it_joins() -> None:
-    told = Told()
-    told.stored(job("j", queue="a", gpu=1))
-    assert told.stored(job("j", queue="lone", gpu=1)) == Names("a lone", "a lone")
+    tracked = TrackedEngine()
+    tracked.stored(job("j", queue="a", gpu=1))
+    assert tracked.stored(job("j", queue="lone", gpu=1)) == Names("a lone", "a lone")
 
 
 def test_a_workload_that_starts_concerns_the_queue_that_it_runs_in() -> None:
-    told = Told()
+    tracked = TrackedEngine()
     waiting = job("j", queue="a", gpu=1)
-    told.stored(waiting)
-    assert told.stored(running(waiting, "a", NOW)) == Names("a", "a")
+    tracked.stored(waiting)
+    assert tracked.stored(running(waiting, "a", NOW)) == Names("a", "a")
 
 
 def test_usage_changes_the_shares_of_the_cohorts_above_only_with_fair_sharing() -> None:
     started = running(job("j", queue="a", gpu=1), "a", NOW)
-    assert Told(shares=True).stored(started) == Names("a", "a", "eng")
-    assert Told().stored(started) == Names("a", "a")
+    assert TrackedEngine(shares=True).stored(started) == Names("a", "a", "eng")
+    assert TrackedEngine().stored(started) == Names("a", "a")
 
 
 def test_a_workload_that_ends_concerns_where_it_was() -> None:
-    told = Told()
+    tracked = TrackedEngine()
     started = running(job("j", queue="a", gpu=1), "a", NOW)
-    told.stored(started)
-    assert told.stored(replace(started, finished=True)) == Names("a", "a")
+    tracked.stored(started)
+    assert tracked.stored(replace(started, finished=True)) == Names("a", "a")
 
 
 def test_a_finished_workload_concerns_no_local_queue() -> None:
     over = replace(job("j", queue="a", gpu=1), finished=True)
-    assert Told().stored(over) == Names()
+    assert TrackedEngine().stored(over) == Names()
 
 
 def test_a_workload_that_is_deleted_or_not_admitted_concerns_where_it_waits() -> None:
-    told = Told()
+    tracked = TrackedEngine()
     waiting = job("j", queue="a", gpu=1)
-    told.stored(waiting)
-    assert told.apply(AdmissionFailed(key=waiting.key)) == Names("a", "a")
-    assert told.apply(ObjectDeleted(kind=Workload, key=waiting.key)) == Names("a", "a")
+    tracked.stored(waiting)
+    assert tracked.apply(AdmissionFailed(key=waiting.key)) == Names("a", "a")
+    assert tracked.apply(ObjectDeleted(kind=Workload, key=waiting.key)) == Names("a", "a")
 
 
 def test_a_local_queue_concerns_its_cluster_queue_before_and_after() -> None:
-    told = Told()
-    assert told.stored(local_queue("new", "a")) == Names("a", "new")
-    assert told.stored(local_queue("new", "b")) == Names("a b", "new")
-    assert told.apply(ObjectDeleted(kind=LocalQueue, key=key("new"))) == Names("b", "new")
+    tracked = TrackedEngine()
+    assert tracked.stored(local_queue("new", "a")) == Names("a", "new")
+    assert tracked.stored(local_queue("new", "b")) == Names("a b", "new")
+    assert tracked.apply(ObjectDeleted(kind=LocalQueue, key=key("new"))) == Names("b", "new")
 
 
 def test_a_cluster_queue_concerns_its_local_queues() -> None:
-    told = Told()
-    assert told.stored(queue("a", gpu=5, cohort="eng")) == Names("a", "a")
+    tracked = TrackedEngine()
+    assert tracked.stored(queue("a", gpu=5, cohort="eng")) == Names("a", "a")
     gone = ObjectDeleted(kind=ClusterQueue, key=key("lone", ""))
-    assert told.apply(gone) == Names("lone", "lone")
+    assert tracked.apply(gone) == Names("lone", "lone")
 
 
 def test_quota_changes_the_shares_of_the_whole_tree_with_fair_sharing() -> None:
-    told = Told(shares=True)
-    assert told.stored(queue("a", gpu=5, cohort="eng")) == Names("a b", "a", "eng")
-    assert told.stored(cohort("eng", gpu=2)) == Names("a b", "", "eng")
-    assert told.stored(queue("lone", gpu=5)) == Names("lone", "lone")
+    tracked = TrackedEngine(shares=True)
+    assert tracked.stored(queue("a", gpu=5, cohort="eng")) == Names("a b", "a", "eng")
+    assert tracked.stored(cohort("eng", gpu=2)) == Names("a b", "", "eng")
+    assert tracked.stored(queue("lone", gpu=5)) == Names("lone", "lone")
 
 
 def test_a_cohort_concerns_itself() -> None:
-    assert Told().stored(cohort("eng", gpu=2)) == Names("", "", "eng")
+    assert TrackedEngine().stored(cohort("eng", gpu=2)) == Names("", "", "eng")
 
 
 def test_a_flavor_concerns_the_queues_that_name_it() -> None:
-    told = Told()
-    assert told.stored(flavor(labels={"gpu": "h100"})) == Names("a b lone", "a b lone")
+    tracked = TrackedEngine()
+    assert tracked.stored(flavor(labels={"gpu": "h100"})) == Names("a b lone", "a b lone")
     gone = ObjectDeleted(kind=ResourceFlavor, key=key("default", ""))
-    assert told.apply(gone) == Names("a b lone", "a b lone")
-    assert told.stored(flavor("other")) == Names()
+    assert tracked.apply(gone) == Names("a b lone", "a b lone")
+    assert tracked.stored(flavor("other")) == Names()
 
 
 def test_an_object_that_is_stored_as_it_was_concerns_nobody() -> None:
-    told = Told(shares=True)
-    assert told.stored(queue("a", gpu=4, cohort="eng")) == Names()
-    assert told.stored(local_queue("a")) == Names()
-    assert told.stored(cohort("eng")) == Names()
-    assert told.stored(flavor()) == Names()
+    tracked = TrackedEngine(shares=True)
+    assert tracked.stored(queue("a", gpu=4, cohort="eng")) == Names()
+    assert tracked.stored(local_queue("a")) == Names()
+    assert tracked.stored(cohort("eng")) == Names()
+    assert tracked.stored(flavor()) == Names()
 
 
 def test_a_waiting_workload_that_is_stored_as_it_was_concerns_nobody() -> None:
-    told = Told()
-    told.stored(job("j", queue="a", gpu=9))
-    assert told.stored(job("j", queue="a", gpu=9)) == Names()
-    assert told.stored(job("j", queue="a", gpu=9, priority=1)) == Names("a", "a")
+    tracked = TrackedEngine()
+    tracked.stored(job("j", queue="a", gpu=9))
+    assert tracked.stored(job("j", queue="a", gpu=9)) == Names()
+    assert tracked.stored(job("j", queue="a", gpu=9, priority=1)) == Names("a", "a")
 
 
 def test_every_step_of_a_workload_concerns_the_queues_that_count_it() -> None:
-    told = Told()
+    tracked = TrackedEngine()
     waits = job("j", queue="a", gpu=1)
     holds = running(waits, "a", NOW)
     for step in (waits, replace(holds, admitted=False), holds, replace(holds, finished=True)):
-        assert told.stored(step) == Names("a", "a")
+        assert tracked.stored(step) == Names("a", "a")

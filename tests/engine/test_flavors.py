@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from engine.offers import Market, chosen, group, pods, usage, workload
+from engine.offers import OfferedQueue, chosen, group, pods, usage, workload
 from kuota.api.gates import Gates
 from kuota.api.workload import TopologyRequest
 from kuota.engine.assignment import Assignment, Mode
@@ -25,7 +25,7 @@ def causes(assignment: Assignment, pod_set: int = 0) -> list[tuple[Cause, str, s
 
 
 def test_a_request_within_quota_fits_and_is_charged() -> None:
-    market = Market({"a": {"cpu": 10, "memory": 20}})
+    market = OfferedQueue({"a": {"cpu": 10, "memory": 20}})
 
     found = market.assign(workload(pods(count=2, cpu=3, memory=4)))
 
@@ -38,19 +38,19 @@ def test_a_request_within_quota_fits_and_is_charged() -> None:
 
 
 def test_a_workload_without_pod_sets_fits_nowhere() -> None:
-    assert Mode.NO_FIT is Market({"a": {"cpu": 1}}).assign(workload()).mode
+    assert Mode.NO_FIT is OfferedQueue({"a": {"cpu": 1}}).assign(workload()).mode
 
 
 def test_pods_that_ask_for_nothing_fit_without_a_flavor() -> None:
-    found = Market({"a": {"cpu": 1}}).assign(workload(pods()))
+    found = OfferedQueue({"a": {"cpu": 1}}).assign(workload(pods()))
 
     assert Mode.FIT is found.mode
     assert [{}] == chosen(found)
 
 
 def test_pods_count_only_where_the_queue_has_a_quota_of_them() -> None:
-    counted = Market({"a": {"cpu": 9, "pods": 2}}).assign(workload(pods(count=3, cpu=1)))
-    free = Market({"a": {"cpu": 9}}).assign(workload(pods(count=3, cpu=1)))
+    counted = OfferedQueue({"a": {"cpu": 9, "pods": 2}}).assign(workload(pods(count=3, cpu=1)))
+    free = OfferedQueue({"a": {"cpu": 9}}).assign(workload(pods(count=3, cpu=1)))
 
     assert Mode.NO_FIT is counted.mode
     assert {"cpu": 3, "pods": 3} == counted.pod_sets[0].requests
@@ -59,7 +59,7 @@ def test_pods_count_only_where_the_queue_has_a_quota_of_them() -> None:
 
 
 def test_fewer_pods_ask_for_less() -> None:
-    market = Market({"a": {"cpu": 5, "pods": 9}})
+    market = OfferedQueue({"a": {"cpu": 5, "pods": 9}})
 
     found = market.assign(workload(pods(count=3, cpu=2)), counts=[2])
 
@@ -69,7 +69,7 @@ def test_fewer_pods_ask_for_less() -> None:
 
 
 def test_a_pod_set_of_which_no_pods_are_left_gets_none_whatever_is_tried() -> None:
-    market = Market({"a": {"cpu": 5, "pods": 9}})
+    market = OfferedQueue({"a": {"cpu": 5, "pods": 9}})
     done = msgspec.structs.replace(pods("done", count=1, cpu=0), pods=0)
 
     found = market.assign(workload(pods(count=3, cpu=2), done), counts=[2, 1])
@@ -79,7 +79,7 @@ def test_a_pod_set_of_which_no_pods_are_left_gets_none_whatever_is_tried() -> No
 
 
 def test_an_undeclared_resource_blocks_unless_it_is_zero() -> None:
-    market = Market({"a": {"cpu": 5}})
+    market = OfferedQueue({"a": {"cpu": 5}})
 
     blocked = market.assign(workload(pods(cpu=1, tpu=1)))
     zero = market.assign(workload(pods(cpu=1, tpu=0)))
@@ -92,7 +92,7 @@ def test_an_undeclared_resource_blocks_unless_it_is_zero() -> None:
 
 
 def test_an_undeclared_resource_is_passed_over_where_the_settings_say_so() -> None:
-    market = Market({"a": {"cpu": 5}}, policy=Policy(ignore_undeclared=True))
+    market = OfferedQueue({"a": {"cpu": 5}}, policy=Policy(ignore_undeclared=True))
 
     found = market.assign(workload(pods(cpu=1, tpu=7)))
 
@@ -102,13 +102,13 @@ def test_an_undeclared_resource_is_passed_over_where_the_settings_say_so() -> No
 
 def test_undeclared_resources_block_whatever_the_settings_say_when_their_gate_is_off() -> None:
     gates = Gates.of({"QuotaCheckStrategy": False})
-    market = Market({"a": {"cpu": 5}}, policy=Policy(gates=gates, ignore_undeclared=True))
+    market = OfferedQueue({"a": {"cpu": 5}}, policy=Policy(gates=gates, ignore_undeclared=True))
 
     assert Mode.NO_FIT is market.assign(workload(pods(cpu=1, tpu=7))).mode
 
 
 def test_a_zero_amount_of_a_declared_resource_gets_a_flavor() -> None:
-    found = Market({"a": {"cpu": 5, "gpu": 1}}).assign(workload(pods(cpu=1, gpu=0)))
+    found = OfferedQueue({"a": {"cpu": 5, "gpu": 1}}).assign(workload(pods(cpu=1, gpu=0)))
 
     assert [{"cpu": "a", "gpu": "a"}] == chosen(found)
     assert {"a/cpu": 1, "a/gpu": 0} == usage(found)
@@ -129,7 +129,7 @@ def test_resources_are_visited_by_the_hash_of_their_names() -> None:
 
 
 def test_of_two_groups_that_fail_only_the_one_met_first_is_told() -> None:
-    market = Market({"a": {"cpu": 1}}, {"b": {"memory": 1}})
+    market = OfferedQueue({"a": {"cpu": 1}}, {"b": {"memory": 1}})
 
     found = market.assign(workload(pods(cpu=2, memory=2)))
 
@@ -137,7 +137,7 @@ def test_of_two_groups_that_fail_only_the_one_met_first_is_told() -> None:
 
 
 def test_a_group_that_fails_after_another_took_a_flavor_takes_it_back() -> None:
-    market = Market({"a": {"cpu": 1}}, {"b": {"memory": 9}})
+    market = OfferedQueue({"a": {"cpu": 1}}, {"b": {"memory": 9}})
 
     found = market.assign(workload(pods(cpu=2, memory=2)))
 
@@ -148,7 +148,7 @@ def test_a_group_that_fails_after_another_took_a_flavor_takes_it_back() -> None:
 
 
 def test_all_resources_of_a_group_over_the_maximum_are_told() -> None:
-    found = Market({"a": {"cpu": 1, "memory": 1}}).assign(workload(pods(cpu=2, memory=3)))
+    found = OfferedQueue({"a": {"cpu": 1, "memory": 1}}).assign(workload(pods(cpu=2, memory=3)))
 
     assert {
         (Cause.EXCEEDS_MAX, "a", "cpu"),
@@ -157,7 +157,9 @@ def test_all_resources_of_a_group_over_the_maximum_are_told() -> None:
 
 
 def test_a_later_pod_set_sees_what_earlier_ones_were_given() -> None:
-    found = Market({"a": {"cpu": 10}}).assign(workload(pods("one", cpu=6), pods("two", cpu=5)))
+    found = OfferedQueue({"a": {"cpu": 10}}).assign(
+        workload(pods("one", cpu=6), pods("two", cpu=5))
+    )
 
     reason = found.pod_sets[1].reasons[0]
     assert Mode.NO_FIT is found.mode
@@ -172,7 +174,7 @@ def test_a_later_pod_set_sees_what_earlier_ones_were_given() -> None:
 
 
 def test_pod_sets_after_one_that_failed_are_not_looked_at() -> None:
-    found = Market({"a": {"cpu": 3}}).assign(
+    found = OfferedQueue({"a": {"cpu": 3}}).assign(
         workload(pods("one", cpu=1), pods("two", cpu=9), pods("three", cpu=1))
     )
 
@@ -180,7 +182,7 @@ def test_pod_sets_after_one_that_failed_are_not_looked_at() -> None:
 
 
 def test_the_missing_amount_is_told_when_preemption_is_needed() -> None:
-    market = Market({"a": {"cpu": 4}})
+    market = OfferedQueue({"a": {"cpu": 4}})
     market.use("a/cpu", 3)
 
     found = market.assign(workload(pods(cpu=2)))
@@ -193,7 +195,7 @@ def test_the_missing_amount_is_told_when_preemption_is_needed() -> None:
 
 
 def test_borrowing_has_the_height_of_the_cohort_that_lends() -> None:
-    market = Market({"a": {"cpu": 2}}, cohort="small")
+    market = OfferedQueue({"a": {"cpu": 2}}, cohort="small")
     market.tree.put_cohort("small", "large", (), 1.0)
     market.neighbour({"a": {"cpu": 8}}, cohort="large")
 
@@ -202,7 +204,7 @@ def test_borrowing_has_the_height_of_the_cohort_that_lends() -> None:
 
 
 def test_a_request_within_nominal_quota_asks_the_oracle_even_when_the_queue_is_overused() -> None:
-    market = Market({"a": {"cpu": 4}}, cohort="team")
+    market = OfferedQueue({"a": {"cpu": 4}}, cohort="team")
     market.neighbour({"a": {"cpu": 2}}, cohort="team")
     market.use("a/cpu", 6)
 
@@ -211,7 +213,7 @@ def test_a_request_within_nominal_quota_asks_the_oracle_even_when_the_queue_is_o
 
 
 def test_a_request_above_nominal_quota_in_a_flat_cohort_never_preempts() -> None:
-    market = Market(
+    market = OfferedQueue(
         {"a": {"cpu": 4}}, cohort="team", preemption=Preemption(within_cluster_queue="Any")
     )
     market.neighbour({"a": {"cpu": 4}}, cohort="team")
@@ -235,7 +237,7 @@ def test_a_request_above_nominal_quota_in_a_flat_cohort_never_preempts() -> None
 def test_preempting_while_borrowing_has_to_be_allowed(
     preemption: Preemption, policy: Policy
 ) -> None:
-    market = Market({"a": {"cpu": 4}}, cohort="team", preemption=preemption, policy=policy)
+    market = OfferedQueue({"a": {"cpu": 4}}, cohort="team", preemption=preemption, policy=policy)
     market.neighbour({"a": {"cpu": 4}}, cohort="team")
     market.use("a/cpu", 4)
 
@@ -243,7 +245,7 @@ def test_preempting_while_borrowing_has_to_be_allowed(
 
 
 def test_a_subtree_that_could_hold_the_request_may_reclaim_from_outside() -> None:
-    market = Market({"a": {"cpu": 1}}, cohort="small")
+    market = OfferedQueue({"a": {"cpu": 1}}, cohort="small")
     lent = (group({"a": {"cpu": 4}}),)
     market.tree.put_cohort("small", "large", lent, 1.0)
     outside = market.neighbour({"a": {"cpu": 0}}, cohort="large")
@@ -254,7 +256,7 @@ def test_a_subtree_that_could_hold_the_request_may_reclaim_from_outside() -> Non
 
 
 def test_members_of_a_group_get_one_flavor_for_the_sum_of_their_requests() -> None:
-    market = Market({"a": {"cpu": 4, "gpu": 4}, "b": {"cpu": 9, "gpu": 9}})
+    market = OfferedQueue({"a": {"cpu": 4, "gpu": 4}, "b": {"cpu": 9, "gpu": 9}})
 
     found = market.assign(
         workload(
@@ -270,7 +272,7 @@ def test_members_of_a_group_get_one_flavor_for_the_sum_of_their_requests() -> No
 
 
 def test_a_group_that_fails_tells_every_member_why() -> None:
-    found = Market({"a": {"cpu": 4}}).assign(
+    found = OfferedQueue({"a": {"cpu": 4}}).assign(
         workload(
             pods("worker", 4, group="g", topology=GROUPED, cpu=1),
             pods("leader", group="g", topology=GROUPED, cpu=1),
@@ -282,7 +284,7 @@ def test_a_group_that_fails_tells_every_member_why() -> None:
 
 
 def test_the_mildest_reason_of_a_group_counts() -> None:
-    market = Market({"gone": {"cpu": 9}, "small": {"cpu": 1}})
+    market = OfferedQueue({"gone": {"cpu": 9}, "small": {"cpu": 1}})
     flavors = dict(market.snapshot.flavors)
     del flavors["gone"]
     market.snapshot.flavors = flavors
@@ -297,7 +299,7 @@ def test_the_mildest_reason_of_a_group_counts() -> None:
 
 def test_flavors_turned_down_in_a_group_that_fits_count_beside_the_group_that_does_not() -> None:
     assert ("tpu", "cpu") == visiting_order(("cpu", "tpu"))
-    market = Market({"gone": {"tpu": 9}, "a": {"tpu": 9}}, {"b": {"cpu": 1}})
+    market = OfferedQueue({"gone": {"tpu": 9}, "a": {"tpu": 9}}, {"b": {"cpu": 1}})
     market.snapshot.flavors = {"a": ResourceFlavor(name="a"), "b": ResourceFlavor(name="b")}
 
     found = market.assign(workload(pods(tpu=1, cpu=2)))
@@ -307,7 +309,7 @@ def test_flavors_turned_down_in_a_group_that_fits_count_beside_the_group_that_do
 
 
 def test_next_to_an_undeclared_resource_a_flavor_that_was_turned_down_gives_the_reason() -> None:
-    market = Market({"small": {"tpu": 1}, "a": {"tpu": 9}})
+    market = OfferedQueue({"small": {"tpu": 1}, "a": {"tpu": 9}})
 
     found = market.assign(workload(pods(tpu=2, cpu=1)))
 
@@ -316,7 +318,7 @@ def test_next_to_an_undeclared_resource_a_flavor_that_was_turned_down_gives_the_
 
 
 def test_a_flavor_that_was_not_even_asked_gives_no_reason() -> None:
-    market = Market({"a": {"tpu": 9}, "b": {"tpu": 9}}, {"c": {"cpu": 1}})
+    market = OfferedQueue({"a": {"tpu": 9}, "b": {"tpu": 9}}, {"c": {"cpu": 1}})
 
     found = market.assign(workload(pods(tpu=1, cpu=2), allowed=["b", "c"]))
 
@@ -324,7 +326,7 @@ def test_a_flavor_that_was_not_even_asked_gives_no_reason() -> None:
 
 
 def test_a_flavor_fails_for_its_most_severe_resource() -> None:
-    market = Market({"a": {"cpu": Quota(1), "memory": 1}}, cohort="team")
+    market = OfferedQueue({"a": {"cpu": Quota(1), "memory": 1}}, cohort="team")
     market.neighbour({"a": {"cpu": 9}}, cohort="team")
     market.use("a/cpu", 9, market.snapshot.queues["other"])
 
@@ -334,7 +336,7 @@ def test_a_flavor_fails_for_its_most_severe_resource() -> None:
 
 
 def test_a_flavor_that_is_not_allowed_or_not_pinned_is_skipped() -> None:
-    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}, "c": {"cpu": 4}})
+    market = OfferedQueue({"a": {"cpu": 4}, "b": {"cpu": 4}, "c": {"cpu": 4}})
 
     allowed = market.assign(workload(pods(cpu=1), allowed=["c"]))
     pinned = market.assign(workload(pods(cpu=1)), pinned=[{"cpu": "b"}])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from engine.offers import Market, chosen, pods, workload
+from engine.offers import OfferedQueue, chosen, pods, workload
 from kuota.api.core import (
     Affinity,
     Container,
@@ -56,7 +56,9 @@ def affinity(*terms: tuple[str, str, list[str]]) -> PodSpec:
 
 
 def on_flavor_a(flavor: ResourceFlavor, spec: PodSpec | None = None) -> Assignment:
-    return Market({"a": {"cpu": 9}}, flavors=[flavor]).assign(workload(pods(spec=spec, cpu=1)))
+    return OfferedQueue({"a": {"cpu": 9}}, flavors=[flavor]).assign(
+        workload(pods(spec=spec, cpu=1))
+    )
 
 
 def cause(assignment: Assignment) -> Cause:
@@ -112,7 +114,7 @@ def test_malformed_affinity_does_not_matter_where_another_term_matches() -> None
 
 
 def test_what_one_member_of_a_group_cannot_tolerate_keeps_all_away() -> None:
-    market = Market(
+    market = OfferedQueue(
         {"a": {"cpu": 9}, "b": {"cpu": 9}}, flavors=[ResourceFlavor(name="a", taints=(SPOT,))]
     )
     tolerant = PodSpec(tolerations=[TOLERATES])
@@ -125,7 +127,7 @@ def test_what_one_member_of_a_group_cannot_tolerate_keeps_all_away() -> None:
 
 
 def test_a_missing_flavor_is_passed_over() -> None:
-    market = Market({"a": {"cpu": 9}, "b": {"cpu": 9}})
+    market = OfferedQueue({"a": {"cpu": 9}, "b": {"cpu": 9}})
     market.snapshot.flavors = {"b": ResourceFlavor(name="b")}
 
     found = market.assign(workload(pods(cpu=1)))
@@ -136,8 +138,8 @@ def test_a_missing_flavor_is_passed_over() -> None:
 
 def topology_market(
     *names: str, loaded: bool = True, placement: Placement | None = None, gate: bool = True
-) -> Market:
-    return Market(
+) -> OfferedQueue:
+    return OfferedQueue(
         {name: {"cpu": 9} for name in names},
         flavors=[TAS, TAS_TOO],
         topologies=[RACKS] if loaded else [],
@@ -194,7 +196,7 @@ def test_topology_says_nothing_when_its_gate_is_off() -> None:
 
 
 def test_resources_that_no_pod_asks_for_need_no_topology() -> None:
-    market = Market(
+    market = OfferedQueue(
         {"tas": {"cpu": 9}}, {"plain": {"credits": 9}}, flavors=[TAS], topologies=[RACKS]
     )
 
@@ -214,22 +216,22 @@ def test_a_leader_that_asks_for_nothing_goes_where_its_group_is_placed() -> None
 
 
 def test_pods_on_two_topology_flavors_or_on_none_are_an_error() -> None:
-    two = Market(
+    two = OfferedQueue(
         {"tas": {"cpu": 9}}, {"tas2": {"memory": 9}}, flavors=[TAS, TAS_TOO], topologies=[RACKS]
     )
-    none = Market({"plain": {"cpu": 9}}, topologies=[RACKS])
+    none = OfferedQueue({"plain": {"cpu": 9}}, topologies=[RACKS])
     idle = pods(topology=TopologyRequest(required="rack"))
 
     for found in (
         two.assign(workload(pods(cpu=1, memory=1))),
         none.assign(workload(idle)),
-        Market().assign(workload(pods())),
+        OfferedQueue().assign(workload(pods())),
     ):
         assert Mode.NO_FIT is found.mode
         assert found.pod_sets[0].error
 
 
-class Shelter:
+class FakePlacement:
     """A placement that has room for some pods as things are, and for some when all is empty."""
 
     def __init__(self, *, now: int, empty: int) -> None:
@@ -246,7 +248,7 @@ class Shelter:
 
 
 def test_pods_that_can_be_placed_are() -> None:
-    market = topology_market("tas", placement=Shelter(now=1, empty=1))
+    market = topology_market("tas", placement=FakePlacement(now=1, empty=1))
 
     found = market.assign(workload(placed_pods(cpu=1)))
 
@@ -255,7 +257,7 @@ def test_pods_that_can_be_placed_are() -> None:
 
 
 def test_pods_that_could_be_placed_if_others_left_need_preemption() -> None:
-    market = topology_market("tas", placement=Shelter(now=0, empty=1))
+    market = topology_market("tas", placement=FakePlacement(now=0, empty=1))
 
     found = market.assign(workload(placed_pods(cpu=1)))
 
@@ -266,7 +268,7 @@ def test_pods_that_could_be_placed_if_others_left_need_preemption() -> None:
 
 
 def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
-    market = topology_market("tas", placement=Shelter(now=0, empty=0))
+    market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
 
     found = market.assign(workload(placed_pods(cpu=1)))
 
@@ -277,7 +279,7 @@ def test_pods_that_not_even_an_empty_cluster_can_place_do_not_fit() -> None:
 
 
 def test_a_workload_that_lost_a_node_is_not_asked_whether_an_empty_cluster_would_do() -> None:
-    market = topology_market("tas", placement=Shelter(now=0, empty=0))
+    market = topology_market("tas", placement=FakePlacement(now=0, empty=0))
     repairing = replace(workload(placed_pods(cpu=1)), unhealthy_nodes=("n1",))
 
     assert Mode.PREEMPT is market.assign(repairing).mode

@@ -11,7 +11,7 @@ from engine.offers import (
     PREEMPTION_FIRST,
     STOP_AT_PREEMPT,
     TRY_BOTH,
-    Market,
+    OfferedQueue,
     chosen,
     pods,
     workload,
@@ -34,13 +34,13 @@ def market(
     *flavors: tuple[PreemptionMode, int],
     fungibility: Fungibility = DEFAULT,
     gates: dict[str, bool] | None = None,
-) -> Market:
+) -> OfferedQueue:
     """Flavors f0, f1, … on each of which a request of 1 cpu comes out as told.
 
     A fit of height 1 borrows from the cohort; preemption is needed where a neighbour has it all.
     """
     table = {f"f{at}": {"cpu": _own(mode, height)} for at, (mode, height) in enumerate(flavors)}
-    made = Market(table, cohort="team", fungibility=fungibility, gates=gates)
+    made = OfferedQueue(table, cohort="team", fungibility=fungibility, gates=gates)
     other = made.neighbour({name: {"cpu": 1} for name in table}, cohort="team")
     for at, (mode, height) in enumerate(flavors):
         if mode in POSSIBILITIES:
@@ -123,7 +123,7 @@ def test_preemption_keeps_the_reasons_of_all_flavors_tried() -> None:
 
 def test_a_mixed_flavor_can_pass_for_a_fit_when_preemption_goes_before_borrowing() -> None:
     """Appendix C, item 1: of preempt/0 and fit/1 the worse is taken to be fit/1."""
-    made = Market({"a": {"cpu": 4, "memory": 0}}, cohort="team", fungibility=PREEMPTION_FIRST)
+    made = OfferedQueue({"a": {"cpu": 4, "memory": 0}}, cohort="team", fungibility=PREEMPTION_FIRST)
     other = made.neighbour({"a": {"cpu": 0, "memory": 4}}, cohort="team")
     made.use("a/cpu", 4, other)
 
@@ -184,7 +184,7 @@ def test_no_search_stops_where_nothing_can_be_had(
 def test_the_preference_tells_which_resource_of_a_flavor_is_worst_even_without_the_gate(
     gates: dict[str, bool],
 ) -> None:
-    made = Market(
+    made = OfferedQueue(
         {"a": {"cpu": 0, "gpu": 1}}, cohort="team", fungibility=PREEMPTION_FIRST, gates=gates
     )
     made.neighbour({"a": {"cpu": 1, "gpu": 0}}, cohort="team")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.offers import PREEMPTION_FIRST, STOP_AT_PREEMPT, TRY_BOTH, Market, workload
+from engine.offers import PREEMPTION_FIRST, STOP_AT_PREEMPT, TRY_BOTH, OfferedQueue, workload
 from kuota.api.core import Taint
 from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.assignment import Assignment, Mode, OracleResult, Possibility, ScanProgress
@@ -24,11 +24,11 @@ rules = st.sampled_from([Fungibility(), TRY_BOTH, PREEMPTION_FIRST, STOP_AT_PREE
 
 
 @st.composite
-def markets(draw: st.DrawFn) -> Market:
+def markets(draw: st.DrawFn) -> OfferedQueue:
     flavors = draw(st.permutations(FLAVORS))[: draw(st.integers(0, 3))]
     table = {name: {each: draw(quotas) for each in RESOURCES} for name in flavors}
     split = draw(st.booleans())
-    market = Market(
+    market = OfferedQueue(
         *(
             [{name: {"cpu": row["cpu"], "memory": row["memory"]} for name, row in table.items()}]
             if split
@@ -112,7 +112,7 @@ def used(tree: Tree) -> dict[tuple[str, str], int]:
 @settings(max_examples=200)
 @given(markets(), workloads(), bookmarks)
 def test_an_assignment_keeps_its_promises_and_changes_nothing(
-    market: Market, wanted: Workload, progress: ScanProgress | None
+    market: OfferedQueue, wanted: Workload, progress: ScanProgress | None
 ) -> None:
     before = used(market.tree)
 
@@ -130,7 +130,7 @@ def test_an_assignment_keeps_its_promises_and_changes_nothing(
 @settings(max_examples=200)
 @given(markets(), workloads())
 def test_a_fit_has_room_in_the_tree_unless_preemption_goes_before_borrowing(
-    market: Market, wanted: Workload
+    market: OfferedQueue, wanted: Workload
 ) -> None:
     found = market.assign(wanted)
 
@@ -145,7 +145,7 @@ def test_a_fit_has_room_in_the_tree_unless_preemption_goes_before_borrowing(
 @settings(max_examples=100)
 @given(markets(), workloads())
 def test_every_flavor_is_one_the_queue_offers_for_the_resource(
-    market: Market, wanted: Workload
+    market: OfferedQueue, wanted: Workload
 ) -> None:
     for each in market.assign(wanted).pod_sets:
         for resource, choice in each.flavors.items():
@@ -156,7 +156,7 @@ def test_every_flavor_is_one_the_queue_offers_for_the_resource(
 @settings(max_examples=100)
 @given(markets(), workloads())
 def test_flavors_that_were_found_stay_when_they_are_pinned(
-    market: Market, wanted: Workload
+    market: OfferedQueue, wanted: Workload
 ) -> None:
     found = market.assign(wanted)
     if found.mode is Mode.NO_FIT:

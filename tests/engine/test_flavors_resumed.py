@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from engine.offers import STOP_AT_PREEMPT, Market, chosen, pods, usage, workload
+from engine.offers import STOP_AT_PREEMPT, OfferedQueue, chosen, pods, usage, workload
 from kuota.api.base import Key
 from kuota.engine.assignment import Mode, ScanProgress
 from kuota.engine.model import Assigned, Reservation, Workload
@@ -12,7 +12,7 @@ from kuota.engine.snapshot import Running
 
 
 def test_a_search_that_ends_early_is_remembered_and_goes_on_there() -> None:
-    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}})
+    market = OfferedQueue({"a": {"cpu": 4}, "b": {"cpu": 4}})
     wanted = workload(pods(cpu=1))
 
     first = market.assign(wanted)
@@ -30,7 +30,7 @@ def test_a_search_that_ends_early_is_remembered_and_goes_on_there() -> None:
 
 
 def test_a_pod_set_that_found_a_flavor_early_keeps_its_place_when_a_later_one_fails() -> None:
-    market = Market({"a": {"cpu": 4}, "b": {"cpu": 4}})
+    market = OfferedQueue({"a": {"cpu": 4}, "b": {"cpu": 4}})
 
     found = market.assign(workload(pods("one", cpu=1), pods("two", cpu=9)))
 
@@ -39,7 +39,7 @@ def test_a_pod_set_that_found_a_flavor_early_keeps_its_place_when_a_later_one_fa
 
 
 def test_a_bookmark_past_the_last_flavor_starts_over() -> None:
-    found = Market({"a": {"cpu": 4}}).assign(
+    found = OfferedQueue({"a": {"cpu": 4}}).assign(
         workload(pods(cpu=1)), progress=ScanProgress(tried=({"cpu": 3},))
     )
 
@@ -47,7 +47,7 @@ def test_a_bookmark_past_the_last_flavor_starts_over() -> None:
 
 
 def test_every_resource_of_the_chosen_flavor_is_bookmarked() -> None:
-    market = Market(
+    market = OfferedQueue(
         {"a": {"cpu": 9, "memory": 9}, "b": {"cpu": 9, "memory": 9}}, fungibility=STOP_AT_PREEMPT
     )
     market.use("a/cpu", 9)
@@ -73,7 +73,7 @@ def held(flavor: str, **requests: int) -> Running:
 
 
 def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_difference() -> None:
-    market = Market({"one": {"cpu": 3, "memory": 9}, "two": {"cpu": 4, "memory": 9}})
+    market = OfferedQueue({"one": {"cpu": 3, "memory": 9}, "two": {"cpu": 4, "memory": 9}})
     market.use("two/cpu", 3)
 
     found = market.assign(workload(pods(cpu=3, memory=2)), replaced=held("two", cpu=2, memory=2))
@@ -85,7 +85,7 @@ def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_differ
 
 
 def test_a_slice_that_does_not_fit_beside_the_one_it_replaces_goes_nowhere_else() -> None:
-    market = Market({"one": {"cpu": 1, "memory": 9}, "two": {"cpu": 9, "memory": 9}})
+    market = OfferedQueue({"one": {"cpu": 1, "memory": 9}, "two": {"cpu": 9, "memory": 9}})
 
     found = market.assign(workload(pods(cpu=4, memory=2)), replaced=held("one", cpu=2, memory=2))
 
@@ -99,7 +99,7 @@ def test_a_slice_that_does_not_fit_beside_the_one_it_replaces_goes_nowhere_else(
 
 
 def test_a_workload_with_a_reservation_keeps_its_flavors_whatever_the_quota_says() -> None:
-    market = Market({"a": {"cpu": 1}})
+    market = OfferedQueue({"a": {"cpu": 1}})
     reserved = held("gone", cpu=5).workload
 
     found = market.assign(reserved)

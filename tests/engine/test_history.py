@@ -15,7 +15,7 @@ SETTINGS = AdmissionFairSharing(half_life_s=300.0, sampling_s=300.0)
 GPU = 10**9
 
 
-def told(*values: EngineObject) -> Engine:
+def engine_with(*values: EngineObject) -> Engine:
     engine = Engine(Policy(admission_fair_sharing=SETTINGS))
     cluster_queue = queue("cq", gpu=8, usage_based=True)
     for each in (flavor(), cluster_queue, local_queue("a", "cq"), local_queue("b", "cq"), *values):
@@ -30,7 +30,7 @@ def consumed(engine: Engine, name: str) -> dict[str, int]:
 
 
 def test_what_runs_is_half_consumed_after_a_half_life() -> None:
-    engine = told(running(job("j", queue="a", gpu=2), "cq", NOW))
+    engine = engine_with(running(job("j", queue="a", gpu=2), "cq", NOW))
     engine.sample(NOW)
     assert engine.sample(NOW + 300) == 300
     assert consumed(engine, "a") == {"gpu": GPU}
@@ -38,7 +38,7 @@ def test_what_runs_is_half_consumed_after_a_half_life() -> None:
 
 
 def test_amounts_of_several_workloads_and_flavors_are_added_up() -> None:
-    engine = told(
+    engine = engine_with(
         flavor("spot"),
         queue("cq", {"gpu": 8, "spot/gpu": 8}, usage_based=True),
         running(job("j", queue="a", gpu=2), "cq", NOW),
@@ -51,14 +51,14 @@ def test_amounts_of_several_workloads_and_flavors_are_added_up() -> None:
 
 def test_what_only_holds_quota_is_not_consumed() -> None:
     reserved = replace(running(job("j", queue="a", gpu=2), "cq", NOW), admitted=False)
-    engine = told(reserved)
+    engine = engine_with(reserved)
     engine.sample(NOW)
     engine.sample(NOW + 300)
     assert consumed(engine, "a") in ({}, {"gpu": 0})
 
 
 def test_a_sample_that_is_not_due_changes_nothing() -> None:
-    engine = told(running(job("j", queue="a", gpu=2), "cq", NOW))
+    engine = engine_with(running(job("j", queue="a", gpu=2), "cq", NOW))
     engine.sample(NOW)
     engine.sample(NOW + 300)
     before = consumed(engine, "a")

@@ -12,7 +12,7 @@ from kuota.engine.facts import AdmissionFailed, EngineObject, ObjectStored
 from kuota.engine.model import Eviction
 
 
-def told(*values: EngineObject, flush_batch_s: float = 1.0) -> Engine:
+def engine_with(*values: EngineObject, flush_batch_s: float = 1.0) -> Engine:
     """An engine in which a job of nine waits in vain for a queue of four."""
     engine = Engine(flush_batch_s=flush_batch_s)
     big = job("big", queue="q", gpu=9)
@@ -33,7 +33,7 @@ def edit(engine: Engine, gpu: int, now: float) -> None:
 
 
 def test_the_first_change_wakes_at_once_and_those_of_the_next_second_together() -> None:
-    engine = told()
+    engine = engine_with()
     edit(engine, 5, 10.0)
     assert ["big"] == tried(engine, 10.0)
     for step in range(4):
@@ -46,7 +46,7 @@ def test_the_first_change_wakes_at_once_and_those_of_the_next_second_together() 
 
 
 def test_after_a_quiet_second_a_change_wakes_at_once_again() -> None:
-    engine = told()
+    engine = engine_with()
     edit(engine, 5, 10.0)
     assert ["big"] == tried(engine, 10.0)
     edit(engine, 6, 11.5)
@@ -54,7 +54,7 @@ def test_after_a_quiet_second_a_change_wakes_at_once_again() -> None:
 
 
 def test_changes_that_wake_nobody_make_nobody_wait() -> None:
-    engine = told()
+    engine = engine_with()
     engine.apply(ObjectStored(value=queue("other", gpu=1)), 10.0)
     assert [] == tried(engine, 10.0)
     edit(engine, 5, 10.1)
@@ -62,7 +62,7 @@ def test_changes_that_wake_nobody_make_nobody_wait() -> None:
 
 
 def test_released_quota_is_offered_at_once_whatever_was_changed_before() -> None:
-    engine = told()
+    engine = engine_with()
     small = job("small", queue="q", gpu=4)
     engine.apply(ObjectStored(value=small), 9.0)
     assert ["small"] == tried(engine, 9.0)
@@ -75,7 +75,7 @@ def test_released_quota_is_offered_at_once_whatever_was_changed_before() -> None
 
 
 def test_a_cohort_that_is_written_unchanged_wakes_nobody() -> None:
-    engine = told(cohort("all", gpu=1))
+    engine = engine_with(cohort("all", gpu=1))
     engine.apply(ObjectStored(value=cohort("all", gpu=1)), 10.0)
     assert [] == tried(engine, 10.0)
     engine.apply(ObjectStored(value=cohort("all", gpu=2)), 11.0)
@@ -83,7 +83,7 @@ def test_a_cohort_that_is_written_unchanged_wakes_nobody() -> None:
 
 
 def test_one_whose_admission_failed_is_tried_again_in_time_though_nothing_happens() -> None:
-    engine = told()
+    engine = engine_with()
     small = job("small", queue="q", gpu=1)
     engine.apply(ObjectStored(value=small), 10.0)
     assert ["small"] == tried(engine, 10.0)
@@ -95,7 +95,7 @@ def test_one_whose_admission_failed_is_tried_again_in_time_though_nothing_happen
 
 
 def test_one_that_was_admitted_meanwhile_is_not_tried_again() -> None:
-    engine = told()
+    engine = engine_with()
     small = job("small", queue="q", gpu=1)
     engine.apply(ObjectStored(value=small), 10.0)
     assert ["small"] == tried(engine, 10.0)

@@ -65,7 +65,7 @@ vars(pod_runs)["Process"] = SimulatedProcess
 vars(nodes)["HEARTBEAT_S"] = 40
 
 
-class Stumbling(Client):
+class UnreliableClient(Client):
     """A client of the server that fails in the ordinary ways, each a few times, even without any
     injection: only so are the awaits reached that come after such failures.
     """
@@ -120,7 +120,7 @@ class Installation:
         hook = job_hook(self._store, lifecycle_config(CONFIG, GATES))
         self._api = ApiServer(self._store, hooks=(hook,), clock=self.clock.now, gates=GATES)
         self.client = local_client(self._api)
-        self._theirs = Stumbling(self.client)
+        self._theirs = UnreliableClient(self.client)
         self._ending = False
 
     async def open(self) -> None:

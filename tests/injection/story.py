@@ -247,7 +247,7 @@ def _succeeded(job: Json) -> bool:
     return condition(job, "Complete").get("status") == "True"
 
 
-def told(state_dir: Path, *failures: Failure) -> Installation:
+def run_story(state_dir: Path, *failures: Failure) -> Installation:
     """Tell the story, and let points fail; raises AssertionError if it does not end well."""
 
     async def story() -> Installation:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from injection.points import PLAN, Failure, Mode, points
-from injection.story import told
+from injection.story import run_story
 
 CHAINED = {"runner.agent.Agent._work#2": "runner.agent.Agent._work#1"}
 """Points that are reached only after a bug at another one, which is injected first."""
@@ -59,7 +59,7 @@ def state_dir() -> Iterator[Path]:
 
 
 def test_the_story_reaches_every_point(state_dir: Path) -> None:
-    it = told(state_dir)
+    it = run_story(state_dir)
     assert {*CHAINED, *APART, *ATOMIC} <= {*points()}, "all exceptions exist"
     missed = {each for each in points() if not PLAN.reached[each]}
     assert missed == {*APART, *CHAINED}
@@ -72,6 +72,6 @@ def test_the_story_reaches_every_point(state_dir: Path) -> None:
 )
 def test_after_a_failure_at_any_point_all_ends_well(failure: Failure, state_dir: Path) -> None:
     before = CHAINED.get(failure.point)
-    told(state_dir, *([Failure(before, Mode.BEFORE)] if before else []), failure)
+    run_story(state_dir, *([Failure(before, Mode.BEFORE)] if before else []), failure)
     endless = failure.mode in (Mode.AFTER, Mode.LOST) and not PLAN.returned[failure.point]
     assert endless or not PLAN.left, "the failure took place"

@@ -22,8 +22,8 @@ def _cache() -> Cache[Json]:
 
 
 def test_what_is_packed_reads_as_it_was_and_is_shared_with_nobody() -> None:
-    cache, told = _cache(), list[tuple[Json | None, Json | None]]()
-    cache.observe(lambda old, new: told.append((old, new)))
+    cache, observed = _cache(), list[tuple[Json | None, Json | None]]()
+    cache.observe(lambda old, new: observed.append((old, new)))
     cache.put(_object(1, done=False))
     cache.put(_object(2, done=True))
     assert _object(2, done=True) == cache.get(KEY)
@@ -34,7 +34,7 @@ def test_what_is_packed_reads_as_it_was_and_is_shared_with_nobody() -> None:
         (None, _object(1, done=False)),
         (_object(1, done=False), _object(2, done=True)),
         (_object(2, done=True), None),
-    ] == told
+    ] == observed
 
 
 def test_what_is_wanted_again_is_unpacked() -> None:
@@ -45,10 +45,10 @@ def test_what_is_wanted_again_is_unpacked() -> None:
 
 
 def test_late_observers_are_told_of_what_is_packed() -> None:
-    cache, told = _cache(), list[Json | None]()
+    cache, observed = _cache(), list[Json | None]()
     cache.put(_object(1, done=True))
-    cache.observe(lambda old, new: told.append(new))
-    assert [_object(1, done=True)] == told
+    cache.observe(lambda old, new: observed.append(new))
+    assert [_object(1, done=True)] == observed
 
 
 def test_one_can_be_packed_later_on() -> None:

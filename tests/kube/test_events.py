@@ -31,7 +31,7 @@ JOB: Json = {
 NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 
 
-class Told:
+class RecorderHarness:
     def __init__(self, server: TinyServer | None = None) -> None:
         self.clock = VirtualClock()
         self.server = server or TinyServer()
@@ -51,14 +51,14 @@ class Told:
 
 
 def test_an_event_has_all_that_the_api_demands() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
-        told.recorder.record(JOB, "Started", "It runs")
-        told.recorder.record(NODE, "Odd", "x" * 2000, warning=True)
+        harness.recorder.record(JOB, "Started", "It runs")
+        harness.recorder.record(NODE, "Odd", "x" * 2000, warning=True)
         await settled()
 
-    first, second = told.during(story)
+    first, second = harness.during(story)
     name = first["metadata"].pop("name")
     assert name.startswith("it.")
     assert {"namespace": "team", "uid": "u1", "resourceVersion": "2"} == first.pop("metadata")
@@ -93,16 +93,16 @@ def test_an_event_has_all_that_the_api_demands() -> None:
 
 
 def test_it_can_be_told_for_another_and_later_than_it_happened() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
-        began = told.clock.now()
-        await told.clock.sleep(5)
-        told.recorder.record(JOB, "Started", "It runs", controller="job-controller", when=began)
-        told.recorder.record(JOB, "Started", "It runs")
+        began = harness.clock.now()
+        await harness.clock.sleep(5)
+        harness.recorder.record(JOB, "Started", "It runs", controller="job-controller", when=began)
+        harness.recorder.record(JOB, "Started", "It runs")
         await settled()
 
-    first, second = told.during(story)
+    first, second = harness.during(story)
     assert ("job-controller", "2026-01-01T12:00:00.000000Z") == (
         first["reportingComponent"],
         first["eventTime"],
@@ -111,157 +111,157 @@ def test_it_can_be_told_for_another_and_later_than_it_happened() -> None:
 
 
 def test_repeats_become_a_count_written_once_in_a_while() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
         for _ in range(120):
-            told.recorder.record(JOB, "Pending", "no quota")
-            await told.clock.sleep(1)
-        await told.clock.sleep(3 * INTERVAL_S)
+            harness.recorder.record(JOB, "Pending", "no quota")
+            await harness.clock.sleep(1)
+        await harness.clock.sleep(3 * INTERVAL_S)
 
-    (event,) = told.during(story)
+    (event,) = harness.during(story)
     assert 120 == event["count"]
     assert ("2026-01-01T12:00:00Z", "2026-01-01T12:01:59Z") == (
         event["firstTimestamp"],
         event["lastTimestamp"],
     )
-    assert ["POST", "PATCH", "PATCH"] == [each.method for each in told.server.requests]
+    assert ["POST", "PATCH", "PATCH"] == [each.method for each in harness.server.requests]
 
 
 def test_repeats_before_the_first_is_sent_go_with_it() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
         for _ in range(3):
-            told.recorder.record(JOB, "Pending", "no quota")
+            harness.recorder.record(JOB, "Pending", "no quota")
         await settled()
 
-    (event,) = told.during(story)
+    (event,) = harness.during(story)
     assert 3 == event["count"]
-    assert 1 == len(told.server.requests)
+    assert 1 == len(harness.server.requests)
 
 
 def test_after_a_quiet_time_it_is_news_again() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
-        told.recorder.record(JOB, "Pending", "no quota")
-        await told.clock.sleep(QUIET_S)
-        told.recorder.record(JOB, "Pending", "no quota")
+        harness.recorder.record(JOB, "Pending", "no quota")
+        await harness.clock.sleep(QUIET_S)
+        harness.recorder.record(JOB, "Pending", "no quota")
         await settled()
 
-    first, second = told.during(story)
+    first, second = harness.during(story)
     assert first["metadata"]["name"] != second["metadata"]["name"]
 
 
 def test_another_note_is_the_same_event_and_another_reason_or_type_is_not() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
-        told.recorder.record(JOB, "Pending", "no quota")
-        told.recorder.record(JOB, "Pending", "no flavor")
-        told.recorder.record(JOB, "Waiting", "no quota")
-        told.recorder.record(JOB, "Pending", "no quota", warning=True)
+        harness.recorder.record(JOB, "Pending", "no quota")
+        harness.recorder.record(JOB, "Pending", "no flavor")
+        harness.recorder.record(JOB, "Waiting", "no quota")
+        harness.recorder.record(JOB, "Pending", "no quota", warning=True)
         await settled()
 
-    first, *others = told.during(story)
+    first, *others = harness.during(story)
     assert ("no quota", 2) == (first["message"], first["count"])
     assert [1] * 2 == [each["count"] for each in others]
 
 
 def test_nobody_is_flooded_with_news_of_one_object() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
         for number in range(100):
-            told.recorder.record(JOB, f"Try{number}", "no quota")
-        told.recorder.record(NODE, "Fine", "another object")
-        await told.clock.sleep(2 * OBJECT_REFILL_S)
-        told.recorder.record(JOB, "Pending", "much later")
+            harness.recorder.record(JOB, f"Try{number}", "no quota")
+        harness.recorder.record(NODE, "Fine", "another object")
+        await harness.clock.sleep(2 * OBJECT_REFILL_S)
+        harness.recorder.record(JOB, "Pending", "much later")
         await settled()
 
-    events = told.during(story)
+    events = harness.during(story)
     assert OBJECT_BURST + 2 == len(events)
-    assert 100 - OBJECT_BURST == told.recorder.dropped
+    assert 100 - OBJECT_BURST == harness.recorder.dropped
 
 
 def test_an_event_that_the_server_forgot_is_made_again() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
-        told.recorder.record(JOB, "Pending", "no quota")
+        harness.recorder.record(JOB, "Pending", "no quota")
         await settled()
-        told.server.remove(next(iter(told.server.objects)))
-        told.recorder.record(JOB, "Pending", "no quota")
-        await told.clock.sleep(INTERVAL_S + 1)
+        harness.server.remove(next(iter(harness.server.objects)))
+        harness.recorder.record(JOB, "Pending", "no quota")
+        await harness.clock.sleep(INTERVAL_S + 1)
 
-    (event,) = told.during(story)
+    (event,) = harness.during(story)
     assert 2 == event["count"]
 
 
 def test_what_waits_has_a_bound_and_recording_never_waits() -> None:
-    told = Told()
+    harness = RecorderHarness()
     for number in range(MOST_WAITING + 10):
         about: dict[str, Any] = {"metadata": {"namespace": "team", "name": f"j{number}"}}
-        told.recorder.record(about, "Pending", "no quota")
-    assert 10 == told.recorder.dropped
+        harness.recorder.record(about, "Pending", "no quota")
+    assert 10 == harness.recorder.dropped
 
 
 def test_a_server_that_is_down_costs_events_and_nothing_else() -> None:
-    told = Told()
-    told.server.down = True
+    harness = RecorderHarness()
+    harness.server.down = True
 
     async def story() -> None:
-        told.recorder.record(JOB, "Pending", "no quota")
-        await told.clock.sleep(30)
-        told.server.down = False
-        told.recorder.record(JOB, "Started", "now")
+        harness.recorder.record(JOB, "Pending", "no quota")
+        await harness.clock.sleep(30)
+        harness.server.down = False
+        harness.recorder.record(JOB, "Started", "now")
         await settled()
 
-    assert ["Started"] == [each["reason"] for each in told.during(story)]
-    assert 1 == told.recorder.dropped
+    assert ["Started"] == [each["reason"] for each in harness.during(story)]
+    assert 1 == harness.recorder.dropped
 
 
 def test_at_the_end_all_is_sent() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def main() -> None:
-        told.recorder.record(JOB, "Pending", "no quota")
-        await told.recorder.flush()
-        told.recorder.record(JOB, "Pending", "no quota")
-        await told.recorder.flush()
+        harness.recorder.record(JOB, "Pending", "no quota")
+        await harness.recorder.flush()
+        harness.recorder.record(JOB, "Pending", "no quota")
+        await harness.recorder.flush()
 
-    run(told.clock, main())
-    (event,) = told.server.objects.values()
+    run(harness.clock, main())
+    (event,) = harness.server.objects.values()
     assert 2 == event["count"]
 
 
 def test_a_long_name_still_makes_a_legal_one() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
         name = "a" * 230 + "-" * 10 + "b" * 13
-        told.recorder.record({"metadata": {"namespace": "team", "name": name}}, "X", "y")
+        harness.recorder.record({"metadata": {"namespace": "team", "name": name}}, "X", "y")
         await settled()
 
-    (event,) = told.during(story)
+    (event,) = harness.during(story)
     name = event["metadata"]["name"]
     assert len(name) <= 253
     assert "-." not in name
 
 
 def test_a_flood_leaves_slowly_after_a_first_burst() -> None:
-    told = Told()
+    harness = RecorderHarness()
 
     async def story() -> None:
         for number in range(BURST + 100):
             about: dict[str, Any] = {"metadata": {"namespace": "team", "name": f"j{number}"}}
-            told.recorder.record(about, "Admitted", "at last")
+            harness.recorder.record(about, "Admitted", "at last")
         await settled()
-        assert len(told.server.objects) <= BURST
-        await told.clock.sleep(100 / FLOOD_QPS + 1)
+        assert len(harness.server.objects) <= BURST
+        await harness.clock.sleep(100 / FLOOD_QPS + 1)
 
-    assert BURST + 100 == len(told.during(story))
+    assert BURST + 100 == len(harness.during(story))
 
 
 class RoleOfKueue(TinyServer):
@@ -274,16 +274,16 @@ class RoleOfKueue(TinyServer):
 
 
 def test_with_the_role_of_kueue_events_are_written_in_the_version_that_it_allows() -> None:
-    told = Told(RoleOfKueue())
+    harness = RecorderHarness(RoleOfKueue())
 
     async def story() -> None:
-        told.recorder.record(JOB, "Pending", "no quota")
+        harness.recorder.record(JOB, "Pending", "no quota")
         await settled()
-        told.recorder.record(JOB, "Pending", "no quota")
-        told.recorder.record(JOB, "Started", "It runs")
-        await told.clock.sleep(INTERVAL_S + 1)
+        harness.recorder.record(JOB, "Pending", "no quota")
+        harness.recorder.record(JOB, "Started", "It runs")
+        await harness.clock.sleep(INTERVAL_S + 1)
 
-    first, second = told.during(story)
+    first, second = harness.during(story)
     assert ("events.k8s.io/v1", "no quota", "it") == (
         first["apiVersion"],
         first["note"],

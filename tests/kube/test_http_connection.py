@@ -109,7 +109,7 @@ def test_headers_sent_twice_are_joined() -> None:
     assert "one, two" == asyncio.run(main())
 
 
-class Counted:
+class CountingServer:
     """A server that answers, and counts its connections; it closes each after some requests."""
 
     def __init__(self, requests_each: int, *headers: bytes) -> None:
@@ -129,7 +129,7 @@ class Counted:
 
 def test_an_idempotent_request_survives_that_the_server_closed_its_connection() -> None:
     async def main() -> int:
-        server = Counted(1)
+        server = CountingServer(1)
         async with talking(server.talk) as port, transport_to(port) as transport:
             for _ in range(3):
                 await transport.send(GET)
@@ -140,7 +140,7 @@ def test_an_idempotent_request_survives_that_the_server_closed_its_connection() 
 
 def test_a_request_that_must_not_be_repeated_fails_when_its_connection_was_closed() -> None:
     async def main() -> list[bytes]:
-        server = Counted(1)
+        server = CountingServer(1)
         async with talking(server.talk) as port, transport_to(port) as transport:
             await transport.send(POST)
             with pytest.raises(Unreachable) as caught:
@@ -153,7 +153,7 @@ def test_a_request_that_must_not_be_repeated_fails_when_its_connection_was_close
 
 def test_a_connection_that_the_server_wants_closed_is_not_used_again() -> None:
     async def main() -> int:
-        server = Counted(2, b"Connection: close")
+        server = CountingServer(2, b"Connection: close")
         async with talking(server.talk) as port, transport_to(port) as transport:
             for _ in range(2):
                 await transport.send(POST)
@@ -168,7 +168,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     monkeypatch.setattr(module, "IDLE_S", 0.0)
 
     async def main() -> int:
-        server = Counted(2)
+        server = CountingServer(2)
         async with talking(server.talk) as port, transport_to(port) as transport:
             for _ in range(2):
                 await transport.send(POST)
@@ -263,7 +263,7 @@ def test_a_closed_transport_ends_what_is_under_way() -> None:
 
 def test_a_token_cannot_add_headers() -> None:
     async def main() -> None:
-        server = Counted(1)
+        server = CountingServer(1)
         user = User(token=Secret("t\r\nImpersonate-User: admin"))
         async with talking(server.talk) as port, transport_to(port, user=user) as transport:
             with pytest.raises(ConfigError, match="Authorization"):

@@ -37,7 +37,7 @@ def one_pod(name: str, revision: str) -> Respond:
     return respond
 
 
-class Tale:
+class ObservedChanges:
     """What an informer told, and a way to wait for more of it."""
 
     def __init__(self) -> None:
@@ -57,21 +57,21 @@ class Tale:
 
 def test_a_server_that_comes_back_with_another_past_is_listed_anew() -> None:
     async def main() -> list[str]:
-        tale = Tale()
+        changes = ObservedChanges()
         async with serving(one_pod("a", "1")) as server:
             client = http_client(Connection(server=server))
             informer: Informer[Json] = Informer(client, PODS, clock=InstantClock())
-            informer.observe(tale.note)
+            informer.observe(changes.note)
             task = asyncio.create_task(informer.run())
             await informer.synced.wait()
         async with (
             serving(one_pod("b", "2"), port=int(server.rsplit(":", 1)[1])),
             asyncio.timeout(HANG_S),
         ):
-            await tale.reaches(3)
+            await changes.reaches(3)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await client.close()
-        return tale.names
+        return changes.names
 
     assert ["+a", "+b", "-a"] == asyncio.run(main())

@@ -31,7 +31,7 @@ def test_what_is_there_is_told_and_then_every_change() -> None:
         await settled()
 
     it.during(story)
-    assert [("a", None, 1), ("b", None, 1), ("a", 1, 2), ("b", 1, None)] == it.told
+    assert [("a", None, 1), ("b", None, 1), ("a", 1, 2), ("b", 1, None)] == it.observed
     assert [A] == list(it.informer.keys())
 
 
@@ -49,7 +49,7 @@ def test_nothing_is_synced_before_the_first_list() -> None:
         await it.informer.synced.wait()
 
     it.during(story)
-    assert [("a", None, 1)] == it.told
+    assert [("a", None, 1)] == it.observed
 
 
 def test_a_long_list_is_read_page_by_page() -> None:
@@ -68,7 +68,7 @@ def test_a_list_overtaken_by_compaction_is_read_in_one_piece() -> None:
     script = Scripted([ok(first), refused(410, "Expired"), ok(again)], [[Wait()]])
     it = Watched(script)
     it.during(it.moments_later)
-    assert [("a", None, 1), ("b", None, 2)] == it.told
+    assert [("a", None, 1), ("b", None, 2)] == it.observed
     assert "limit" not in script.requests[2].query
 
 
@@ -84,7 +84,7 @@ def test_a_cut_watch_goes_on_where_it_was() -> None:
         await it.moments_later()
 
     it.during(story)
-    assert [("a", None, 1), ("a", 1, 2)] == it.told
+    assert [("a", None, 1), ("a", 1, 2)] == it.observed
     assert 1 == sum("limit" in each.query for each in server.requests)
 
 
@@ -95,7 +95,7 @@ def test_a_forgotten_revision_leads_to_a_new_list_and_only_the_differences() -> 
     it = Watched(server)
 
     async def story() -> None:
-        it.told.clear()
+        it.observed.clear()
         server.down = True
         server.cut()
         await settled()
@@ -107,7 +107,7 @@ def test_a_forgotten_revision_leads_to_a_new_list_and_only_the_differences() -> 
         await it.moments_later()
 
     it.during(story)
-    assert [("a", 1, 2), ("d", None, 1), ("b", 1, None)] == it.told
+    assert [("a", 1, 2), ("d", None, 1), ("b", 1, None)] == it.observed
 
 
 def test_an_object_made_again_under_its_name_is_another_object() -> None:
@@ -126,7 +126,7 @@ def test_an_object_made_again_under_its_name_is_another_object() -> None:
         await it.moments_later()
 
     it.during(story)
-    assert [("a", None, 1), ("a", 1, None), ("a", None, 1)] == it.told
+    assert [("a", None, 1), ("a", 1, None), ("a", None, 1)] == it.observed
 
 
 def test_bookmarks_spare_a_new_list_after_compaction() -> None:
@@ -143,7 +143,7 @@ def test_bookmarks_spare_a_new_list_after_compaction() -> None:
         await it.moments_later()
 
     it.during(story)
-    assert [("a", None, 1), ("a", 1, 2)] == it.told
+    assert [("a", None, 1), ("a", 1, 2)] == it.observed
     assert 1 == sum("limit" in each.query for each in server.requests)
 
 
@@ -153,7 +153,7 @@ def test_a_list_older_than_the_watch_cache_is_listed_again_not_crashed_on() -> N
     newer = {"metadata": {"resourceVersion": "5"}, "items": [_pod("a", 1)]}
     it = Watched(Scripted([ok(page), ok(newer)], [[gone], [Wait()]]))
     it.during(it.moments_later)
-    assert [("a", None, 1)] == it.told
+    assert [("a", None, 1)] == it.observed
     assert ["", "1", "", "5"] == [_since(each) for each in it.server.requests]
 
 
@@ -245,7 +245,7 @@ def test_an_object_that_cannot_be_read_is_as_good_as_absent() -> None:
         await settled()
 
     it.during(story)
-    assert [("a", None, 1), ("a", 1, None)] == it.told
+    assert [("a", None, 1), ("a", 1, None)] == it.observed
 
 
 def test_indexes_follow_the_objects() -> None:

@@ -77,13 +77,13 @@ def test_who_asks_for_it_waits_until_all_that_is_stored_is_known() -> None:
         server.put(f"{PATH}/a", size=2)
         server.put(f"{PATH}/b", size=3)
         await it.moments_later()
-        assert [("a", None, 1)] == it.told
+        assert [("a", None, 1)] == it.observed
         await it.informer.caught_up()
-        assert [("a", None, 1), ("a", 1, 2), ("b", None, 3)] == it.told
+        assert [("a", None, 1), ("a", 1, 2), ("b", None, 3)] == it.observed
         server.mute = False
         server.put(f"{PATH}/b", size=4)
         await it.moments_later()
-        assert ("b", 3, 4) == it.told[-1]
+        assert ("b", 3, 4) == it.observed[-1]
 
     it.during(story)
 

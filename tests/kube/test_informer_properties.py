@@ -45,18 +45,18 @@ def test_the_cache_and_the_tale_both_end_at_the_truth(steps: list[tuple[str, str
     clock, server = VirtualClock(), TinyServer()
     client = Client(server, clock=clock)
     informer: Informer[Json] = Informer(client, PODS, "team", clock=clock)
-    tale: dict[str, Json] = {}
+    changes: dict[str, Json] = {}
     lies: list[str] = []
 
     def listen(old: Json | None, new: Json | None) -> None:
         name = (new or old or {})["metadata"]["name"]
         same = old is None or new is None or old["metadata"]["uid"] == new["metadata"]["uid"]
-        if tale.get(name) is not old or not same or old is new:
+        if changes.get(name) is not old or not same or old is new:
             lies.append(name)
         if new is None:
-            tale.pop(name, None)
+            changes.pop(name, None)
         else:
-            tale[name] = new
+            changes[name] = new
 
     async def main() -> None:
         informer.observe(listen)
@@ -74,13 +74,13 @@ def test_the_cache_and_the_tale_both_end_at_the_truth(steps: list[tuple[str, str
 
     run(clock, main())
     truth = {each["metadata"]["name"]: each["size"] for each in server.objects.values()}
-    assert truth == {name: each["size"] for name, each in tale.items()}
+    assert truth == {name: each["size"] for name, each in changes.items()}
     assert truth == {each["metadata"]["name"]: each["size"] for each in informer.values()}
     assert informer.synced.is_set()
     assert [] == lies
 
 
-class Told:
+class ObservedChanges:
     """What observers were told: every object appears once, changes forwards, and goes once."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ write = st.one_of(
 def test_answers_to_writes_join_lists_and_watch_in_any_order(
     steps: list[tuple[str, str | None]],
 ) -> None:
-    clock, server, told = VirtualClock(), SlowServer(), Told()
+    clock, server, observed = VirtualClock(), SlowServer(), ObservedChanges()
     informer: Informer[Json] = Informer(Client(server, clock=clock), PODS, "team", clock=clock)
     answers: list[Json] = []
     lists: list[asyncio.Task[None]] = []
@@ -135,7 +135,7 @@ def test_answers_to_writes_join_lists_and_watch_in_any_order(
     def take(answer: Json) -> None:
         """An answer that is news is known from then on."""
         informer.wrote(answer)
-        known = told.objects.get(answer["metadata"]["name"])
+        known = observed.objects.get(answer["metadata"]["name"])
         gone = answer["metadata"]["uid"] not in {e["metadata"]["uid"] for e in _live(server)}
         assert gone or (known is not None and _revision(known) >= _revision(answer))
 
@@ -152,7 +152,7 @@ def test_answers_to_writes_join_lists_and_watch_in_any_order(
             _act(server, verb, name, number)
 
     async def main() -> None:
-        informer.observe(told)
+        informer.observe(observed)
         task = asyncio.create_task(informer.run())
         for number, (verb, name) in enumerate(steps):
             act(verb, name, number)
@@ -169,8 +169,8 @@ def test_answers_to_writes_join_lists_and_watch_in_any_order(
 
     run(clock, main())
     truth = {each["metadata"]["name"]: each["size"] for each in _live(server)}
-    assert [] == told.lies
-    assert truth == {name: each["size"] for name, each in told.objects.items()}
+    assert [] == observed.lies
+    assert truth == {name: each["size"] for name, each in observed.objects.items()}
     assert truth == {each["metadata"]["name"]: each["size"] for each in informer.values()}
 
 

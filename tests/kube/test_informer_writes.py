@@ -32,12 +32,12 @@ def test_an_answer_is_visible_at_once_and_observers_are_told_once(server: TinySe
     async def story() -> None:
         server.mute = True
         watched.informer.wrote(put(server, 1))
-        assert [("a", None, 1)] == watched.told
+        assert [("a", None, 1)] == watched.observed
         assert KEY in watched.informer
         server.mute = False
         server.bookmark()
         await watched.moments_later()
-        assert [("a", None, 1)] == watched.told
+        assert [("a", None, 1)] == watched.observed
 
     watched.during(story)
 
@@ -70,7 +70,7 @@ def test_neither_an_older_answer_nor_an_older_event_replaces_a_newer_answer(
         watched.informer.wrote(second)
         watched.informer.wrote(first)
         await watched.moments_later()
-        assert [("a", None, 2)] == watched.told
+        assert [("a", None, 2)] == watched.observed
 
     watched.during(story)
 
@@ -122,7 +122,7 @@ def test_the_late_deletion_of_a_predecessor_does_not_drop_its_successor(
         server.remove(A)
         watched.informer.wrote(put(server, 2))
         await watched.moments_later()
-        assert [("a", None, 1), ("a", 1, None), ("a", None, 2)] == watched.told
+        assert [("a", None, 1), ("a", 1, None), ("a", None, 2)] == watched.observed
 
     watched.during(story)
 
@@ -156,7 +156,7 @@ def test_the_answer_to_a_deletion_leaves_the_object_to_the_watch(server: TinySer
         server.mute = False
         server.bookmark()
         await watched.moments_later()
-        assert [("a", None, 1), ("a", 1, 2), ("a", 2, None)] == watched.told
+        assert [("a", None, 1), ("a", 1, 2), ("a", 2, None)] == watched.observed
 
     watched.during(story)
 
@@ -171,7 +171,7 @@ def test_a_packed_object_reads_as_before_until_it_changes(server: TinyServer) ->
         assert watched.informer.get(KEY) == answer
         assert watched.informer.get(KEY) is not answer
         watched.informer.wrote(put(server, 2))
-        assert [("a", None, 1), ("a", 1, 2)] == watched.told
+        assert [("a", None, 1), ("a", 1, 2)] == watched.observed
 
     watched.during(story)
 

@@ -215,7 +215,7 @@ def test_workers_reconcile_look_again_and_retry(caplog: pytest.LogCaptureFixture
 
 def test_a_name_that_keeps_failing_unexpectedly_is_reported_as_stuck() -> None:
     clock = VirtualClock()
-    told: list[str] = []
+    observed: list[str] = []
     before = COUNTS["reconcile"]
 
     async def reconcile(name: str) -> float | None:
@@ -223,7 +223,7 @@ def test_a_name_that_keeps_failing_unexpectedly_is_reported_as_stuck() -> None:
 
     async def main() -> None:
         queue: WorkQueue[str] = WorkQueue(clock, Backoff(base=1000, cap=1000))
-        stuck = lambda name, error: told.append(f"{name}: {error!r}")  # noqa: E731
+        stuck = lambda name, error: observed.append(f"{name}: {error!r}")  # noqa: E731
         working = asyncio.create_task(serve(queue, reconcile, stuck=stuck))
         queue.add("bug")
         queue.add("cut")
@@ -232,7 +232,7 @@ def test_a_name_that_keeps_failing_unexpectedly_is_reported_as_stuck() -> None:
         await working
 
     run(clock, main())
-    assert ["bug: KeyError('bug')"] * 2 == told
+    assert ["bug: KeyError('bug')"] * 2 == observed
     assert COUNTS["reconcile"] == before + 4
 
 

@@ -26,13 +26,13 @@ class Watched:
         self.server = server
         client = Client(server, clock=self.clock)
         self.informer: Informer[Json] = Informer(client, PODS, "team", clock=self.clock, **options)
-        self.told: list[tuple[str, Any, Any]] = []
+        self.observed: list[tuple[str, Any, Any]] = []
         self.informer.observe(self._note)
 
     def _note(self, old: Json | None, new: Json | None) -> None:
         either = new or old
         assert either is not None
-        self.told.append((either["metadata"]["name"], size_of(old), size_of(new)))
+        self.observed.append((either["metadata"]["name"], size_of(old), size_of(new)))
 
     def during(self, story: Callable[[], Awaitable[None]]) -> None:
         async def main() -> None:

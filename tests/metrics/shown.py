@@ -19,7 +19,7 @@ from kuota.metrics.metrics import Metrics
 ROLE = "replica_role"
 
 
-class Shown:
+class Scrape:
     """One scrape. Names go without their prefix."""
 
     def __init__(self, metrics: Metrics) -> None:

@@ -7,7 +7,7 @@ from kuota.engine.engine import Engine
 from kuota.metrics.catalog import METRICS
 from kuota.metrics.metric import Kind
 from kuota.metrics.metrics import Metrics
-from metrics.shown import Shown
+from metrics.shown import Scrape
 
 
 def test_there_are_as_many_metrics_as_kueue_exports() -> None:
@@ -30,7 +30,7 @@ def test_waits_are_measured_from_a_second_to_hours() -> None:
 
 
 def test_the_build_is_told_without_a_role() -> None:
-    seen = Shown(Metrics(Engine()))
+    seen = Scrape(Metrics(Engine()))
     ((labels, value),) = seen.all("build_info")
     assert 1 == value
     assert set(METRICS["kueue_build_info"].labels) == set(labels)

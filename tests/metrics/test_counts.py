@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import check, flavor, job, local_queue, queue, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Key
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
@@ -13,7 +13,7 @@ from kuota.kube.resources import (
     LOCAL_QUEUES,
     WORKLOADS,
 )
-from metrics.shown import Shown, along
+from metrics.shown import Scrape, along
 
 BY_PRIORITY = {"withinClusterQueue": "LowerPriority"}
 HIGH = {"kueue.x-k8s.io/priority-class": "high"}
@@ -32,7 +32,7 @@ def test_a_job_that_waits_runs_and_ends_is_counted_once_at_every_step() -> None:
         await stage.rest(20)
         await stage.kubelet.succeed("a")
         await stage.rest(20)
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         for name in ("quota_reserved", "admitted"):
             assert 2 == shown(f"{name}_workloads_total", **QUEUE)
             assert 2 == shown(f"local_queue_{name}_workloads_total", **LOCAL)
@@ -53,7 +53,7 @@ def test_a_job_that_waits_runs_and_ends_is_counted_once_at_every_step() -> None:
         assert 1 == shown("finished_workloads", cluster_queue="cq")
         assert 1 == shown("local_queue_finished_workloads", name="main")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_stopping_a_local_queue_removes_its_metrics() -> None:
@@ -61,12 +61,12 @@ def test_stopping_a_local_queue_removes_its_metrics() -> None:
         metrics = along(stage)
         await stage.api.apply(flavor(), queue("cq", 2), local_queue(), job("a"), job("b", "2"))
         await stage.rest(20)
-        shown, at = Shown(metrics), {"name": "main", "namespace": "team"}
+        shown, at = Scrape(metrics), {"name": "main", "namespace": "team"}
         assert 1 == shown("local_queue_admitted_workloads_total", **LOCAL)
         assert 1 == shown("local_queue_pending_workloads", status="inadmissible", **at)
         await stage.api.patch(LOCAL_QUEUES, Key("team", "main"), {"spec": {"stopPolicy": "Hold"}})
         await stage.rest(20)
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         assert shown("local_queue_admitted_workloads_total", **LOCAL) is None
         assert shown("local_queue_pending_workloads", status="inadmissible", **at) is None
         assert shown("local_queue_finished_workloads", **at) is None
@@ -75,11 +75,11 @@ def test_stopping_a_local_queue_removes_its_metrics() -> None:
         assert 1 == shown("admitted_workloads_total", **QUEUE)
         await stage.api.patch(LOCAL_QUEUES, Key("team", "main"), {"spec": {"stopPolicy": "None"}})
         await stage.rest(20)
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         assert 1 == shown("local_queue_pending_workloads", status="inadmissible", **at)
         assert 0 == shown("local_queue_finished_workloads", **at)
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_preemption_is_counted_for_who_preempts_and_as_an_eviction_of_who_goes() -> None:
@@ -92,7 +92,7 @@ def test_a_preemption_is_counted_for_who_preempts_and_as_an_eviction_of_who_goes
         await stage.rest(10)
         await stage.api.apply(job("high", "4", labels=HIGH))
         await stage.rest(60)
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         why = {"reason": "Preempted", "underlying_cause": ""}
         by = {"preempting_cluster_queue": "cq", "reason": "InClusterQueue"}
         assert [(by, 1)] == shown.all("preempted_workloads_total")
@@ -104,7 +104,7 @@ def test_a_preemption_is_counted_for_who_preempts_and_as_an_eviction_of_who_goes
         assert 1 == shown("pods_ready_to_evicted_time_seconds_count", cluster_queue="cq", **why)
         assert 1 == shown("admitted_workloads_total", cluster_queue="cq", priority_class="high")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_second_eviction_for_the_same_reason_counts_but_not_as_the_first() -> None:
@@ -117,7 +117,7 @@ def test_a_second_eviction_for_the_same_reason_counts_but_not_as_the_first() -> 
         stage.kubelet.ready = True
         await stage.rest(30)
         assert "True/Started" == stage.says("a", "PodsReady")
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         why = {"reason": "PodsReadyTimeout", "underlying_cause": "WaitForStart"}
         assert 1 == shown("evicted_workloads_total", **QUEUE, **why)
         assert 1 == shown("ready_wait_time_seconds_count", **QUEUE)
@@ -125,7 +125,7 @@ def test_a_second_eviction_for_the_same_reason_counts_but_not_as_the_first() -> 
         assert 1 == shown("admitted_until_ready_wait_time_seconds_count", **QUEUE)
         assert shown("pods_ready_to_evicted_time_seconds_count", cluster_queue="cq") is None
 
-    told(scene, {"waitForPodsReady": READY})
+    run_scene(scene, {"waitForPodsReady": READY})
 
 
 def test_admission_checks_have_a_wait_of_their_own() -> None:
@@ -144,12 +144,12 @@ def test_admission_checks_have_a_wait_of_their_own() -> None:
         await stage.status(WORKLOADS, name, body)
         await stage.rest()
         assert "True/Admitted" == stage.says("a", "Admitted")
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         assert 1 == shown("admission_checks_wait_time_seconds_count", **QUEUE)
         assert 15 <= (shown("admission_checks_wait_time_seconds_sum", **QUEUE) or 0) <= 25
         assert 1 == shown("local_queue_admission_checks_wait_time_seconds_count", **LOCAL)
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_what_was_there_before_is_not_counted_and_neither_is_what_a_follower_sees() -> None:
@@ -157,18 +157,18 @@ def test_what_was_there_before_is_not_counted_and_neither_is_what_a_follower_see
         await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
         await stage.rest()
         metrics = along(stage)
-        assert [] == Shown(metrics).all("admitted_workloads_total")
+        assert [] == Scrape(metrics).all("admitted_workloads_total")
         metrics.role = "follower"
         await stage.kubelet.succeed("a")
         await stage.rest()
-        assert [] == Shown(metrics).all("finished_workloads_total")
+        assert [] == Scrape(metrics).all("finished_workloads_total")
         metrics.role = "leader"
         await stage.api.apply(job("b"))
         await stage.rest()
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         assert 1 == shown("admitted_workloads_total", replica_role="leader", **QUEUE)
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_series_of_a_queue_that_is_deleted_are_gone() -> None:
@@ -176,14 +176,14 @@ def test_series_of_a_queue_that_is_deleted_are_gone() -> None:
         metrics = along(stage)
         await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
         await stage.rest()
-        assert 1 == Shown(metrics)("admitted_workloads_total", **QUEUE)
+        assert 1 == Scrape(metrics)("admitted_workloads_total", **QUEUE)
         await stage.api.delete(JOBS, Key("team", "a"))
         await stage.api.delete(CLUSTER_QUEUES, Key("", "cq"))
         await stage.rest(60)
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         assert not [each for each in shown.samples if "cq" in each.labels.values()]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_what_was_counted_keeps_the_custom_labels_that_its_queue_had_then() -> None:
@@ -199,7 +199,7 @@ def test_what_was_counted_keeps_the_custom_labels_that_its_queue_had_then() -> N
         red["metadata"]["labels"] = {"team": "blue"}
         await stage.api.apply(red, job("b"))
         await stage.rest()
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         for team in ("red", "blue"):
             assert 1 == shown("admitted_workloads_total", custom_team=team, **QUEUE)
             assert 1 == shown("admission_wait_time_seconds_count", custom_team=team, **QUEUE)
@@ -210,9 +210,9 @@ def test_what_was_counted_keeps_the_custom_labels_that_its_queue_had_then() -> N
         await stage.api.delete(JOBS, Key("team", "b"))
         await stage.api.delete(CLUSTER_QUEUES, Key("", "cq"))
         await stage.rest(60)
-        assert [] == Shown(metrics).all("admitted_workloads_total")
+        assert [] == Scrape(metrics).all("admitted_workloads_total")
 
-    told(scene, config)
+    run_scene(scene, config)
 
 
 def test_the_time_from_a_job_to_its_workload_is_counted_where_that_is_asked_for() -> None:
@@ -220,9 +220,9 @@ def test_the_time_from_a_job_to_its_workload_is_counted_where_that_is_asked_for(
         metrics = along(stage, gates={"MetricForWorkloadCreationLatency": True})
         await stage.api.apply(flavor(), queue("cq", 1), local_queue(), job("a"))
         await stage.rest()
-        assert 1 == Shown(metrics)("workload_creation_latency_seconds_count", job_kind="Job")
+        assert 1 == Scrape(metrics)("workload_creation_latency_seconds_count", job_kind="Job")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_queue_that_comes_back_under_its_name_counts_from_nothing_unasked() -> None:
@@ -236,8 +236,8 @@ def test_a_queue_that_comes_back_under_its_name_counts_from_nothing_unasked() ->
         await stage.rest(60)
         await stage.api.apply(queue("cq", 1), local_queue(), job("b"))
         await stage.rest()
-        shown = Shown(metrics)
+        shown = Scrape(metrics)
         assert 1 == shown("admitted_workloads_total", **QUEUE)
         assert 1 == shown("local_queue_admitted_workloads_total", **LOCAL)
 
-    told(scene)
+    run_scene(scene)

@@ -21,12 +21,12 @@ from kuota.engine.model import ClusterQueue, Quota
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.metrics.config import UNTRACKED, MetricsConfig
 from kuota.metrics.metrics import Metrics
-from metrics.shown import Shown, asked
+from metrics.shown import Scrape, asked
 
 EVERYTHING = {"metrics": {"enableClusterQueueResources": True}, "fairSharing": {}}
 
 
-class Shelf:
+class FakeObjects:
     """Objects for metrics to look up."""
 
     def __init__(self, labels: dict[tuple[str, str], dict[str, str]] | None = None) -> None:
@@ -49,9 +49,9 @@ def engine(*values: EngineObject, policy: Policy | None = None) -> Engine:
 
 
 def shown(
-    made: Engine, metrics_config: MetricsConfig | None = None, shelf: Shelf | None = None
-) -> Shown:
-    return Shown(Metrics(made, metrics_config or asked(EVERYTHING), shelf or Shelf()))
+    made: Engine, metrics_config: MetricsConfig | None = None, fakes: FakeObjects | None = None
+) -> Scrape:
+    return Scrape(Metrics(made, metrics_config or asked(EVERYTHING), fakes or FakeObjects()))
 
 
 def test_pending_workloads_are_active_until_they_are_parked() -> None:
@@ -180,10 +180,10 @@ def test_what_a_local_queue_has_used_is_shown_where_it_decides() -> None:
 
 
 def test_why_workloads_are_not_admitted_is_counted_by_queue_and_reason() -> None:
-    made, shelf = engine(queue("a", gpu=1), local_queue("a")), Shelf()
-    shelf.stored = [_waiting("x", "WaitingForQuota"), _waiting("y", "WaitingForQuota")]
-    shelf.stored += [_waiting("z", "ExceedsMaxQuota"), _waiting("fresh", "")]
-    seen = shown(made, shelf=shelf)
+    made, fakes = engine(queue("a", gpu=1), local_queue("a")), FakeObjects()
+    fakes.stored = [_waiting("x", "WaitingForQuota"), _waiting("y", "WaitingForQuota")]
+    fakes.stored += [_waiting("z", "ExceedsMaxQuota"), _waiting("fresh", "")]
+    seen = shown(made, fakes=fakes)
     why = {"reason": "NoReservation", "underlying_cause": "WaitingForQuota"}
     assert 2 == seen("unadmitted_workloads", cluster_queue="a", **why)
     assert 2 == seen("local_queue_unadmitted_workloads", name="a", cluster_queue="a", **why)
@@ -191,37 +191,37 @@ def test_why_workloads_are_not_admitted_is_counted_by_queue_and_reason() -> None
     fresh = {"reason": "NoReservation", "underlying_cause": "PendingEvaluation"}
     assert 1 == seen("unadmitted_workloads", cluster_queue="a", **fresh)
     off = asked(EVERYTHING, {"UnadmittedWorkloadsObservability": False})
-    assert [] == shown(made, off, shelf).all("unadmitted_workloads")
+    assert [] == shown(made, off, fakes).all("unadmitted_workloads")
 
 
 def test_who_waits_for_checks_has_no_underlying_cause() -> None:
-    made, shelf = engine(queue("a", gpu=1), local_queue("a")), Shelf()
+    made, fakes = engine(queue("a", gpu=1), local_queue("a")), FakeObjects()
     conditions = [
         Condition(type="QuotaReserved", status="True", reason="QuotaReserved"),
         Condition(type="Admitted", status="False", reason="UnsatisfiedAdmissionChecks"),
     ]
     waits = _waiting("x", "")
-    shelf.stored = [replace(waits, status=replace(waits.status, conditions=conditions))]
+    fakes.stored = [replace(waits, status=replace(waits.status, conditions=conditions))]
     why = {"reason": "UnsatisfiedAdmissionChecks", "underlying_cause": ""}
-    assert 1 == shown(made, shelf=shelf)("unadmitted_workloads", cluster_queue="a", **why)
+    assert 1 == shown(made, fakes=fakes)("unadmitted_workloads", cluster_queue="a", **why)
 
 
 def test_who_is_deleted_or_waits_in_a_stopped_queue_is_not_counted() -> None:
-    made, shelf = engine(queue("a", gpu=1), local_queue("a", stop_policy="Hold")), Shelf()
-    shelf.stored = [_waiting("x", "Suspended")]
-    assert [] == shown(made, shelf=shelf).all("unadmitted_workloads")
+    made, fakes = engine(queue("a", gpu=1), local_queue("a", stop_policy="Hold")), FakeObjects()
+    fakes.stored = [_waiting("x", "Suspended")]
+    assert [] == shown(made, fakes=fakes).all("unadmitted_workloads")
     made.apply(ObjectStored(value=local_queue("a")), 1.0)
-    assert 1 == len(shown(made, shelf=shelf).all("unadmitted_workloads"))
-    (waits,) = shelf.stored
+    assert 1 == len(shown(made, fakes=fakes).all("unadmitted_workloads"))
+    (waits,) = fakes.stored
     leaving = replace(waits.metadata, deletion_timestamp=datetime(2026, 1, 2, tzinfo=UTC))
-    shelf.stored = [replace(waits, metadata=leaving)]
-    assert [] == shown(made, shelf=shelf).all("unadmitted_workloads")
+    fakes.stored = [replace(waits, metadata=leaving)]
+    assert [] == shown(made, fakes=fakes).all("unadmitted_workloads")
 
 
 def test_who_waits_for_a_cluster_queue_that_does_not_exist_is_counted_by_its_name() -> None:
-    made, shelf = engine(local_queue("a")), Shelf()
-    shelf.stored = [_waiting("x", "Misconfigured")]
-    seen = shown(made, shelf=shelf)
+    made, fakes = engine(local_queue("a")), FakeObjects()
+    fakes.stored = [_waiting("x", "Misconfigured")]
+    seen = shown(made, fakes=fakes)
     assert 1 == seen("unadmitted_workloads", cluster_queue="a", underlying_cause="Misconfigured")
 
 
@@ -261,8 +261,8 @@ def test_a_metric_that_nobody_asked_for_is_not_shown(
 def test_only_local_queues_that_are_selected_have_metrics() -> None:
     made = engine(queue("a", gpu=1), local_queue("a"), local_queue("b", "a"))
     chosen = {"enable": True, "localQueueSelector": {"matchLabels": {"tier": "gold"}}}
-    shelf = Shelf({("LocalQueue", "b"): {"tier": "gold"}})
-    seen = shown(made, asked({"metrics": {"localQueueMetrics": chosen}}), shelf)
+    fakes = FakeObjects({("LocalQueue", "b"): {"tier": "gold"}})
+    seen = shown(made, asked({"metrics": {"localQueueMetrics": chosen}}), fakes)
     assert {"b"} == {labels["name"] for labels, _ in seen.all("local_queue_pending_workloads")}
 
 
@@ -275,7 +275,7 @@ def test_custom_labels_follow_queues_and_workloads() -> None:
     made = engine(queue("a", gpu=4, cohort="c"), local_queue("a"))
     for name in ("x", "y", "z"):
         made.apply(ObjectStored(value=job(name, queue="a", gpu=1)), 0.0)
-    shelf = Shelf(
+    fakes = FakeObjects(
         {
             ("ClusterQueue", "a"): {"acme.io/team": "red"},
             ("Cohort", "c"): {"site": "north"},
@@ -284,13 +284,13 @@ def test_custom_labels_follow_queues_and_workloads() -> None:
         }
     )
     metrics_config = asked({"metrics": {"customLabels": labels}}, {"CustomMetricLabels": True})
-    seen = shown(made, metrics_config, shelf)
+    seen = shown(made, metrics_config, fakes)
     found = {each["custom_kind"]: value for each, value in seen.all("pending_workloads")}
     assert {"train": 1, UNTRACKED: 1, "": 1} == found
     assert 0 == seen("reserving_active_workloads", cluster_queue="a", custom_team="red")
     assert 1 == seen("cohort_info", cohort="c", custom_site="north")
     off = asked({"metrics": {"customLabels": labels}})
-    assert not any("custom_team" in each.labels for each in shown(made, off, shelf).samples)
+    assert not any("custom_team" in each.labels for each in shown(made, off, fakes).samples)
 
 
 def test_a_queue_that_is_gone_is_not_shown() -> None:

@@ -24,7 +24,7 @@ from kuota.metrics.metrics import Metrics
 PEOPLE = {"good": "prometheus", "bad": "mallory"}
 
 
-class Answers:
+class FakeAccessReviews:
     """An API server that knows who has which token, and lets one of them read metrics."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Scraper:
     """A server over TLS, and a client that trusts it."""
 
     def __init__(self) -> None:
-        self.api = Answers()
+        self.api = FakeAccessReviews()
         self.server = MetricsServer(Metrics(Engine()), self.api)  # type: ignore[arg-type]
         self._authority = trustme.CA()
 
@@ -109,7 +109,7 @@ def test_nobody_is_let_in_while_the_api_server_does_not_answer() -> None:
 
 def test_plain_http_is_for_loopback_only_and_asks_nobody() -> None:
     async def story() -> None:
-        api = Answers()
+        api = FakeAccessReviews()
         server = MetricsServer(Metrics(Engine()), api)  # type: ignore[arg-type]
         for host in ("", "0.0.0.0"):
             with closing(bound(host, 0)) as at, pytest.raises(InsecureAddress):

@@ -14,10 +14,10 @@ from kuota.kube.errors import Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.runtime import Runtime
-from metrics.shown import Shown
+from metrics.shown import Scrape
 
 
-class Line:
+class OneResponseTransport:
     """A transport that answers once, and then breaks."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Line:
 def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
     return {
         tuple(each.labels.values()): each.value
-        for each in Shown(metrics).samples
+        for each in Scrape(metrics).samples
         if each.name == name
     }
 
@@ -48,7 +48,7 @@ def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
 def test_requests_are_counted_by_their_answers() -> None:
     async def story() -> None:
         runtime, metrics = Runtime(), Metrics(Engine())
-        line = runtime.transport(Line(), "https://example.test:6443/base")
+        line = runtime.transport(OneResponseTransport(), "https://example.test:6443/base")
         request = HttpRequest(method="POST", path="/x")
         await line.send(request)
         with pytest.raises(Unreachable):

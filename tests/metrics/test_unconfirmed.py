@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 
 from control.objects import job
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json
 from kuota.kube.errors import ServerError
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-from metrics.shown import Shown, along
+from metrics.shown import Scrape, along
 
 LABELLED: Json = {"customLabels": [{"name": "team", "sourceKind": "Workload"}]}
 
@@ -41,7 +41,7 @@ def test_gauges_count_a_refused_reservation_as_pending(labels: Json) -> None:
     async def scene(stage: Stage) -> None:
         metrics = along(stage, config, gates)
         await _refused(stage)
-        seen = Shown(metrics)
+        seen = Scrape(metrics)
         for prefix in ("", "local_queue_"):
             assert 1 == seen(f"{prefix}reserving_active_workloads"), prefix
             assert 1 == seen(f"{prefix}admitted_active_workloads"), prefix
@@ -52,12 +52,12 @@ def test_gauges_count_a_refused_reservation_as_pending(labels: Json) -> None:
         assert 2 == seen("cluster_queue_resource_pending", resource="cpu")
         stage.api.refuse.clear()
         await stage.rest(60)
-        seen = Shown(metrics)
+        seen = Scrape(metrics)
         assert 2 == seen("reserving_active_workloads")
         assert 3 == seen("cluster_queue_resource_reservation", resource="cpu")
         assert not seen("pending_workloads", status="active")
 
-    told(scene, config, gates)
+    run_scene(scene, config, gates)
 
 
 def test_statuses_count_a_refused_reservation_as_pending() -> None:
@@ -74,4 +74,4 @@ def test_statuses_count_a_refused_reservation_as_pending() -> None:
         status = stage.get(CLUSTER_QUEUES, "cq")["status"]
         assert [0, 2, 2] == [status[each] for each in names]
 
-    told(scene)
+    run_scene(scene)

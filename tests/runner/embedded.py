@@ -69,7 +69,7 @@ class Cluster:
                     await anext(events)
 
 
-class Told(list[str]):
+class RecordedEvents(list[str]):
     """A recorder that remembers what was said, and nothing else."""
 
     def __init__(self) -> None:

@@ -13,14 +13,14 @@ from kuota.kube.clock import SystemClock
 from kuota.kube.resources import PODS
 from kuota.runner.binder import Binder
 from kuota.runner.binding import SchedulableNode, offer
-from runner.embedded import Cluster, Told, cluster
+from runner.embedded import Cluster, RecordedEvents, cluster
 from runner.machine import container, gpus, pod
 
 FULL = (
     "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
     "No node has that much, even when it is empty: ask for less."
 )
-Story = Callable[[Cluster, Binder, Told], Awaitable[None]]
+Story = Callable[[Cluster, Binder, RecordedEvents], Awaitable[None]]
 
 
 def here(gpu: int, **labels: str) -> SchedulableNode:
@@ -28,9 +28,9 @@ def here(gpu: int, **labels: str) -> SchedulableNode:
     return offer({"metadata": {"name": "here", "labels": labels}, "status": status})
 
 
-def told(work: Story) -> list[str]:
+def event_texts(work: Story) -> list[str]:
     async def played() -> list[str]:
-        said = Told()
+        said = RecordedEvents()
         async with cluster() as world, asyncio.timeout(HANG_S):
             binder = Binder(world.client, SystemClock(), said)
             running = asyncio.create_task(binder.run())
@@ -46,7 +46,7 @@ async def comes(world: Cluster, binder: Binder, name: str, count: int, **spec: J
     binder.pod_changed(None, await world.client.create(PODS, made))
 
 
-async def hears(said: Told, count: int) -> None:
+async def hears(said: RecordedEvents, count: int) -> None:
     """Return once so much has been said."""
     while len(said) < count:
         said.heard.clear()
@@ -54,7 +54,7 @@ async def hears(said: Told, count: int) -> None:
 
 
 def test_a_pod_that_finds_no_room_hears_why_and_later_where_it_went() -> None:
-    async def work(world: Cluster, binder: Binder, said: Told) -> None:
+    async def work(world: Cluster, binder: Binder, said: RecordedEvents) -> None:
         binder.set_offers([here(1)])
         await comes(world, binder, "p", 2)
         await hears(said, 1)
@@ -62,11 +62,11 @@ def test_a_pod_that_finds_no_room_hears_why_and_later_where_it_went() -> None:
         await hears(said, 2)
 
     bound = "Scheduled: Successfully assigned team/p to here"
-    assert [f"!FailedScheduling: {FULL}", bound] == told(work)
+    assert [f"!FailedScheduling: {FULL}", bound] == event_texts(work)
 
 
 def test_the_same_reason_is_told_once_and_a_new_one_again() -> None:
-    async def work(world: Cluster, binder: Binder, said: Told) -> None:
+    async def work(world: Cluster, binder: Binder, said: RecordedEvents) -> None:
         binder.set_offers([here(1)])
         await comes(world, binder, "p", 2, nodeSelector={"zone": "x"})
         await hears(said, 1)
@@ -81,11 +81,11 @@ def test_the_same_reason_is_told_once_and_a_new_one_again() -> None:
         f"!FailedScheduling: {nowhere}",
         "Scheduled: Successfully assigned team/other to here",
         f"!FailedScheduling: {FULL}",
-    ] == told(work)
+    ] == event_texts(work)
 
 
 def test_a_pod_that_is_over_before_the_answer_comes_is_told_too() -> None:
-    async def work(world: Cluster, binder: Binder, said: Told) -> None:
+    async def work(world: Cluster, binder: Binder, said: RecordedEvents) -> None:
         made = await world.client.create(PODS, pod("quick", container("true")))
         create = world.client.create
 
@@ -99,14 +99,14 @@ def test_a_pod_that_is_over_before_the_answer_comes_is_told_too() -> None:
         binder.pod_changed(None, made)
         await hears(said, 1)
 
-    assert ["Scheduled: Successfully assigned team/quick to here"] == told(work)
+    assert ["Scheduled: Successfully assigned team/quick to here"] == event_texts(work)
 
 
 def test_a_pod_that_went_meanwhile_hears_nothing() -> None:
-    async def work(world: Cluster, binder: Binder, said: Told) -> None:
+    async def work(world: Cluster, binder: Binder, said: RecordedEvents) -> None:
         binder.set_offers([here(8)])
         binder.pod_changed(None, pod("gone", container("true")))
         await comes(world, binder, "there", 8)
         await hears(said, 1)
 
-    assert ["Scheduled: Successfully assigned team/there to here"] == told(work)
+    assert ["Scheduled: Successfully assigned team/there to here"] == event_texts(work)

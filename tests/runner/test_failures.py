@@ -18,12 +18,12 @@ from kuota.kube.client import Client
 from kuota.kube.resources import PODS, Resource
 from kuota.runner.binder import Binder
 from kuota.runner.processes import Process
-from runner.embedded import Cluster, Told, cluster
+from runner.embedded import Cluster, RecordedEvents, cluster
 from runner.machine import World, container, gpus, pod, story
 from runner.test_binder import here
 
 
-class Flaky(Client):
+class FlakyBinding(Client):
     """A client that fails once when a pod is bound, before or after the server has done it."""
 
     def __init__(self, inner: Client, *, late: bool) -> None:
@@ -43,7 +43,7 @@ class Flaky(Client):
 
 @asynccontextmanager
 async def binding(world: Cluster, *, late: bool) -> AsyncIterator[Binder]:
-    binder = Binder(Flaky(world.client, late=late), VirtualClock(), Told())
+    binder = Binder(FlakyBinding(world.client, late=late), VirtualClock(), RecordedEvents())
     running = asyncio.create_task(binder.run())
     binder.set_offers([here(1)])
     try:
@@ -78,12 +78,12 @@ def test_a_process_that_could_not_be_followed_is_taken_up_again(
     """A callback of the event loop fails: nobody would ever hear of the end of the process."""
     before, tells, bugs = COUNTS["pod"], Process._shim_told, [OSError("too many open files")]
 
-    def told(self: Process) -> None:
+    def reported_by_shim(self: Process) -> None:
         if bugs:
             raise bugs.pop()
         tells(self)
 
-    monkeypatch.setattr(Process, "_shim_told", told)
+    monkeypatch.setattr(Process, "_shim_told", reported_by_shim)
 
     async def work(world: World) -> None:
         await world.submit(pod("hello", container("exit 0")))

@@ -15,7 +15,7 @@ from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.pod_informer import pod_informer
-from runner.embedded import Cluster, Told, cluster
+from runner.embedded import Cluster, RecordedEvents, cluster
 
 AT_ONCE = ReplacementBackoff(first_s=0.05)
 
@@ -33,7 +33,7 @@ def job(name: str, **spec: Any) -> Json:
 
 
 @asynccontextmanager
-async def controlled(recorder: Told | None = None) -> AsyncIterator[Cluster]:
+async def controlled(recorder: RecordedEvents | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
         jobs = job_informer(world.client)
         pods = pod_informer(world.client)
@@ -47,7 +47,7 @@ async def controlled(recorder: Told | None = None) -> AsyncIterator[Cluster]:
 
 
 def story(
-    work: Callable[[Cluster], Coroutine[Any, Any, None]], recorder: Told | None = None
+    work: Callable[[Cluster], Coroutine[Any, Any, None]], recorder: RecordedEvents | None = None
 ) -> None:
     async def played() -> None:
         async with controlled(recorder) as world:
@@ -148,24 +148,24 @@ def test_what_becomes_of_a_job_is_told_in_few_words() -> None:
             await end(world, pod, "Succeeded")
         await world.until(JOBS, "sum", has("Complete"))
 
-    told = Told()
-    story(work, told)
-    reasons = [each.partition(":")[0] for each in told]
+    recorded = RecordedEvents()
+    story(work, recorded)
+    reasons = [each.partition(":")[0] for each in recorded]
     assert ["Suspended", "SuccessfulCreate", "Resumed", "Completed"] == reasons
-    assert told[1].startswith("SuccessfulCreate: Created pods: sum-")
-    assert told[1].endswith(" and 2 more")
+    assert recorded[1].startswith("SuccessfulCreate: Created pods: sum-")
+    assert recorded[1].endswith(" and 2 more")
 
 
 def test_pods_that_cannot_be_made_are_told() -> None:
-    told = Told()
+    recorded = RecordedEvents()
 
     async def work(world: Cluster) -> None:
         refused = job("bad")
         refused["spec"]["template"]["metadata"] = {"finalizers": ["not a name"]}
         await world.client.create(JOBS, refused)
         async with asyncio.timeout(HANG_S):
-            await told.heard.wait()
+            await recorded.heard.wait()
 
-    story(work, told)
-    assert told[0].startswith("!FailedCreate: Error creating: ")
-    assert "metadata.finalizers[0]" in told[0]
+    story(work, recorded)
+    assert recorded[0].startswith("!FailedCreate: Error creating: ")
+    assert "metadata.finalizers[0]" in recorded[0]

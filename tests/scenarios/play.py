@@ -180,7 +180,9 @@ class Play:
 
     def _cycle(self, parts: Lines) -> Lines:
         decisions = self.world.cycle().decisions
-        return [line for each in decisions for line in report.told(each, self.world)] or ["nothing"]
+        return [line for each in decisions for line in report.decision_lines(each, self.world)] or [
+            "nothing"
+        ]
 
     def _settle(self, parts: Lines) -> Lines:
         """What came of it and who still waits; or who keeps coming and going, if it never ends."""
@@ -190,7 +192,9 @@ class Play:
             return [f"restless {report.name(workloads[each])}" for each in story.restless]
         done = [each for each in story.decisions if not isinstance(each, Wait)]
         waits = [each for each in self.world.engine.last.values() if isinstance(each, Wait)]
-        lines = [line for each in (*done, *waits) for line in report.told(each, self.world)]
+        lines = [
+            line for each in (*done, *waits) for line in report.decision_lines(each, self.world)
+        ]
         return lines or ["nothing"]
 
     def _why(self, parts: Lines) -> Lines:

@@ -19,7 +19,7 @@ def name(workload: Workload) -> str:
     return f"{workload.queue}/{workload.key.name}"
 
 
-def told(decision: Decision, world: Simulation) -> list[str]:
+def decision_lines(decision: Decision, world: Simulation) -> list[str]:
     """The decision in words. What is borrowed is read off the world as it is after it."""
     who = name(decision.workload)
     match decision:

@@ -32,7 +32,7 @@ def owned(name: str, owner: str = "") -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
 
 
-class Touchy(StoreWriter):
+class FailingDeletes(StoreWriter):
     """A writer with a bug that shows at the first attempts to delete one object."""
 
     left = 2
@@ -50,7 +50,7 @@ def test_an_object_that_cannot_be_collected_is_tried_again_and_holds_up_no_other
     async def story() -> None:
         store = Store.open(":memory:")
         api = ApiServer(store)
-        writer = Touchy(store, api.kinds, lambda: NOW)
+        writer = FailingDeletes(store, api.kinds, lambda: NOW)
         for each in (owned("owner"), owned("bad", "owner"), owned("good", "owner")):
             store.create("configmaps", each)
         loop = asyncio.create_task(Collector(store, api.kinds, writer).run())

@@ -28,12 +28,12 @@ from server.objects import JOBS, PODS, at, filled, key, thing
 def test_objects_log_and_revision_outlive_the_process(path: str) -> None:
     store = filled(path)
     store.delete(PODS, key("b"))
-    told = store.changes(0)
+    acknowledged = store.changes(0)
     store.close()
     again = Store.open(path)
     assert 4 == again.revision
     assert [at(thing("a"), 1), at(thing("c"), 3)] == again.list(PODS).items
-    assert told == again.changes(0)
+    assert acknowledged == again.changes(0)
     assert at(thing("b"), 5) == again.create(PODS, thing("b"))
     again.close()
 

@@ -19,10 +19,12 @@ from kuota.server.store_copies import copy_store
 
 ROUNDS = 8
 WRITE_S = 0.004
-Told = tuple[int, str, str, str]
+Acknowledged = tuple[int, str, str, str]
 
 
-def told_until_killed(path: str, durability: Durability, chance: random.Random) -> list[Told]:
+def acknowledged_until_killed(
+    path: str, durability: Durability, chance: random.Random
+) -> list[Acknowledged]:
     """Run a writer until it has said some lines, kill it, and hear what it still said."""
     command = [sys.executable, str(Path(__file__).with_name("writer.py")), path, durability]
     with subprocess.Popen([*command, str(chance.random())], stdout=subprocess.PIPE) as writer:
@@ -37,7 +39,7 @@ def told_until_killed(path: str, durability: Durability, chance: random.Random) 
     return [(int(revision), verb, name, value) for revision, verb, name, value in whole]
 
 
-def unheard(store: Store, told: list[Told]) -> list[Told]:
+def unheard(store: Store, acknowledged: list[Acknowledged]) -> list[Acknowledged]:
     """The writes that the writer had no time left to tell of."""
     return [
         (
@@ -46,14 +48,14 @@ def unheard(store: Store, told: list[Told]) -> list[Told]:
             change.key.name,
             change.object["spec"]["value"],
         )
-        for change in store.changes(told[-1][0])
+        for change in store.changes(acknowledged[-1][0])
     ]
 
 
-def check_all_is_there(store: Store, told: list[Told]) -> None:
+def check_all_is_there(store: Store, acknowledged: list[Acknowledged]) -> None:
     """The file holds all of `told`, and at most one write more, of which nobody was told."""
-    assert told[-1][0] <= store.revision <= told[-1][0] + 1
-    latest = {each[2]: each for each in told + unheard(store, told)}
+    assert acknowledged[-1][0] <= store.revision <= acknowledged[-1][0] + 1
+    latest = {each[2]: each for each in acknowledged + unheard(store, acknowledged)}
     for revision, verb, name, value in latest.values():
         obj = store.get("things", Key("team", name))
         if verb == "delete":
@@ -66,12 +68,12 @@ def check_all_is_there(store: Store, told: list[Told]) -> None:
             )
 
 
-def check_log(store: Store, told: list[Told]) -> None:
+def check_log(store: Store, acknowledged: list[Acknowledged]) -> None:
     """The log has no gap, tells of the writes what was told of them, and ends in what there is."""
     log = store.changes(store.compacted)
     assert list(range(store.compacted + 1, store.revision + 1)) == [each.revision for each in log]
     by_revision = {each.revision: each for each in log}
-    for revision, verb, name, value in told:
+    for revision, verb, name, value in acknowledged:
         if revision > store.compacted:
             change = by_revision[revision]
             assert (name, verb == "delete") == (change.key.name, change.type == "DELETED")
@@ -87,15 +89,15 @@ def test_what_was_acknowledged_survives_kill_9_at_any_instant(
     tmp_path: Path, durability: Durability
 ) -> None:
     path, chance = str(tmp_path / "kuota.db"), random.Random(f"kill {durability}")
-    told: list[Told] = []
+    acknowledged: list[Acknowledged] = []
     for round_ in range(ROUNDS):
         if round_ % 2:
             copy_store(path, f"{path}.copy")  # a reader must not get in the way of recovery
-        told += told_until_killed(path, durability, chance)
+        acknowledged += acknowledged_until_killed(path, durability, chance)
         store = Store.open(path, durability)
-        check_all_is_there(store, told)
-        check_log(store, told)
-        told += unheard(store, told)
+        check_all_is_there(store, acknowledged)
+        check_log(store, acknowledged)
+        acknowledged += unheard(store, acknowledged)
         store.close()
         with sqlite3.connect(path) as db:
             assert [("ok",)] == db.execute("PRAGMA integrity_check").fetchall()

@@ -171,8 +171,8 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             for event in todo:
                 change = asyncio.run(asyncio.wait_for(anext(follower.watch), 5))
-                told = (change.revision, change.type, change.resource, change.object)
-                assert event == (*told, change.previous)
+                acknowledged = (change.revision, change.type, change.resource, change.object)
+                assert event == (*acknowledged, change.previous)
                 follower.position = change.revision
         except Gone:
             assert follower.position < self.compacted

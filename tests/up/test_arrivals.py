@@ -33,7 +33,7 @@ JOBS = Kind(group="batch", plural="jobs", kind="Job", versions=(), stored="v1")
 
 
 @dataclass(frozen=True)
-class Fate:
+class ExpectedOutcome:
     """What becomes of a Job.
 
     `workload` says whether a Workload queues for it once it is stored. `refused` holds the paths of
@@ -48,7 +48,7 @@ class Fate:
     refused: str = ""
 
 
-QUEUED = Fate(suspended=True, queue="q", workload=True)
+QUEUED = ExpectedOutcome(suspended=True, queue="q", workload=True)
 
 
 def obj(version: str, kind: str, name: str, namespace: str = "", **rest: Any) -> Json:
@@ -111,7 +111,7 @@ AWAY = [
 @dataclass(frozen=True)
 class Case:
     job: Json
-    fate: Fate
+    outcome: ExpectedOutcome
     around: tuple[Json, ...] = ()
     config: str = ""
     gates: tuple[str, ...] = ()
@@ -128,43 +128,45 @@ class Case:
 
 CASES = {
     "a queue name": Case(job(queue="q"), QUEUED),
-    "no queue name": Case(job(), Fate()),
+    "no queue name": Case(job(), ExpectedOutcome()),
     "the default queue": Case(
-        job(), Fate(suspended=True, queue="default", workload=True), (DEFAULT_QUEUE,)
+        job(), ExpectedOutcome(suspended=True, queue="default", workload=True), (DEFAULT_QUEUE,)
     ),
     "a named queue beside the default one": Case(job(queue="q"), QUEUED, (DEFAULT_QUEUE,)),
-    "every job is managed": Case(job(), Fate(suspended=True, workload=True), config=ALL_JOBS),
+    "every job is managed": Case(
+        job(), ExpectedOutcome(suspended=True, workload=True), config=ALL_JOBS
+    ),
     "every job is managed, but not in this namespace": Case(
-        job(), Fate(), config=ALL_JOBS + LABELLED
+        job(), ExpectedOutcome(), config=ALL_JOBS + LABELLED
     ),
     "every job is managed in a labelled namespace": Case(
         job(),
-        Fate(suspended=True, workload=True),
+        ExpectedOutcome(suspended=True, workload=True),
         config=ALL_JOBS + LABELLED,
         namespace=space("team", kueue="yes"),
     ),
     "the default queue of an unmanaged namespace": Case(
-        job(), Fate(), (DEFAULT_QUEUE,), config=LABELLED
+        job(), ExpectedOutcome(), (DEFAULT_QUEUE,), config=LABELLED
     ),
     "a queue name in an unmanaged namespace": Case(
-        job(queue="q"), Fate(suspended=True, queue="q"), config=LABELLED
+        job(queue="q"), ExpectedOutcome(suspended=True, queue="q"), config=LABELLED
     ),
     "a default class": Case(
         job(queue="q"),
-        Fate(suspended=True, queue="q", priority_class="default", workload=True),
+        ExpectedOutcome(suspended=True, queue="q", priority_class="default", workload=True),
         (DEFAULT_CLASS,),
     ),
     "a default class without a queue": Case(
-        job(), Fate(priority_class="default"), (DEFAULT_CLASS,)
+        job(), ExpectedOutcome(priority_class="default"), (DEFAULT_CLASS,)
     ),
     "a default class while the gate is off": Case(
         job(queue="q"), QUEUED, (DEFAULT_CLASS,), gates=("WorkloadPriorityClassDefaulting",)
     ),
     "owned by a queued job": Case(
-        job(owner="above"), Fate(), (job("above", "q"), DEFAULT_QUEUE, DEFAULT_CLASS)
+        job(owner="above"), ExpectedOutcome(), (job("above", "q"), DEFAULT_QUEUE, DEFAULT_CLASS)
     ),
     "queued, and owned by a queued job": Case(
-        job(queue="q", owner="above"), Fate(queue="q"), (job("above", "q"),)
+        job(queue="q", owner="above"), ExpectedOutcome(queue="q"), (job("above", "q"),)
     ),
     "queued, and owned by an unmanaged job": Case(
         job(queue="q", owner="above"), QUEUED, (job("above"),)
@@ -173,43 +175,51 @@ CASES = {
         job(queue="q", owner="above"), QUEUED, (job("above"), DEFAULT_CLASS)
     ),
     "owned by a job without a queue where every job is managed": Case(
-        job(queue="q", owner="above"), Fate(queue="q"), (job("above"),), config=ALL_JOBS
+        job(queue="q", owner="above"), ExpectedOutcome(queue="q"), (job("above"),), config=ALL_JOBS
     ),
     "two levels below a queued job": Case(
         job(queue="q", owner="middle"),
-        Fate(queue="q"),
+        ExpectedOutcome(queue="q"),
         (job("middle", owner="top"), job("top", "q")),
     ),
     "owned by a CronJob": Case(job(queue="q", owner="nightly", kind="CronJob"), QUEUED),
     "owned by a kind that is managed elsewhere": Case(
-        job(owner="flow", kind="Flow"), Fate(), (DEFAULT_QUEUE, DEFAULT_CLASS), config=FLOWS
+        job(owner="flow", kind="Flow"),
+        ExpectedOutcome(),
+        (DEFAULT_QUEUE, DEFAULT_CLASS),
+        config=FLOWS,
     ),
     "owned by a job that does not exist": Case(
         job(queue="q", owner="above"),
-        Fate(refused="Job above, the owner of the job, does not exist"),
+        ExpectedOutcome(refused="Job above, the owner of the job, does not exist"),
     ),
     "below jobs that own each other": Case(
         job(queue="q", owner="above"),
-        Fate(refused="the owner references of the job form a cycle"),
+        ExpectedOutcome(refused="the owner references of the job form a cycle"),
         (job("above", owner="top"), job("top", owner="above")),
     ),
     "a queue that sends its jobs to other clusters": Case(
         job(queue="q"),
-        Fate(suspended=True, queue="q", managed_by="kueue.x-k8s.io/multikueue", workload=True),
+        ExpectedOutcome(
+            suspended=True, queue="q", managed_by="kueue.x-k8s.io/multikueue", workload=True
+        ),
         tuple(AWAY),
     ),
     "such a queue while the gate is off": Case(
         job(queue="q"), QUEUED, tuple(AWAY), gates=("MultiKueue",)
     ),
     "a queue name that is none": Case(
-        job(queue="Not_A_Name"), Fate(refused=f"metadata.labels[{QUEUE}]")
+        job(queue="Not_A_Name"), ExpectedOutcome(refused=f"metadata.labels[{QUEUE}]")
     ),
     "a time limit that is none": Case(
         job(queue="q", **{"kueue.x-k8s.io/max-exec-time-seconds": "soon"}),
-        Fate(refused="metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]"),
+        ExpectedOutcome(refused="metadata.labels[kueue.x-k8s.io/max-exec-time-seconds]"),
     ),
     "the integration is off": Case(
-        job(queue="Not_A_Name"), Fate(queue="Not_A_Name"), (DEFAULT_CLASS,), config=NO_JOBS
+        job(queue="Not_A_Name"),
+        ExpectedOutcome(queue="Not_A_Name"),
+        (DEFAULT_CLASS,),
+        config=NO_JOBS,
     ),
 }
 
@@ -227,10 +237,10 @@ def test_at_the_webhook(case: Case) -> None:
     if said.allowed:
         said = answered("/validate-batch-v1-job", stored, **options)
     if said.allowed:
-        assert case.fate == fate(stored, workload=case.fate.workload)
+        assert case.outcome == outcome(stored, workload=case.outcome.workload)
     else:
         fields = ", ".join(sorted(path for path, _ in said.faults))
-        assert case.fate.refused == (fields or said.status["message"])
+        assert case.outcome.refused == (fields or said.status["message"])
 
 
 def test_at_the_embedded_server(case: Case) -> None:
@@ -239,36 +249,38 @@ def test_at_the_embedded_server(case: Case) -> None:
         for each in (case.space, *case.around):
             store.create(_resource(each), each)
         hook = job_hook(store, lifecycle_config(config(case.config), case.off))
-        assert case.fate == _hooked(hook, case)
+        assert case.outcome == _hooked(hook, case)
     finally:
         store.close()
 
 
-def _hooked(hook: Hook, case: Case) -> Fate:
+def _hooked(hook: Hook, case: Case) -> ExpectedOutcome:
     try:
         stored = hook(Review(kind=JOBS, object=case.job, old=None, user=User("ann", ())))
     except Invalid as error:
-        return Fate(refused=", ".join(sorted(each.path for each in error.errors)))
+        return ExpectedOutcome(refused=", ".join(sorted(each.path for each in error.errors)))
     except Refused as error:
-        return Fate(refused=error.message if error.code == 403 else str(error.code))
-    return fate(stored, workload=case.fate.workload)
+        return ExpectedOutcome(refused=error.message if error.code == 403 else str(error.code))
+    return outcome(stored, workload=case.outcome.workload)
 
 
 def test_in_a_plan(case: Case) -> None:
     objects = [case.space, *case.around, case.job]
     scenario = load_scenario(objects, config(case.config), case.off)
     if scenario.invalid:
-        assert case.fate.refused == ", ".join(sorted(each.fault.path for each in scenario.invalid))
+        assert case.outcome.refused == ", ".join(
+            sorted(each.fault.path for each in scenario.invalid)
+        )
         return
     unqueued = [each.why for each in scenario.unqueued if each.key.name == "j"]
     found = [each.workload for each in scenario.submissions if each.name == "j"]
-    if case.fate.refused:
-        assert ([case.fate.refused], []) == (unqueued, found)
+    if case.outcome.refused:
+        assert ([case.outcome.refused], []) == (unqueued, found)
         return
-    assert case.fate.workload == bool(found)
+    assert case.outcome.workload == bool(found)
     for each in found:
-        assert case.fate.queue == each.queue
-        assert (7 if case.fate.priority_class else 0) == each.priority
+        assert case.outcome.queue == each.queue
+        assert (7 if case.outcome.priority_class else 0) == each.priority
     if not found:
         assert unqueued or any("Job team/j is not queued" in note for note in scenario.notes)
 
@@ -300,9 +312,9 @@ def test_a_plan_finds_owners_that_the_default_queue_makes_managed() -> None:
         assert any("a managed Job owns it" in note for note in scenario.notes)
 
 
-def fate(stored: Json, *, workload: bool) -> Fate:
+def outcome(stored: Json, *, workload: bool) -> ExpectedOutcome:
     labels = stored["metadata"].get("labels") or {}
-    return Fate(
+    return ExpectedOutcome(
         suspended=stored["spec"].get("suspend") is True,
         queue=labels.get(QUEUE, ""),
         priority_class=labels.get(CLASS, ""),

@@ -31,9 +31,9 @@ def test_a_system_goes_on_from_a_backup_made_while_it_ran(machine: Machine) -> N
 
     assert "kuota down" in kuota(machine, "restore", str(copy), code=1)
     kuota(machine, "down")
-    told = kuota(machine, "restore", str(copy))
+    restored = kuota(machine, "restore", str(copy))
     assert 1 == len(list(machine.state.glob("kuota.db.before-*")))
-    assert f"{machine.state / 'kuota.db'}.before-" in told
+    assert f"{machine.state / 'kuota.db'}.before-" in restored
 
     machine.up("--gpus", "2")
     assert ["kept"] == [each["metadata"]["name"] for each in machine.get("jobs")["items"]]

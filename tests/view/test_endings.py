@@ -48,8 +48,8 @@ def test_a_failure_is_explained_by_the_pod_that_failed_last() -> None:
         pod("2026-01-01T00:00:02Z", {"exitCode": 4}),
     )
     assert words(failed, newer, older) == "FAILED: exit status 4"
-    told = pod("2026-01-01T00:00:01Z", {"exitCode": 128, "message": "no command"})
-    assert words(failed, told) == "FAILED: no command"
+    reported = pod("2026-01-01T00:00:01Z", {"exitCode": 128, "message": "no command"})
+    assert words(failed, reported) == "FAILED: no command"
     assert words(failed) == "FAILED: Job has reached the specified backoff limit"
 
 

@@ -26,17 +26,17 @@ def state_of(*values: EngineObject) -> State:
     return engine.state
 
 
-def told(*values: EngineObject) -> Told:
+def reported(*values: EngineObject) -> Told:
     """Borrowing workload, lender, amount."""
     return [(each.workload.name, each.lender, each.amount) for each in loans(state_of(*values))]
 
 
 def test_within_nominal_quota_nothing_is_borrowed() -> None:
-    assert [] == told(queue("a", gpu=4, cohort="eng"), running(job("j", gpu=4), "a", 1.0))
+    assert [] == reported(queue("a", gpu=4, cohort="eng"), running(job("j", gpu=4), "a", 1.0))
 
 
 def test_who_came_first_uses_the_nominal_quota() -> None:
-    assert [("late", "b", 3)] == told(
+    assert [("late", "b", 3)] == reported(
         queue("a", gpu=4, cohort="eng"),
         queue("b", gpu=4, cohort="eng"),
         running(job("late", gpu=3), "a", 2.0),
@@ -45,7 +45,7 @@ def test_who_came_first_uses_the_nominal_quota() -> None:
 
 
 def test_the_one_with_most_to_spare_lends_first() -> None:
-    assert [("j", "big", 5), ("j", "small", 1)] == told(
+    assert [("j", "big", 5), ("j", "small", 1)] == reported(
         queue("a", cohort="eng", gpu=0),
         queue("small", gpu=4, cohort="eng"),
         queue("big", gpu=5, cohort="eng"),
@@ -54,7 +54,7 @@ def test_the_one_with_most_to_spare_lends_first() -> None:
 
 
 def test_the_nearest_cohort_lends_first_and_its_own_quota_before_its_members() -> None:
-    assert [("j", "low", 1), ("j", "mate", 1), ("j", "top", 1), ("j", "far", 1)] == told(
+    assert [("j", "low", 1), ("j", "mate", 1), ("j", "top", 1), ("j", "far", 1)] == reported(
         cohort("top", gpu=1),
         cohort("low", parent="top", gpu=1),
         queue("a", gpu=0, cohort="low"),
@@ -65,7 +65,7 @@ def test_the_nearest_cohort_lends_first_and_its_own_quota_before_its_members() -
 
 
 def test_a_lending_limit_is_respected() -> None:
-    assert [("j", "open", 2), ("j", "tight", 1)] == told(
+    assert [("j", "open", 2), ("j", "tight", 1)] == reported(
         queue("a", gpu=0, cohort="eng"),
         queue("tight", gpu=Quota(9, lending_limit=1), cohort="eng"),
         queue("open", gpu=2, cohort="eng"),
@@ -74,13 +74,13 @@ def test_a_lending_limit_is_respected() -> None:
 
 
 def test_use_beyond_all_quota_is_borrowed_from_nobody() -> None:
-    assert [("j", "", 2)] == told(
+    assert [("j", "", 2)] == reported(
         queue("a", gpu=2, cohort="eng"), running(job("j", gpu=4), "a", 1.0)
     )
 
 
 def test_a_circle_of_cohorts_lends_nothing() -> None:
-    assert [] == told(
+    assert [] == reported(
         cohort("x", parent="y"),
         cohort("y", parent="x"),
         queue("a", gpu=0, cohort="x"),

@@ -27,7 +27,7 @@ SHARED = f"{PREFIX}/v1beta2/clusterqueues/q/pendingworkloads"
 OWN = f"{PREFIX}/v1beta2/namespaces/default/localqueues/q/pendingworkloads"
 
 
-class Shelf:
+class FakeObjects:
     def metadata(self, kind: str, key: Key) -> Json:
         return {}
 
@@ -40,7 +40,7 @@ def _status(path: str, user: User) -> int:
         engine = Engine()
         for each in (namespace(), queue("q", gpu=1), local_queue("q"), job("j", queue="q", gpu=2)):
             engine.apply(ObjectStored(value=each), 0.0)
-        api.extensions.append(VisibilityExtension(VisibilityApi(engine, Shelf())))
+        api.extensions.append(VisibilityExtension(VisibilityApi(engine, FakeObjects())))
         labels = {"metadata": {"labels": {"kuota.dev/team": "red"}}}
         await api.handle(
             Request(

@@ -14,7 +14,7 @@ from kuota.visibility.responses import ApiResponse
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
 
 
-class Shelf:
+class FakeObjects:
     """Every Workload has the same owner."""
 
     def metadata(self, kind: str, key: Key) -> Json:
@@ -73,7 +73,7 @@ def test_the_priority_that_is_told_is_without_the_boost() -> None:
 
 
 def _get(path: str, method: str = "GET", accept: str = "", **query: str) -> ApiResponse:
-    return VisibilityApi(engine(), Shelf()).answer(method, path, query, accept)
+    return VisibilityApi(engine(), FakeObjects()).answer(method, path, query, accept)
 
 
 def test_an_answer_lists_names_owners_and_positions() -> None:

@@ -305,9 +305,9 @@ def test_only_what_names_a_webhook_is_told_whom_to_trust() -> None:
     plain = next(each for each in crds() if each["spec"]["conversion"]["strategy"] == "None")
     assert plain is trusting(plain, "b")
     for each in configurations():
-        told = trusting(each, "b")
-        assert {"b"} == {webhook["clientConfig"]["caBundle"] for webhook in told["webhooks"]}
-        assert told is trusting(told, "b")
+        updated = trusting(each, "b")
+        assert {"b"} == {webhook["clientConfig"]["caBundle"] for webhook in updated["webhooks"]}
+        assert updated is trusting(updated, "b")
 
 
 def test_an_aggregated_api_has_a_certificate_of_its_own_in_the_same_secret() -> None:

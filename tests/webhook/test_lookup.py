@@ -82,12 +82,12 @@ def test_jobs_are_not_cached_but_asked_for() -> None:
 def test_a_question_is_answered_by_fetching_each_object_once() -> None:
     asked: list[tuple[str, str]] = []
 
-    class Noting(Objects):
+    class RecordingLookup(Objects):
         async def find(self, resource: Resource, key: Key) -> Json | None:
             asked.append((resource.plural, key.name))
             return await super().find(resource, key)
 
-    objects = Noting({("localqueues", "q"): {"spec": {"clusterQueue": "cq"}}})
+    objects = RecordingLookup({("localqueues", "q"): {"spec": {"clusterQueue": "cq"}}})
     assert answered(MUTATE, review_job(queue="q"), objects=objects).object["spec"]["suspend"]
     # A job that names its queue needs neither its namespace nor the default queue.
     wanted = [("workloadpriorityclasses", "default"), ("localqueues", "q"), ("clusterqueues", "cq")]

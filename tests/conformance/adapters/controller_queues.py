@@ -115,8 +115,8 @@ def cluster_queue_status(run: Run) -> None:
     added = whole(run.inputs.get("newWl"))
     known += [_waiting(added)] if added else []
     engine = _engine(Policy(gates=gates_of(run)), known, run.now)
-    told = run.inputs["newConditionStatus"] == "True"
-    active = told, run.inputs["newReason"], run.inputs["newMessage"]
+    holds = run.inputs["newConditionStatus"] == "True"
+    active = holds, run.inputs["newReason"], run.inputs["newMessage"]
     patch = cluster_queue_patch(engine, obj, stored, run.now, active)
     same(_untimed(run.expected["wantCqStatus"]), _untimed(merged(stored, patch)))
     refused(run.expected["wantError"], name not in engine.state.queues)

@@ -41,8 +41,8 @@ class Life(msgspec.Struct, frozen=True):
     @property
     def facts(self) -> list[Fact]:
         """All that is told in it, without the cycles between."""
-        told: list[Fact] = [ObjectStored(value=value) for value in self.cluster]
-        return told + [each for each in self.steps if not isinstance(each, Do)]
+        applied: list[Fact] = [ObjectStored(value=value) for value in self.cluster]
+        return applied + [each for each in self.steps if not isinstance(each, Do)]
 
 
 @st.composite

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.properties.definition import Numbers, kept
 from engine.properties.lives import Do, Life, lives
-from engine.properties.witness import Witness
+from engine.properties.witness import CheckedSimulation
 from engine.strategies import LOOPED, SOUND, WILD, calm
 from kuota.api.base import Key
 from kuota.engine.cycle import decide
@@ -30,7 +30,7 @@ def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Lif
 
     Nor does it raise to ask why anybody is where it is.
     """
-    witness = Witness(life.policy, life.cluster)
+    witness = CheckedSimulation(life.policy, life.cluster)
     for step in life.steps:
         witness.do(step)
     witness.engine.sample(witness.world.now)
@@ -42,7 +42,7 @@ def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Lif
 @given(lives(WILD))
 @calm(50)
 def test_everyone_is_accounted_for_whatever_was_told(life: Life) -> None:
-    witness = Witness(life.policy, life.cluster)
+    witness = CheckedSimulation(life.policy, life.cluster)
     for step in life.steps:
         witness.do(step)
         witness.check_nobody_is_lost()
@@ -116,7 +116,7 @@ def _numbers(engine: Engine) -> Numbers:
 @given(lives(SOUND, turns=2))
 @calm(60)
 def test_a_trial_leaves_no_trace(life: Life) -> None:
-    witness = Witness(life.policy, life.cluster)
+    witness = CheckedSimulation(life.policy, life.cluster)
     for step in life.steps[:-1]:
         witness.do(step)
     engine, now = witness.engine, witness.world.now

@@ -112,7 +112,7 @@ def test_what_is_written_never_exceeds_quota_however_late_the_news(
         assert [] == server.definition().overdrawn(nothing)
 
 
-def told(engine: Engine, *values: EngineObject) -> None:
+def apply_all(engine: Engine, *values: EngineObject) -> None:
     for value in (namespace(), flavor(), *values):
         engine.apply(ObjectStored(value=value), 0.0)
 
@@ -128,15 +128,15 @@ def test_news_from_before_an_admission_do_not_undo_it() -> None:
         job("first", gpu=8, queue="a"),
         job("second", gpu=8, queue="a"),
     )
-    told(engine, queue("a", gpu=8), local_queue("a"), first, second)
+    apply_all(engine, queue("a", gpu=8), local_queue("a"), first, second)
     assert ["first"] == admits(engine)
-    told(engine, first)
+    apply_all(engine, first)
     assert [] == admits(engine)
 
 
 def test_a_failed_admission_gives_the_room_back() -> None:
     engine, first = Engine(), job("first", gpu=8, queue="a")
-    told(engine, queue("a", gpu=8), local_queue("a"), first)
+    apply_all(engine, queue("a", gpu=8), local_queue("a"), first)
     assert ["first"] == admits(engine)
     engine.apply(AdmissionFailed(key=first.key), 0.0)
     assert ["first"] == admits(engine)
@@ -145,10 +145,10 @@ def test_a_failed_admission_gives_the_room_back() -> None:
 def test_an_eviction_told_without_the_admission_before_it_frees_the_room() -> None:
     """A watch may skip states: the workload was admitted and evicted before any news came."""
     engine, first = Engine(), job("first", gpu=8, queue="a")
-    told(engine, queue("a", gpu=8), local_queue("a"), first)
+    apply_all(engine, queue("a", gpu=8), local_queue("a"), first)
     assert ["first"] == admits(engine)
     evicted = job("first", gpu=8, queue="a", evicted=Eviction(reason="Preempted", at=1.0))
-    told(engine, evicted)
+    apply_all(engine, evicted)
     assert ["first"] == admits(engine)
 
 
@@ -156,10 +156,10 @@ def test_admission_that_waits_for_pods_lets_one_workload_in_at_a_time() -> None:
     engine = Engine(Policy(block_until_ready=True))
     jobs = [job(f"{name}1", gpu=1, queue=name) for name in QUEUES]
     queues = [queue(name, gpu=8, cohort="eng") for name in QUEUES]
-    told(engine, *queues, *(local_queue(name) for name in QUEUES), *jobs)
+    apply_all(engine, *queues, *(local_queue(name) for name in QUEUES), *jobs)
     assert ["q01"] == admits(engine)
     assert [] == admits(engine)
-    told(engine, msgspec.structs.replace(jobs[0], finished=True))
+    apply_all(engine, msgspec.structs.replace(jobs[0], finished=True))
     assert ["q11"] == admits(engine)
 
 
@@ -169,19 +169,19 @@ def test_whom_unready_pods_held_up_goes_first_although_others_have_come_before_i
     runs, first, second = (
         job(f"{name}1", gpu=8, queue=name, created=float(at)) for at, name in enumerate(QUEUES[:3])
     )
-    told(engine, *(queue(name, gpu=8) for name in QUEUES), *map(local_queue, QUEUES))
-    told(engine, runs)
+    apply_all(engine, *(queue(name, gpu=8) for name in QUEUES), *map(local_queue, QUEUES))
+    apply_all(engine, runs)
     assert ["q01"] == admits(engine)
-    told(engine, first, second)
+    apply_all(engine, first, second)
     assert [] == admits(engine)
-    told(engine, job("urgent", gpu=8, queue=QUEUES[1], priority=9))
+    apply_all(engine, job("urgent", gpu=8, queue=QUEUES[1], priority=9))
     assert [] == admits(engine)
     gone = Eviction(reason="PodsReadyTimeout", at=0.5)
-    told(engine, msgspec.structs.replace(runs, evicted=gone))
+    apply_all(engine, msgspec.structs.replace(runs, evicted=gone))
     assert ["q11"] == admits(engine)
-    told(engine, msgspec.structs.replace(first, finished=True))
+    apply_all(engine, msgspec.structs.replace(first, finished=True))
     assert ["q21"] == admits(engine)
-    told(engine, msgspec.structs.replace(second, finished=True))
+    apply_all(engine, msgspec.structs.replace(second, finished=True))
     assert ["urgent"] == admits(engine)
 
 
@@ -189,7 +189,7 @@ def test_a_slice_that_was_let_in_a_moment_ago_counts_for_the_one_that_replaces_i
     """It holds quota before anybody has heard so, and its successor needs only the difference."""
     engine = Engine(Policy(gates=Gates.of({"ElasticJobsViaWorkloadSlices": True}, check=False)))
     small = job("small", gpu=2, queue="a")
-    told(engine, queue("a", gpu=4), local_queue("a"), small)
+    apply_all(engine, queue("a", gpu=4), local_queue("a"), small)
     assert ["small"] == admits(engine)
-    told(engine, job("large", gpu=4, queue="a", replaces=small.key))
+    apply_all(engine, job("large", gpu=4, queue="a", replaces=small.key))
     assert ["large"] == admits(engine)

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 
 from engine.properties.lives import Do, Life, Step, lives
-from engine.properties.witness import Witness
+from engine.properties.witness import CheckedSimulation
 from engine.strategies import SOUND, calm
 
 
-def played(life: Life) -> Iterator[tuple[Witness, Step]]:
+def played(life: Life) -> Iterator[tuple[CheckedSimulation, Step]]:
     """The witness after each step."""
-    witness = Witness(life.policy, life.cluster)
+    witness = CheckedSimulation(life.policy, life.cluster)
     for step in life.steps:
         witness.do(step)
         yield witness, step
@@ -46,7 +46,7 @@ def test_no_cycle_takes_more_than_quotas_and_limits_allow(life: Life) -> None:
     A node that was over its limit before, because quota was cut under running work, may stay so but
     not get worse.
     """
-    witness = Witness(life.policy, life.cluster)
+    witness = CheckedSimulation(life.policy, life.cluster)
     for step in life.steps:
         before = witness.definition()
         witness.do(Do.CYCLE if step is Do.SETTLE else step)

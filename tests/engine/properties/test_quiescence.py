@@ -22,7 +22,7 @@ SEVERAL = 4
 """Cycles in place of coming to rest, which the two engines may notice at different times."""
 
 
-class Attentive(Engine):
+class UnfilteredEngine(Engine):
     """An engine that takes in every fact, even one that says nothing new.
 
     `taken` are the heads of its latest cycle, by ClusterQueue. Second passes are not among them.
@@ -48,7 +48,7 @@ class Pair:
 
     def __init__(self, policy: Policy, *, carried_out: bool) -> None:
         self.quiet, self.eager = Simulation(policy), Simulation(policy)
-        self.eager.engine = self._attentive = Attentive(policy)
+        self.eager.engine = self._attentive = UnfilteredEngine(policy)
         self.left_out = 0
         self._carried_out = carried_out
 
@@ -87,7 +87,7 @@ class Pair:
             assert fruitless(each)
             if not self._carried_out:
                 assert timeless(each) == timeless(last[each.workload.key])
-        assert told(self.eager.engine) == told(self.quiet.engine)
+        assert last_decisions(self.eager.engine) == last_decisions(self.quiet.engine)
         assert places(self.eager.engine) == places(self.quiet.engine)
         assert self.eager.engine.cycles == self.quiet.engine.cycles
 
@@ -107,7 +107,7 @@ def timeless(decision: Decision) -> Decision:
     return replace(decision, assignment=replace(assignment, progress=progress))
 
 
-def told(engine: Engine) -> dict[Key, Decision]:
+def last_decisions(engine: Engine) -> dict[Key, Decision]:
     return {name: timeless(decision) for name, decision in engine.last.items()}
 
 

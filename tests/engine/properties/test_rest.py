@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.properties.witness import Witness
+from engine.properties.witness import CheckedSimulation
 from engine.strategies import FLAVORS, SOUND, calm, clusters, crowds
 from kuota.engine.decisions import Admit
 from kuota.engine.facts import EngineObject, ObjectStored
@@ -54,7 +54,7 @@ def _of_one_flavor(groups: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ..
 def test_nobody_waits_who_would_be_let_in_if_all_were_tried_again(
     policy: Policy, cluster: list[EngineObject], crowd: list[Workload], done: list[int]
 ) -> None:
-    witness = Witness(policy, [plain(each) for each in cluster])
+    witness = CheckedSimulation(policy, [plain(each) for each in cluster])
     for step, each in enumerate(crowd):
         witness.apply(ObjectStored(value=plain(each)))
         if step % 4 == 3:

@@ -16,14 +16,14 @@ from kuota.engine.policy import Policy
 from kuota.sim.simulation import Simulation
 
 
-class Witness:
-    def __init__(self, policy: Policy, told: Iterable[EngineObject] = ()) -> None:
+class CheckedSimulation:
+    def __init__(self, policy: Policy, applied: Iterable[EngineObject] = ()) -> None:
         self.world = Simulation(policy)
         self.restless = False
         self.queues: dict[str, ClusterQueue] = {}
         self.cohorts: dict[str, Cohort] = {}
         self.local_queues: dict[Key, LocalQueue] = {}
-        for value in told:
+        for value in applied:
             self.apply(ObjectStored(value=value))
 
     @property

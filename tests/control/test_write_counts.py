@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 
 from control.objects import flavor, job, local_queue, queue
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.kube.resources import CLUSTER_QUEUES, CORE_EVENTS, JOBS, LOCAL_QUEUES, WORKLOADS
 
 AN_HOUR_S = 3600
@@ -26,7 +26,7 @@ def test_an_admission_is_one_patch() -> None:
         quota, admitted = (stage.condition("a", each) for each in ("QuotaReserved", "Admitted"))
         assert quota["lastTransitionTime"] == admitted["lastTransitionTime"]
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_in_a_flood_of_admissions_only_the_last_step_is_an_event() -> None:
@@ -39,7 +39,7 @@ def test_in_a_flood_of_admissions_only_the_last_step_is_an_event() -> None:
         assert 200 == events.count("Admitted")
         assert 0 < events.count("QuotaReserved") < 100
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_the_whole_life_of_a_job_takes_these_writes() -> None:
@@ -60,7 +60,7 @@ def test_the_whole_life_of_a_job_takes_these_writes() -> None:
             stage.api.versions(CORE_EVENTS, e["metadata"]["name"]) for e in _all(stage)
         )
 
-    told(scene)
+    run_scene(scene)
 
 
 def _all(stage: Stage) -> list[dict[str, dict[str, str]]]:
@@ -76,7 +76,7 @@ def test_nothing_is_written_while_nothing_happens() -> None:
         await stage.rest(AN_HOUR_S)
         assert before == stage.api.writes
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_nobody_is_left_to_be_told_of_what_is_over() -> None:
@@ -93,7 +93,7 @@ def test_nobody_is_left_to_be_told_of_what_is_over() -> None:
         assert all(stage.says(each, "Finished") for each in names)
         assert 0 == len(stage.system.reports)
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_job_that_passes_by_costs_each_queue_no_more_than_a_write_a_second() -> None:
@@ -108,7 +108,7 @@ def test_a_job_that_passes_by_costs_each_queue_no_more_than_a_write_a_second() -
         assert all(new - old <= 3 for old, new in zip(before, after, strict=True))
         assert 20 == stage.get(CLUSTER_QUEUES, "cq")["status"]["admittedWorkloads"]
 
-    told(scene)
+    run_scene(scene)
 
 
 _QUEUES = ((CLUSTER_QUEUES, "cq"), (LOCAL_QUEUES, "main"))
@@ -127,4 +127,4 @@ def test_those_who_react_to_one_change_do_not_get_in_each_others_way() -> None:
         assert 0 == stage.api.conflicts[WORKLOADS]
         assert not stage.get(JOBS, "a")["spec"]["suspend"]
 
-    told(scene)
+    run_scene(scene)

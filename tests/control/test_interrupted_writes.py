@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from control.objects import flavor, job, local_queue, queue, workload_class
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.kube.errors import ServerError
 
 
@@ -24,7 +24,7 @@ def test_a_stop_that_was_cut_off_is_completed() -> None:
         assert not stage.job("low")["spec"]["template"]["spec"].get("nodeSelector")
         assert not stage.suspended("high")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_deactivating_a_waiting_workload_leaves_no_event() -> None:
@@ -38,7 +38,7 @@ def test_deactivating_a_waiting_workload_leaves_no_event() -> None:
         assert "" == stage.says("a", "Requeued")
         assert "EvictedDueToDeactivated" not in stage.events("Workload")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_without_a_word_in_the_configuration_half_an_hour_is_waited_for_pods() -> None:
@@ -52,4 +52,4 @@ def test_without_a_word_in_the_configuration_half_an_hour_is_waited_for_pods() -
         assert stage.suspended("a")
         assert 1 == stage.workload("a")["status"]["requeueState"]["count"]
 
-    told(scene)
+    run_scene(scene)
