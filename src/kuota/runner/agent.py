@@ -114,7 +114,9 @@ class Agent:
             self._shared.shims.close()
 
     def _open(self) -> None:
-        os.makedirs(self._settings.pods_dir, exist_ok=True)
+        os.makedirs(self._settings.pods_dir, mode=0o711, exist_ok=True)
+        os.chmod(self._settings.pods_dir, 0o711)
+        os.makedirs(self._settings.trash_dir, mode=0o700, exist_ok=True)
         become_subreaper()  # orphans of killed shims become our children
         devices = {name: plan.devices for name, plan in self._plans.items()}
         self._shared = WorkerContext(
@@ -167,14 +169,20 @@ class Agent:
                 self._archive.forget(uid)
 
     def _discard(self, pod: Json) -> None:
-        """Remove the home of a deleted pod; keep its logs if its Job still exists."""
+        """Remove the home of a deleted pod, but keep its logs if its Job still exists."""
         home = PodHome(self._settings.pods_dir, pod["metadata"]["uid"])
         owner = job_owner(pod)
         job = self._jobs.get(Key(pod["metadata"]["namespace"], owner["name"])) if owner else None
-        if owner is None or job is None or not _is_kept(job, owner["uid"]):
-            home.remove()
-        else:
+        if owner is not None and job is not None and _is_kept(job, owner["uid"]):
             self._archive.keep(owner["uid"], pod, home)
+        self._remove(home)
+
+    def _remove(self, home: PodHome) -> None:
+        """Remove the home. Another process deletes files of users, which may take long."""
+        if home.remove():
+            return
+        home.discard(self._settings.trash_dir)
+        self._shared.shims.delete_content(self._settings.trash_dir)
 
     def _employ(self, worker: PodWorker) -> None:
         self._workers[worker.uid] = worker
@@ -215,7 +223,7 @@ class Agent:
             if uid in known:
                 continue
             if pod is None:
-                home.remove()
+                self._remove(home)
             elif uid not in self._workers:
                 self._employ(PodWorker(pod, self._shared, gone=True))
         for uid in self._shared.allocations.holders():

@@ -10,12 +10,14 @@ be lost with them. Volumes and working directories are not kept.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 
 from kuota.api.base import Json
 
+from .deletion import delete_content
 from .pod_home import PodHome, homes
 
 _log = logging.getLogger(__name__)
@@ -33,18 +35,22 @@ class LogArchive:
         self._folder = state_dir + "/archive"
 
     def keep(self, job_uid: str, pod: Json, home: PodHome) -> None:
-        """Move the logs in the pod's home into the archive, and remove the rest of the home.
+        """Move the logs in the pod's home into the archive. The rest of the home may stay.
 
-        If the disk is full, the logs are lost and the home is removed all the same.
+        If the disk is full even without the other files of the pod, the logs are lost.
         """
-        if os.path.isdir(home.path + "/runs"):
-            for each in (home.root, home.path + "/volumes"):
-                shutil.rmtree(each, ignore_errors=True)  # This may be what fills the disk.
+        if not os.path.isdir(home.path + "/runs"):
+            return
+        try:
+            self._move(job_uid, pod, home)
+        except OSError:
+            for each in (home.root, home.volumes):
+                with contextlib.suppress(OSError):
+                    delete_content(each)  # This may be what fills the disk.
             try:
                 self._move(job_uid, pod, home)
             except OSError as error:
                 _log.warning("the logs of pod %s are lost: %s", pod["metadata"]["name"], error)
-        home.remove()
 
     def _move(self, job_uid: str, pod: Json, home: PodHome) -> None:
         folder = f"{self._folder}/{job_uid}"
@@ -54,7 +60,8 @@ class LogArchive:
         kept.write("pod.json", _essence(home.pod() or pod))
         os.rename(home.path + "/runs", kept.path + "/runs")
         for each in self._pods(job_uid)[:-KEPT_PODS]:
-            PodHome(folder, each["metadata"]["uid"]).remove()
+            path = PodHome(folder, each["metadata"]["uid"]).path
+            shutil.rmtree(path, ignore_errors=True)
 
     def jobs(self) -> list[str]:
         """The uids of the Jobs with archived pods."""

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ctypes
 import os
+import stat
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -228,7 +229,9 @@ class _Reader:
         at = numbers.index(self._inode) + 1 if self._inode in numbers else 0
         if at >= len(files) or not numbers[at]:
             return False
-        self._file = os.open(files[at], os.O_RDONLY | os.O_CLOEXEC)
+        self._file = _regular_file(files[at])
+        if self._file is None:
+            return False
         self._inode = os.fstat(self._file).st_ino
         return True
 
@@ -236,8 +239,23 @@ class _Reader:
         return _inode(self._path) in (0, self._inode)
 
 
+def _regular_file(path: str) -> int | None:
+    """A descriptor of a log; None for anything else, such as a link or a FIFO.
+
+    If the server is not root, a process can put such a thing in the place of its own log.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None
+
+
 def _inode(path: str) -> int:
     try:
-        return os.stat(path).st_ino
+        return os.lstat(path).st_ino
     except FileNotFoundError:
         return 0

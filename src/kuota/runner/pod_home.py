@@ -5,6 +5,7 @@
                    root/                 where its processes start
                    volumes/<name>/
                    runs/<container>/<attempt>/   see `processes`
+<state>/trash/                           directories of ended pods, which are being deleted
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 
 import msgspec
 
@@ -92,8 +94,22 @@ class PodHome:
         for attempt in self.attempts(container)[:-KEPT_RUNS]:
             shutil.rmtree(self.run(container, attempt), ignore_errors=True)
 
-    def remove(self) -> None:
+    def remove(self) -> bool:
+        """Remove the directory, unless files of the pod's user are left; then return False."""
+        for folder in (self.root, self.volumes):
+            try:
+                os.rmdir(folder)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
         shutil.rmtree(self.path, ignore_errors=True)
+        return True
+
+    def discard(self, trash: str) -> None:
+        """Move the directory to the trash, where `deletion` finds it. Does nothing without one."""
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.path, f"{trash}/{os.path.basename(self.path)}-{time.time_ns()}")
 
 
 def homes(pods_dir: str) -> list[str]:

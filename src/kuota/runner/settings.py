@@ -42,6 +42,10 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def pods_dir(self) -> str:
         return self.state_dir + "/pods"
 
+    @property
+    def trash_dir(self) -> str:
+        return self.state_dir + "/trash"
+
 
 class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that every pod worker uses."""

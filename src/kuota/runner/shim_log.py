@@ -28,7 +28,7 @@ class Log:
         Raises OSError if the disk is full. The output is then lost; a later call may succeed.
         """
         if self._file is None:
-            self._file = FileIO(self._path, "ab")
+            self._file = FileIO(self._path, "ab", opener=_opened)
             self._size = os.fstat(self._file.fileno()).st_size
         if self._size >= self._limit:
             # A line is not split between files unless it is longer than a file may be.
@@ -65,9 +65,14 @@ class Log:
         if self._file is not None:
             self._file.close()
         self._file = None  # If the next line fails, the next write opens it.
-        self._file = FileIO(self._path, "wb")
+        self._file = FileIO(self._path, "wb", opener=_opened)
         self._size = 0
         self._fresh_line = True
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a private file, and not where a link leads."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def _stamp() -> bytes:

@@ -12,24 +12,26 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 
 from .confine import confine
+from .deletion import delete_content
 from .pod_files import Refusal, prepare
 from .proc import become_user
 from .shim import CHUNK, work
 from .shortage import is_temporary
 
-SHIM, FILES = b"s", b"f"
-"""Requests: fork a shim, or create the files of a pod."""
+SHIM, FILES, DELETE = b"s", b"f", b"d"
+"""Requests: fork a shim, create the files of a pod, or delete the content of a directory."""
 
 
 def serve() -> None:
     """Fork a process for each request on standard input, a socket, until it is closed.
 
     A request is one byte and descriptors: plan, errors, ready and lock for a shim; plan and result
-    for the files of a pod. The response is one byte and the pidfd of the process. Forking takes a
-    tenth of the time of starting another interpreter. If the runner was killed, an unread response
-    causes an error here.
+    for the files of a pod; a plan for a deletion. The response is one byte and the pidfd of the
+    process. Forking takes a tenth of the time of starting another interpreter. If the runner was
+    killed, an unread response causes an error here.
     """
     line = socket.socket(fileno=0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Shims are not waited for.
@@ -53,7 +55,7 @@ def _served(line: socket.socket) -> bool:
             gate_read, 1
         )  # Shims are not waited for: if it exited now, there would be no pidfd.
         os.close(gate_read)
-        _create_files(*fds) if request == FILES else _become_shim(*fds)
+        _WORK[request](*fds)
     pidfd = os.pidfd_open(pid)
     os.close(gate)
     socket.send_fds(line, [b"p"], [pidfd])
@@ -87,6 +89,16 @@ def _create_files(source: int, result: int) -> None:
     os._exit(0)
 
 
+def _delete(source: int) -> None:
+    """Delete the content of the directory that the plan names, and exit."""
+    try:
+        os.dup2(os.open("/dev/null", os.O_RDWR), 0)
+        os.setsid()
+        delete_content(marshal.loads(_whole(source)))
+    finally:
+        os._exit(0)
+
+
 def _become_shim(source: int, errors: int, ready: int, lock: int) -> None:
     """Detach from the server that forked us, do the work, and exit."""
     try:
@@ -113,3 +125,10 @@ def _whole(fd: int) -> bytes:
     while part := os.read(fd, CHUNK):
         parts.append(part)
     return b"".join(parts)
+
+
+_WORK: dict[bytes, Callable[..., None]] = {
+    SHIM: _become_shim,
+    FILES: _create_files,
+    DELETE: _delete,
+}

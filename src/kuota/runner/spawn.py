@@ -17,7 +17,7 @@ import socket
 import sys
 from typing import Any
 
-from .shim_server import FILES, SHIM
+from .shim_server import DELETE, FILES, SHIM
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # The server raises its own limit of open files later. Containers keep the one they had before.
@@ -73,6 +73,19 @@ class ShimStarter:
             for fd in (source, result_write):
                 os.close(fd)
         return pidfd, result
+
+    def delete_content(self, folder: str) -> None:
+        """Start a process that deletes everything in the directory (`deletion`).
+
+        If the server dies meanwhile, the content remains until the next call.
+        """
+        source = memory_file(marshal.dumps(folder))
+        try:
+            os.close(self._ask(DELETE, [source]))
+        except InterruptedError:
+            return
+        finally:
+            os.close(source)
 
     def close(self) -> None:
         if self._line is not None:
