@@ -139,7 +139,7 @@ def test_a_negative_rate_is_no_limit_and_none_is_that_of_client_go() -> None:
 
     async def story() -> None:
         for _ in range(11):
-            await slow.take()
+            await slow.take("pods")
         assert 0.2 == pytest.approx(clock.monotonic())
 
     play(clock, story)

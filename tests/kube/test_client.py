@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from kuota.kube.decoding import Event
 from kuota.kube.errors import ApiError, Unreachable, WritesSuspended
 from kuota.kube.requests import HttpResponse, Patch
 from kuota.kube.resources import CONFIG_MAPS, JOBS, PODS
-from kuota.kube.retry import ATTEMPTS, Rate
+from kuota.kube.retry import AT_ONCE, ATTEMPTS, Rates
 
 KEY = Key("team", "it")
 POD: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "team", "name": "it"}}
@@ -180,7 +181,7 @@ def test_writes_name_their_manager() -> None:
 def test_a_rate_lets_a_burst_pass_and_then_one_at_a_time() -> None:
     clock = VirtualClock()
     transport = Scripted([ok(POD)] * 5)
-    client = Client(transport, clock=clock, rate=Rate(clock, qps=2, burst=3))
+    client = Client(transport, clock=clock, rates=Rates(clock, qps=2, burst=3))
 
     async def main() -> list[float]:
         times = []
@@ -190,6 +191,26 @@ def test_a_rate_lets_a_burst_pass_and_then_one_at_a_time() -> None:
         return times
 
     assert [0, 0, 0, 0.5, 1.0] == run(clock, main())
+
+
+def test_each_resource_has_its_own_rate() -> None:
+    clock = VirtualClock()
+    count = AT_ONCE + 1
+    client = Client(
+        Scripted([ok(POD)] * (count + 1)), clock=clock, rates=Rates(clock, qps=0.1, burst=1)
+    )
+
+    async def main() -> float:
+        async with asyncio.TaskGroup() as group:
+            waiting = [group.create_task(client.get(PODS, KEY)) for _ in range(count)]
+            await asyncio.sleep(0)
+            await client.get(JOBS, KEY)
+            done_at = clock.monotonic()
+            for each in waiting:
+                each.cancel()
+        return done_at
+
+    assert 0 == run(clock, main())
 
 
 def test_events_are_whole_however_the_stream_is_cut_into_chunks() -> None:

@@ -24,7 +24,7 @@ from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.config import Connection
 from kuota.kube.errors import KubeError
 from kuota.kube.http_client import HttpTransport
-from kuota.kube.retry import Rate
+from kuota.kube.retry import Rates
 from kuota.memory import calm_collector
 from kuota.metrics.runtime import Runtime
 
@@ -63,23 +63,23 @@ class Clients:
         clock = clock or SystemClock()
         line = HttpTransport(connection, clock, agent=f"kuota/{__version__}")
         self._transport = runtime.transport(line, connection.server)
-        rate = allowed(limits, clock)
+        rates = allowed(limits, clock)
         self.electing = Client(self._transport, clock=clock)
-        self.every_replica = Client(self._transport, clock=clock, rate=rate)
+        self.every_replica = Client(self._transport, clock=clock, rates=rates)
         self.leading = Client(
-            self._transport, clock=clock, rate=rate, may_write=may_write, managed_fields=False
+            self._transport, clock=clock, rates=rates, may_write=may_write, managed_fields=False
         )
 
     async def close(self) -> None:
         await self._transport.close()
 
 
-def allowed(limits: ClientConnection, clock: Clock) -> Rate | None:
-    """The rate limit of requests; None for no limit, which a negative value means."""
+def allowed(limits: ClientConnection, clock: Clock) -> Rates | None:
+    """Return the rate limit for each resource; None for no limit, which a negative value means."""
     qps = limits.qps or QPS
     if qps < 0:
         return None
-    return Rate(clock, qps, max(1, limits.burst or BURST))
+    return Rates(clock, qps, max(1, limits.burst or BURST))
 
 
 FINISH_S = 0.3

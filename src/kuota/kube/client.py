@@ -31,7 +31,7 @@ from .requests import (
     WriteOptions,
 )
 from .resources import PODS, Resource
-from .retry import Rate, Sender
+from .retry import Rates, Sender
 
 WHOLE_LOG = LogOptions()
 
@@ -61,11 +61,11 @@ class Client:
         *,
         clock: Clock | None = None,
         manager: str = "kuota",
-        rate: Rate | None = None,
+        rates: Rates | None = None,
         may_write: Callable[[], bool] | None = None,
         managed_fields: bool = True,
     ) -> None:
-        self._sender = Sender(transport, clock or SystemClock(), rate, may_write)
+        self._sender = Sender(transport, clock or SystemClock(), rates, may_write)
         self._managed_fields = managed_fields
         self._decodings: dict[Resource, Decoding] = {}
         self._own = WriteOptions(manager=manager)

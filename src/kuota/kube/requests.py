@@ -42,11 +42,13 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request for any transport. Header names are lower case.
 
     `timeout_s` is the longest time without data; None means no limit. `idempotent` means that
-    repeating the request does no harm.
+    repeating the request does no harm. `resource` is the name of the resource that the request is
+    about, or "" if it is about none.
     """
 
     method: str
     path: str
+    resource: str = ""
     query: dict[str, str] = {}
     headers: dict[str, str] = msgspec.field(default_factory=lambda: dict(_JSON))
     body: bytes = b""
@@ -108,7 +110,8 @@ def fetching(path: str) -> HttpRequest:
 
 
 def reading(resource: Resource, key: Key) -> HttpRequest:
-    return fetching(item_path(resource, key))
+    path = item_path(resource, key)
+    return HttpRequest(method="GET", path=path, resource=resource.name, idempotent=True)
 
 
 def listing(
@@ -120,7 +123,9 @@ def listing(
     """
     query = which.query() | _stated(**{"limit": str(limit or ""), "continue": resume})
     path = collection_path(resource, which.namespace)
-    return HttpRequest(method="GET", path=path, query=query, idempotent=True)
+    return HttpRequest(
+        method="GET", path=path, resource=resource.name, query=query, idempotent=True
+    )
 
 
 def watching(
@@ -138,8 +143,14 @@ def watching(
         allowWatchBookmarks="true" if bookmarks else "",
     )
     path = collection_path(resource, which.namespace)
-    silence_s = WATCH_TIMEOUT_S + _GRACE_S
-    return HttpRequest(method="GET", path=path, query=query, timeout_s=silence_s, idempotent=True)
+    return HttpRequest(
+        method="GET",
+        path=path,
+        resource=resource.name,
+        query=query,
+        timeout_s=WATCH_TIMEOUT_S + _GRACE_S,
+        idempotent=True,
+    )
 
 
 def creation(
@@ -152,7 +163,7 @@ def creation(
         path = item_path(resource, Key(namespace, metadata.get("name") or ""), subresource)
     else:
         path = collection_path(resource, _own_namespace(resource, namespace))
-    return _write("POST", path, obj, options)
+    return _write("POST", resource, path, obj, options)
 
 
 def replacement(resource: Resource, obj: Json, options: WriteOptions) -> HttpRequest:
@@ -166,7 +177,7 @@ def replacement(resource: Resource, obj: Json, options: WriteOptions) -> HttpReq
             f"replacing {metadata.get('name')!r} needs the resourceVersion it was read at"
         )
     key = Key(metadata.get("namespace") or "", metadata["name"])
-    return _write("PUT", item_path(resource, key), obj, options, idempotent=True)
+    return _write("PUT", resource, item_path(resource, key), obj, options, idempotent=True)
 
 
 def patching(
@@ -183,7 +194,9 @@ def patching(
     path = item_path(resource, key, subresource)
     # A JSON patch is not idempotent: it may append to a list.
     idempotent = kind is not Patch.JSON
-    return _write("PATCH", path, body, options, media_type=kind.value, idempotent=idempotent)
+    return _write(
+        "PATCH", resource, path, body, options, media_type=kind.value, idempotent=idempotent
+    )
 
 
 def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> HttpRequest:
@@ -197,7 +210,7 @@ def deletion(resource: Resource, key: Key, **options: Unpack[DeleteOptions]) -> 
         body["gracePeriodSeconds"] = grace_s
     if options.get("dry_run"):
         body["dryRun"] = ["All"]
-    return _write("DELETE", item_path(resource, key), body, {}, idempotent=True)
+    return _write("DELETE", resource, item_path(resource, key), body, {}, idempotent=True)
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,6 +239,7 @@ def log_reading(pods: Resource, key: Key, options: LogOptions) -> HttpRequest:
     return HttpRequest(
         method="GET",
         path=item_path(pods, key, "log"),
+        resource=pods.name,
         query=options.query(),
         headers={"accept": "*/*"},
         timeout_s=None if options.follow else REQUEST_TIMEOUT_S,
@@ -261,6 +275,7 @@ def _segment(name: str) -> str:
 
 def _write(
     method: str,
+    resource: Resource,
     path: str,
     body: PatchBody,
     options: WriteOptions,
@@ -277,6 +292,7 @@ def _write(
     return HttpRequest(
         method=method,
         path=path,
+        resource=resource.name,
         query=query,
         headers=_JSON | {"content-type": media_type},
         body=msgspec.json.encode(body),

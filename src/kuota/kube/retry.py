@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import ceil
 
 from kuota.api.backoff import Backoff
 
@@ -29,6 +30,9 @@ RETRY = Backoff(base=100, cap=5_000)
 ATTEMPTS = 6
 LONGEST_WAIT_S = 60.0
 """A server that requests a longer delay than this has failed the request."""
+BATCH_S = 0.1
+"""The interval at which delayed requests are sent. Sending several at once, and processing their
+responses together, costs much less CPU time than one wakeup of the process for each of them."""
 AT_ONCE = 32
 """The maximum number of concurrent requests, and so connections; streams do not count."""
 _NOT_IMPLEMENTED = 501
@@ -56,22 +60,43 @@ class Rate:
         self._permits = min(float(self._burst), refilled) - 1
         self._at = now
         if self._permits < 0:
-            await self._clock.sleep(-self._permits / self._qps)
+            due = now - self._permits / self._qps
+            await self._clock.sleep(ceil(due / BATCH_S) * BATCH_S - now)
+
+
+class Rates:
+    """A token bucket for each resource, as in clients of controller-runtime.
+
+    Requests for Workloads, on which admissions depend, never wait for Events or queue statuses.
+    """
+
+    def __init__(self, clock: Clock, qps: float, burst: int) -> None:
+        self._clock = clock
+        self._qps = qps
+        self._burst = burst
+        self._buckets = {"": Rate(clock, qps, burst)}
+
+    async def take(self, resource: str) -> None:
+        """Return when one more request for this resource may be sent."""
+        bucket = self._buckets.get(resource)
+        if bucket is None:
+            bucket = self._buckets[resource] = Rate(self._clock, self._qps, self._burst)
+        await bucket.take()
 
 
 class Sender:
-    """Sends through one transport, limited by `rate`, and writes only while `may_write`."""
+    """Sends through one transport, limited by `rates`, and writes only while `may_write`."""
 
     def __init__(
         self,
         transport: Transport,
         clock: Clock,
-        rate: Rate | None,
+        rates: Rates | None,
         may_write: Callable[[], bool] | None,
     ) -> None:
         self.transport = transport
         self._clock = clock
-        self._rate = rate
+        self._rates = rates
         self._may_write = may_write
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._writing = 0
@@ -79,11 +104,9 @@ class Sender:
         self._quiet.set()
 
     async def permitted(self, request: HttpRequest) -> None:
-        """Return when the request may be sent; raises WritesSuspended if it must not be sent."""
-        if self._rate is not None:
-            await self._rate.take()
-        if request.writes and self._may_write is not None and not self._may_write():
-            raise WritesSuspended(f"not sent: {request}: this process may not write now")
+        """Return when the rate of its resource allows the request."""
+        if self._rates is not None:
+            await self._rates.take(request.resource)
 
     async def send(self, request: HttpRequest) -> HttpResponse:
         """Return the successful response; raises ApiError, Unreachable or WritesSuspended."""
@@ -103,8 +126,11 @@ class Sender:
         await self._quiet.wait()
 
     async def _sent(self, request: HttpRequest) -> HttpResponse:
+        # A request that waits for its rate must not take a turn from requests for other resources.
+        await self.permitted(request)
         async with self._turns:
-            await self.permitted(request)
+            if request.writes and self._may_write is not None and not self._may_write():
+                raise WritesSuspended(f"not sent: {request}: this process may not write now")
             self._writing += request.writes
             if request.writes:
                 self._quiet.clear()
