@@ -60,6 +60,30 @@ def test_a_name_added_while_worked_on_comes_back_when_that_is_done() -> None:
     play(story)
 
 
+def test_a_delay_can_be_replaced_or_cancelled() -> None:
+    async def story(queue: WorkQueue[str], clock: VirtualClock) -> None:
+        for name in ("sooner", "later", "never"):
+            queue.add_after(name, 10)
+        queue.reschedule("sooner", 5)
+        queue.reschedule("later", 20)
+        queue.reschedule("never", None)
+        found = [(await queue.get(), clock.monotonic()) for _ in range(2)]
+        assert [("sooner", 5), ("later", 20)] == found
+        assert not queue.scheduled("never")
+
+    play(story)
+
+
+def test_rescheduling_keeps_a_name_that_is_ready() -> None:
+    async def story(queue: WorkQueue[str], clock: VirtualClock) -> None:
+        queue.add("a")
+        queue.reschedule("a", None)
+        assert queue.scheduled("a")
+        assert "a" == await queue.get()
+
+    play(story)
+
+
 def test_a_delayed_name_comes_at_its_time_and_not_before() -> None:
     async def story(queue: WorkQueue[str], clock: VirtualClock) -> None:
         queue.add_after("late", 20)

@@ -117,6 +117,11 @@ class QueueReconciler:
         self._last[name] = _next_write(self._last.get(name), cached.uid, self._clock.monotonic())
         await self._sender.send(effects)
 
+    def deleting(self, name: Name) -> bool:
+        """Whether the object is being deleted. It may lose its finalizer with any change."""
+        cached: CachedObject[Any] | None = self._informers[name[0]].get(name[1])
+        return cached is not None and bool(cached.json["metadata"].get("deletionTimestamp"))
+
     def due_in_s(self, name: Name, *, counters_only: bool = False) -> float:
         """Return the delay until a changed object is written. Only counters are delayed.
 

@@ -42,6 +42,17 @@ class WorkloadReconciler:
             await self._sender.send(result.effects)
         return result.requeue_after_s
 
+    def due_in_s(self, stored: StoredWorkload) -> float | None:
+        """Return the delay until a pass over this state has something to write; None if never.
+
+        Most changes need no pass. A pass that fails is due, so that its failure is reported.
+        """
+        try:
+            result = reconcile_workload(self.view(stored), self._clock.now().timestamp())
+        except Exception:
+            return 0.0
+        return 0.0 if result.effects else result.requeue_after_s
+
     def view(self, stored: StoredWorkload) -> WorkloadView:
         """Collect the inputs of a pass."""
         obj, state = stored.obj, self._engine.state

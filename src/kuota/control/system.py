@@ -131,8 +131,17 @@ class System:
         self.node_labels = self._followed_node_labels(client)
         self._queue_reconciler = self._status_reconciler()
         self._facts = FactSource(self.world, self.driver.apply, recorder, config, gates)
+        self._workload_reconciler = WorkloadReconciler(
+            self.world, self.engine, self.sender, self.clock, self.lifecycle
+        )
         self._triggers = Triggers(
-            self.world, self.engine, self._workloads, self._jobs, self._classes, self._mark
+            self.world,
+            self.engine,
+            self._workloads,
+            self._jobs,
+            self._classes,
+            self._mark,
+            self._workload_reconciler.due_in_s,
         )
 
     def _pending_reports(self) -> PendingReports:
@@ -238,10 +247,9 @@ class System:
             jobs = JobReconciler(world, sender, clock, self.lifecycle)
             found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
-            workloads = WorkloadReconciler(world, self.engine, sender, clock, self.lifecycle)
             classes = ClassReconciler(world, sender)
             queues = self._queue_reconciler
-            passes = instrument("workload", workloads.reconcile)
+            passes = instrument("workload", self._workload_reconciler.reconcile)
             found.append(serve(self._workloads, passes, WORKLOAD_WORKERS, self._stuck(WORKLOADS)))
             found.append(
                 serve(self._classes, instrument("workloadpriorityclass", classes.reconcile))
@@ -309,5 +317,7 @@ class System:
                     self._mark((LOCAL_QUEUES, key), False)
 
     def _mark(self, name: Name, counters_only: bool) -> None:
-        due_s = self._queue_reconciler.due_in_s(name, counters_only=counters_only)
-        self._queues.add_after(name, due_s)
+        reconciler = self._queue_reconciler
+        if counters_only and self._queues.scheduled(name) and not reconciler.deleting(name):
+            return
+        self._queues.add_after(name, reconciler.due_in_s(name, counters_only=counters_only))

@@ -33,6 +33,7 @@ class Triggers:
     """Adds keys to work queues when objects change.
 
     `mark` enqueues objects whose status may have changed, and says whether only counters did.
+    `due_in_s` returns the delay until a changed Workload needs a pass, or None.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Triggers:
         jobs: WorkQueue[Key],
         classes: WorkQueue[Key],
         mark: Callable[[Name, bool], None],
+        due_in_s: Callable[[StoredWorkload], float | None],
     ) -> None:
         self._world = world
         self._engine = engine
@@ -50,6 +52,7 @@ class Triggers:
         self._jobs = jobs
         self._classes = classes
         self._mark_changed = mark
+        self._due_in_s = due_in_s
 
     def follow(self) -> None:
         world = self._world
@@ -86,7 +89,10 @@ class Triggers:
     ) -> None:
         cached = _either(old, new)
         if new is not None:
-            self._workloads.add(cached.key)
+            if old is not None and new.value is not None:
+                self._workloads.reschedule(new.key, self._due_in_s(new.value))
+            else:
+                self._workloads.add(new.key)
         for owner in cached.json["metadata"].get("ownerReferences") or ():
             if owner.get("controller") and owner.get("kind") == "Job":
                 self._jobs.add(Key(cached.key.namespace, owner["name"]))

@@ -74,6 +74,10 @@ class WorkQueue(Generic[N]):
         """Whether no name is ready or being processed. Delayed names may exist."""
         return not self._ready and not self._working
 
+    def scheduled(self, name: N) -> bool:
+        """Whether the name is ready or delayed."""
+        return name in self._due or name in self._ready
+
     def add(self, name: N) -> None:
         """Queue the name. After `close` this does nothing."""
         if self._closed:
@@ -95,6 +99,15 @@ class WorkQueue(Generic[N]):
         if not (self._closed or sooner or name in self._ready):
             self._push(due, name)
         return None
+
+    def reschedule(self, name: N, delay_s: float | None) -> None:
+        """Replace the delay of the name; None means that it is not due any more.
+
+        A name that is ready or being processed stays so.
+        """
+        self._due.pop(name, None)
+        if delay_s is not None:
+            self.add_after(name, delay_s)
 
     def retry(self, name: N) -> None:
         """Queue the name after a failure, with exponential backoff."""
