@@ -87,7 +87,9 @@ class Admit(Struct):
     @property
     def whole(self) -> bool:
         """Whether the workload is admitted at once, because no admission check is outstanding."""
-        return all(self.workload.checks.get(name) == "Ready" for name in self.checks)
+        return not self.checks or all(
+            self.workload.checks.get(name) == "Ready" for name in self.checks
+        )
 
 
 class Preempt(Struct):

@@ -230,7 +230,8 @@ class Engine:
 
         Heads of quiescent trees are skipped: their last decisions remain valid (`engine.last`).
         """
-        self._end_admission_backoffs(now)
+        if self._admission_backoffs:
+            self._end_admission_backoffs(now)
         self._flush_inadmissible(now)
         self._quiescent.wake(now)
         self._skip_refused(now)
@@ -310,6 +311,8 @@ class Engine:
 
     def _flush_inadmissible(self, now: Instant) -> None:
         """Flush inadmissible workloads that changed queues or released quota may help."""
+        if not (self._unblocked or self._changed or self._released):
+            return
         woken, self._unblocked = self._unblocked, set()
         if now >= self._next_batch_at:
             woken |= self._changed
@@ -324,8 +327,10 @@ class Engine:
 
     def _skip_refused(self, now: Instant) -> None:
         """Make heads inadmissible that would be refused like others of their class before."""
-        attainable, active = self._attainable().attainable, self.state.is_active
-        for key in self.queues.skip_refused(attainable, now, active):
+        names = [name for name in self.queues.with_refusals() if self.state.is_active(name)]
+        if not names:
+            return
+        for key in self.queues.skip_refused(names, self._attainable().attainable, now):
             # The reason of its class applies, not the last decision about this workload.
             self.last.pop(key, None)
 

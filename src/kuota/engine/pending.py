@@ -96,6 +96,11 @@ class PendingQueue:
         return self._heap_size
 
     @property
+    def remembers_refusals(self) -> bool:
+        """Whether `skip_refused` may find a class that was refused and may be tried again."""
+        return self._unsatisfiable.any_satisfiable
+
+    @property
     def active_count(self) -> int:
         """The number of workloads in the heap or in flight. They need no flush."""
         return self._heap_size + len(self._in_flight)

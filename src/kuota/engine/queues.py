@@ -164,7 +164,8 @@ class Queues:
 
         They are in flight until `requeue`, `requeue_second_pass` or `drop_workload`.
         """
-        found = [self._visit(workload) for workload in self._second_pass.due(now)]
+        due = self._second_pass.due(now) if self._second_pass else ()
+        found = [self._visit(workload) for workload in due]
         for name in sorted(self._ready):
             if active(name):
                 queue = self._cluster_queues[name]
@@ -174,15 +175,20 @@ class Queues:
                 self._note(queue)
         return found
 
+    def with_refusals(self) -> list[str]:
+        """Return the ClusterQueues with a head for which `skip_refused` may have an effect."""
+        queues = self._cluster_queues
+        return sorted(name for name in self._ready if queues[name].remembers_refusals)
+
     def skip_refused(
         self,
+        cluster_queues: Iterable[str],
         attainable: Callable[[str, int, FlavorResource, int], bool],
         now: Instant,
-        active: Callable[[str], bool],
     ) -> list[Key]:
         """Make heads inadmissible whose class would be refused again, and return their keys."""
         found: list[Key] = []
-        for name in filter(active, sorted(self._ready)):
+        for name in cluster_queues:
             queue = self._cluster_queues[name]
             refused = list(queue.skip_refused(partial(attainable, name), now))
             if refused:
@@ -252,7 +258,7 @@ class Queues:
 
     def next_wakeup(self) -> Instant | None:
         """Return when a second pass is due; None if there is none."""
-        return self._second_pass.next_wakeup()
+        return self._second_pass.next_wakeup() if self._second_pass else None
 
     def mark_quiescent(self, heads: Iterable[Head]) -> None:
         """Skip the queues of these heads, which would return the same heads again."""

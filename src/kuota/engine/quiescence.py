@@ -42,6 +42,9 @@ class QuiescentTrees:
 
     def wake(self, now: Instant) -> None:
         """Wake the trees that changed, or all trees if a second pass is due."""
+        if not self._queues.quiescent:
+            self._clear_dirty()
+            return
         dirty = self._state.dirty | self._queues.dirty
         self._clear_dirty()
         visit = self._queues.next_wakeup()

@@ -22,6 +22,17 @@ from .amounts import Amounts, FlavorResource
 from .model import Instant, Workload
 
 
+class Phase(IntEnum):
+    """The progress of a charged workload. Integers, because other enums are slow as dict keys."""
+
+    ASSUMED = 0
+    RESERVED = 1
+    ADMITTED = 2
+
+
+_STORED = (Phase.RESERVED, Phase.ADMITTED)
+
+
 class Running:
     """A charged workload, its queue and its usage. Immutable: a change creates a new one.
 
@@ -30,7 +41,7 @@ class Running:
     the API server has stored its reservation.
     """
 
-    __slots__ = ("assumed", "key", "queue", "rank", "usage", "workload")
+    __slots__ = ("assumed", "key", "phase", "queue", "rank", "usage", "workload")
 
     def __init__(
         self, workload: Workload, queue: str, usage: Amounts, *, assumed: bool = False
@@ -38,6 +49,8 @@ class Running:
         self.workload = workload
         self.key = workload.key
         self.assumed = assumed
+        stored = Phase.ADMITTED if workload.admitted else Phase.RESERVED
+        self.phase = Phase.ASSUMED if assumed else stored
         self.queue = queue
         self.usage = usage
         since = self.reserved_at
@@ -74,17 +87,6 @@ class UsageTotal:
     def __init__(self) -> None:
         self.count = 0
         self.amounts: Amounts = {}
-
-
-class Phase(IntEnum):
-    """The progress of a charged workload. Integers, because other enums are slow as dict keys."""
-
-    ASSUMED = 0
-    RESERVED = 1
-    ADMITTED = 2
-
-
-_STORED = (Phase.RESERVED, Phase.ADMITTED)
 
 
 class RunningSet(dict[Key, Running]):
@@ -161,16 +163,10 @@ class RunningSet(dict[Key, Running]):
         del ranked[bisect_left(ranked, running.rank, key=by_rank)]
 
     def _count(self, running: Running, sign: int) -> None:
-        workload, usage, phase = running.workload, running.usage, _phase(running)
+        workload, usage, phase = running.workload, running.usage, running.phase
         _add(self._by_priority, (workload.priority, phase), usage, sign)
         place = (workload.key.namespace, workload.queue, phase)
         _add(self._by_local_queue, place, usage, sign)
-
-
-def _phase(running: Running) -> Phase:
-    if running.assumed:
-        return Phase.ASSUMED
-    return Phase.ADMITTED if running.workload.admitted else Phase.RESERVED
 
 
 def _counts_alike(one: Running, other: Running) -> bool:
@@ -178,7 +174,7 @@ def _counts_alike(one: Running, other: Running) -> bool:
     a, b = one.workload, other.workload
     return (
         one.usage is other.usage
-        and _phase(one) is _phase(other)
+        and one.phase is other.phase
         and a.priority == b.priority
         and a.queue == b.queue
     )

@@ -61,6 +61,11 @@ class UnsatisfiableClasses:
     def __contains__(self, scheduling_hash: str) -> bool:
         return scheduling_hash in self._classes
 
+    @property
+    def any_satisfiable(self) -> bool:
+        """Whether the needs of a class that became satisfiable are kept."""
+        return bool(self._satisfiable)
+
     def reason(self, scheduling_hash: str) -> WaitReason | None:
         known = self._classes.get(scheduling_hash)
         return known.reason if known is not None else None
