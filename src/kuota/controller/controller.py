@@ -32,12 +32,13 @@ from .flags import Settings
 from .leadership import Leadership, leadership
 from .metrics import MetricsPart, load_metrics
 from .ports import Ports, opened
-from .probes import Check, Probes
 from .visibility import VisibilityPart
 from .webhooks import WebhookPart
 
 if TYPE_CHECKING:
     from kuota.control.system import System
+
+    from .probes import Check
 
 
 QPS, BURST = 5.0, 10
@@ -213,6 +214,8 @@ class Controller:
     async def _probe(self, at: socket.socket | None, stack: AsyncExitStack) -> None:
         if at is None:
             return
+        from .probes import Probes
+
         probes = Probes(self._settings.config.health, self.ready)
         stack.push_async_callback(probes.close)
         port = await probes.serve(at)

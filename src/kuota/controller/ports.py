@@ -13,8 +13,6 @@ import msgspec
 
 from kuota.api.gates import Gate
 from kuota.control.system import Part
-from kuota.listening import CannotListen, bound
-from kuota.visibility.http import serving
 
 from .flags import Address, Settings, address
 
@@ -48,9 +46,15 @@ _SETTINGS = {
 
 def opened(settings: Settings) -> Ports:
     """Open every port that the settings ask for. Raises PortUnavailable; then none is open."""
+    wanted = _wanted(settings)
+    if not wanted:
+        return Ports()
+    # HTTP servers take long to import, so a process that serves nothing does not do it.
+    from kuota.listening import CannotListen, bound
+
     found: dict[str, socket.socket] = {}
     with ExitStack() as stack:
-        for name, at in _wanted(settings).items():
+        for name, at in wanted.items():
             try:
                 found[name] = stack.enter_context(bound(at.host, at.port))
             except CannotListen as error:
@@ -64,15 +68,15 @@ def opened(settings: Settings) -> Ports:
 
 def _wanted(settings: Settings) -> dict[str, Address]:
     config, parts = settings.config, settings.parts
-    visible = serving(config)
     found = {
         "probes": address(config.health.health_probe_bind_address),
-        "webhooks": Address(config.webhook.host, config.webhook.port or 0),
         "metrics": address(config.metrics.bind_address),
-        "visibility": Address(visible.host, visible.port),
     }
-    if Part.WEBHOOKS not in parts:
-        del found["webhooks"]
-    if Part.VISIBILITY not in parts or not settings.gates.on(Gate.VisibilityOnDemand):
-        del found["visibility"]
+    if Part.WEBHOOKS in parts:
+        found["webhooks"] = Address(config.webhook.host, config.webhook.port or 0)
+    if Part.VISIBILITY in parts and settings.gates.on(Gate.VisibilityOnDemand):
+        from kuota.visibility.http import serving
+
+        visible = serving(config)
+        found["visibility"] = Address(visible.host, visible.port)
     return {name: at for name, at in found.items() if at is not None}
