@@ -42,8 +42,12 @@ from .world import World
 
 MAX_ATTEMPTS = 5
 """The number of attempts to write a decision after conflicts."""
-MAX_IN_FLIGHT = 64
-"""The maximum number of decisions being written concurrently."""
+MAX_IN_FLIGHT = 16
+"""The maximum number of decisions being written concurrently.
+
+Enough to keep the API server busy. Deciding further ahead of the writes charges quota for longer
+than necessary, and a workload of higher priority that arrives meanwhile has to preempt.
+"""
 
 RETRY_BACKOFF = Backoff(base=100, cap=30_000)
 """Delays after failed writes, in milliseconds."""
