@@ -131,10 +131,14 @@ class System:
         self.node_labels = self._followed_node_labels(client)
         self._queue_reconciler = self._status_reconciler()
         self._facts = FactSource(self.world, self.driver.apply, recorder, config, gates)
-        self._workload_reconciler = WorkloadReconciler(
-            self.world, self.engine, self.sender, self.clock, self.lifecycle
-        )
-        self._triggers = Triggers(
+        self._workload_reconciler = self._lifecycle_reconciler()
+        self._triggers = self._enqueuing()
+
+    def _lifecycle_reconciler(self) -> WorkloadReconciler:
+        return WorkloadReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
+
+    def _enqueuing(self) -> Triggers:
+        return Triggers(
             self.world,
             self.engine,
             self._workloads,

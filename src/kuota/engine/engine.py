@@ -230,8 +230,7 @@ class Engine:
 
         Heads of quiescent trees are skipped: their last decisions remain valid (`engine.last`).
         """
-        if self._admission_backoffs:
-            self._end_admission_backoffs(now)
+        self._end_admission_backoffs(now)
         self._flush_inadmissible(now)
         self._quiescent.wake(now)
         self._skip_refused(now)

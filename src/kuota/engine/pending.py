@@ -337,8 +337,7 @@ class PendingQueue:
             group.active.add(pending)
             self._index(group, pending.workload)
         else:
-            # In backoff while in the heap: it may be tried, but no flush may retry it once
-            # inadmissible.
+            # In backoff: the workload may be tried now, but no flush may retry it afterwards.
             group.active.add(pending, separate=True)
             self._backing_off_in_heap[pending.key] = pending
         self._heap.push(group, pending.rank)
