@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from control.objects import job
-from control.stage import Stage, told
+from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
 
 RETAINED: Json = {"objectRetentionPolicies": {"workloads": {"afterFinished": "1h"}}}
@@ -40,7 +40,7 @@ def test_admitting_and_finishing_a_workload_takes_only_its_first_pass() -> None:
         assert stage.says("a", "Finished").startswith("True/")
         assert 1 == passes.count
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_change_that_leaves_something_to_write_causes_a_pass() -> None:
@@ -55,7 +55,7 @@ def test_a_change_that_leaves_something_to_write_causes_a_pass() -> None:
         assert passes.count > before
         assert stage.says("a", "Evicted").startswith("True/Deactivated")
 
-    told(scene)
+    run_scene(scene)
 
 
 def test_a_finished_workload_is_deleted_after_its_retention_period() -> None:
@@ -69,4 +69,4 @@ def test_a_finished_workload_is_deleted_after_its_retention_period() -> None:
         await stage.rest(200)
         assert [] == stage.workloads("a")
 
-    told(scene, RETAINED)
+    run_scene(scene, RETAINED)
