@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Configuration written as JSON, to be compared or read again."""
+"""A Configuration as JSON, for comparison."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of background work that fails."""
+"""Failures of background tasks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sound object of every kind, for tests to spoil."""
+"""One valid object of each kind, for tests to modify."""
 
 from __future__ import annotations
 

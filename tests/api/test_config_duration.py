@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations in Go's words."""
+"""Durations in the syntax of Go."""
 
 from __future__ import annotations
 

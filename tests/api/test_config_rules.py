@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue would not start with. The recorded cases hold the rest; these are what they leave."""
+"""Configurations that Kueue rejects, beyond the recorded cases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion between the API versions, difference by difference."""
+"""Conversion between the API versions, for each field that differs."""
 
 from __future__ import annotations
 

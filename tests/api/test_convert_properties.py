@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Round trips lose nothing that both versions can say."""
+"""Round trips between the API versions lose nothing that both can represent."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated CustomResourceDefinitions: complete, structural, and true to the tables."""
+"""The generated CustomResourceDefinitions are complete, structural, and consistent."""
 
 from __future__ import annotations
 

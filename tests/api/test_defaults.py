@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is filled in when an object is created."""
+"""Defaults that are set when an object is created."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feature gates: their defaults, and the choices Kueue would refuse at start."""
+"""Feature gates: defaults, and combinations that Kueue rejects at startup."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors, tolerations and affinity, as Kubernetes means them and as flavors are judged."""
+"""Selectors, tolerations and affinity, as in Kubernetes and for flavors."""
 
 from __future__ import annotations
 

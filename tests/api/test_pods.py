@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods, what an admission adds to them, priorities and waits."""
+"""Pods, the changes that an admission makes to them, priorities, and waiting times."""
 
 from __future__ import annotations
 

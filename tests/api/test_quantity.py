@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantities: the grammar and rounding of Kubernetes, and sums that never wrap around."""
+"""Quantities: syntax and rounding of Kubernetes, and sums that saturate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pods ask for and cost: init peaks, pod-level requests, defaults, transformations."""
+"""Requests of pods: init containers, pod-level requests, defaults, transformations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue adds to the validation of a batch/v1 Job."""
+"""Rules for batch/v1 Jobs that Kueue adds to those of Kubernetes."""
 
 from __future__ import annotations
 

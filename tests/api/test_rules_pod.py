@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue adds to the validation of a Pod."""
+"""Rules for Pods that Kueue adds to those of Kubernetes."""
 
 from __future__ import annotations
 

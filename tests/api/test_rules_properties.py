@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation and defaulting answer for any JSON whatever: they never raise, and never write."""
+"""Validation and defaulting accept any JSON: they never raise and never modify it."""
 
 from __future__ import annotations
 

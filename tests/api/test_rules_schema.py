@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an API server refuses: fields, relations between them, and changes of them."""
+"""What an API server rejects: fields, combinations of fields, and updates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kueue's webhooks refuse, where the recorded cases leave gaps."""
+"""What Kueue's webhooks reject, beyond the recorded cases."""
 
 from __future__ import annotations
 

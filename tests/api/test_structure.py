@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled schemas, and what is done along them: clean, fill in defaults, check."""
+"""Compiled schemas: pruning, defaulting and validation."""
 
 from __future__ import annotations
 

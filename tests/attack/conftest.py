@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine to attack."""
+"""A running machine for attacks."""
 
 from __future__ import annotations
 

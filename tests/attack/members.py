@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two teams that do not trust each other, on one machine, each with a member who has a token."""
+"""Two teams that do not trust each other, each with a member who has a token."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A member's token opens the namespaces of the member's team and nothing else."""
+"""A member's token grants access to the namespaces of the member's team only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short ways to write Workloads and decisions about them."""
+"""Builders of Workloads and of decisions about them."""
 
 from __future__ import annotations
 

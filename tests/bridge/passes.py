@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short ways to make passes over Workloads and jobs, and to see what came of them."""
+"""Runs reconciler passes over Workloads and Jobs, and collects their results."""
 
 from __future__ import annotations
 

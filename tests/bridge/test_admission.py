@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservation and admission: what makes a workload Admitted, what ends it, what is written."""
+"""Reservation and admission: conditions, transitions, and status patches."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Workload that stands for a batch/v1 Job."""
+"""The Workload of a batch/v1 Job."""
 
 from __future__ import annotations
 

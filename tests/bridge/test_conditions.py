@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions: what counts as a change, since when it holds, and how long a message may be."""
+"""Conditions: what counts as a change, transition times, and the length of messages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions: what is reset, what is counted, what is left for the next try."""
+"""Evictions: what is reset, what is counted, and what is kept for the next attempt."""
 
 from __future__ import annotations
 

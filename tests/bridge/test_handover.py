@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who owns the status of a Workload once Kueue is to go on with it."""
+"""The owners of status fields after a handover to Kueue."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues, cohorts, flavors and checks: what the engine believes of each, and of unset fields."""
+"""Conversion of queues, cohorts, flavors and checks to engine values, with unset fields."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads: what they are charged, whether they may queue, and what stands in their way."""
+"""Conversion of Workloads: requests, whether they may queue, and obstacles."""
 
 from __future__ import annotations
 

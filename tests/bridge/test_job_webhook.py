@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Job is given when it is created: a queue, a class, a suspension, another manager."""
+"""Defaults of a new Job: queue, priority class, suspension, and managedBy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one pass over a Workload writes, case by case."""
+"""The writes of one pass over a Workload."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one pass over a parent and its variants writes, case by case."""
+"""The writes of one pass over a parent and its variants."""
 
 from __future__ import annotations
 

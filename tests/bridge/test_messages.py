@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words: every reason has some, they name what matters, and nobody is told a constant's name."""
+"""Messages: every reason has one, and it names the relevant objects."""
 
 from __future__ import annotations
 

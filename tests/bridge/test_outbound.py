@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions made true: one patch a workload at most, none that changes nothing, and the events."""
+"""Effects of decisions: at most one status patch per Workload, no empty patch, and events."""
 
 from __future__ import annotations
 

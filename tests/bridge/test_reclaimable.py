@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that are done: equal lists, sizes as bounds, and writing them once."""
+"""Reclaimable pods: equality, limits, and a single write."""
 
 from __future__ import annotations
 

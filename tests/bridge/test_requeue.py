@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting before the next try, time spent running, and time lost to an eviction."""
+"""Requeue delays, execution time, and the effect of an eviction on both."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of elastic jobs: which Workload replaces which."""
+"""Slices of elastic Jobs: which Workload replaces which."""
 
 from __future__ import annotations
 

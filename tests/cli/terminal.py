@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terminal with `kuota` in it: what it shows, and keys that a user presses."""
+"""A terminal that runs `kuota`: its screen, and keys that a user presses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota check` as its users see it: lines, words, exit status."""
+"""The output and exit status of `kuota check`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which server commands talk to, and what they say when there is none."""
+"""Which server commands connect to, and their messages if there is none."""
 
 from __future__ import annotations
 

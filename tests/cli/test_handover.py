@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota handover`, as far as it goes without a cluster."""
+"""`kuota handover`, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota install` and `uninstall`, as far as they go without a cluster."""
+"""`kuota install` and `uninstall`, without a cluster."""
 
 from __future__ import annotations
 

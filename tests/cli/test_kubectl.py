@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota get` and the other commands that kubectl carries out."""
+"""`kuota get` and the other commands that run kubectl."""
 
 from __future__ import annotations
 

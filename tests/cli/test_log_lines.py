@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log whose connection breaks is written once: nothing twice, nothing left out."""
+"""A log whose connection breaks is printed once: no line is repeated or omitted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota logs` against a running server whose pods the test plays."""
+"""`kuota logs` against a running server; the test provides the pods."""
 
 from __future__ import annotations
 

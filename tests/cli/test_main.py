@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entry point: quick to answer, and helpful about its commands."""
+"""The entry point: start-up time, and messages about unknown commands."""
 
 from __future__ import annotations
 

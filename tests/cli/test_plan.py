@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota plan` as its users see it: states, words, exit status."""
+"""The output and exit status of `kuota plan`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who offers more quota than the machine has is told so: on writing it, and on looking at it."""
+"""Warnings about quota that exceeds the capacity of the machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota run` against a running server; the test is controller and runner."""
+"""`kuota run` against a running server; the test acts as controller and runner."""
 
 from __future__ import annotations
 

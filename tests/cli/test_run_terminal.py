@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota run` in a terminal: Ctrl-C leaves the Job, cancels it or goes on, as told."""
+"""`kuota run` in a terminal: Ctrl-C leaves the Job, cancels it or continues."""
 
 from __future__ import annotations
 

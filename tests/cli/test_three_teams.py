@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first example: one screen that a newcomer understands."""
+"""The output of the first example."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota token`: who may use the control plane of this machine."""
+"""`kuota token`: access to the control plane of this machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota up` that cannot start says why in a line or two, and what to do."""
+"""`kuota up` that cannot start reports the reason and what to do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota watch`: one picture without a terminal, a live one on a terminal."""
+"""`kuota watch`: one table without a terminal, a live view on a terminal."""
 
 from __future__ import annotations
 

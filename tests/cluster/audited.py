@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real API server that remembers who asked for what, and short ways to use one."""
+"""A real API server with an audit log, and functions to query it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificates of a control plane for tests, made anew every time."""
+"""The certificates of a control plane for tests, created for each run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real API server with what a story needs: Kueue's kinds, as they are shipped."""
+"""A real API server with Kueue's CustomResourceDefinitions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad lines to an API server: watches that are cut, writes that are refused or lost."""
+"""Unreliable connections to an API server: truncated watches, rejected or lost writes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that no other story on the same server has: a tag behind all that is not in a namespace."""
+"""Unique names of cluster-scoped objects, so that tests can share a server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission in two phases: quota first, then the answers of admission checks."""
+"""Two-phase admission: quota first, then admission checks."""
 
 from __future__ import annotations
 

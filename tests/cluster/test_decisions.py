@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens on a server is what the engine decides when it is asked by itself."""
+"""A server ends in the state that the engine decides by itself."""
 
 from __future__ import annotations
 

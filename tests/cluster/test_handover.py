@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Kuota wrote becomes Kueue's: it can be taken back by apply, and nothing else has changed."""
+"""A handover transfers ownership to Kueue, which can remove fields by apply."""
 
 from __future__ import annotations
 

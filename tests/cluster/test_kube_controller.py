@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole controller, webhooks and visibility included, on a real API server."""
+"""A complete controller with webhooks and visibility on a real API server."""
 
 from __future__ import annotations
 

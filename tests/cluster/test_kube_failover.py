@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several controllers and one Lease: whoever dies, freezes or is asked to go, another goes on."""
+"""Several controllers and one Lease: another one takes over from each that stops."""
 
 from __future__ import annotations
 

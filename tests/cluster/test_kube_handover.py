@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota handover` as a process, by somebody who may do no more than docs/migrate.md says."""
+"""`kuota handover` as a process, with exactly the documented permissions."""
 
 from __future__ import annotations
 

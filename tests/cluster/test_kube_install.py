@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installation on a real API server: put in, run under its own roles, taken out again."""
+"""An installation on a real API server: install, run with its own roles, uninstall."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API server, and what is behind it, goes away in the middle of a flood and comes back."""
+"""The API server and etcd restart while many Jobs run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With Kubernetes' own scheduler: pods land on the nodes of the flavor that they were given."""
+"""With the Kubernetes scheduler, pods are bound to the nodes of their flavor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real API server asks our webhooks: what is filled in, refused and converted, and its trust."""
+"""A real API server calls our webhooks: defaults, rejections, conversion, CA bundles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What else may happen to a Job and its Workload between being queued and being over."""
+"""The lifecycle of a Job and its Workload: deletion, deactivation, edits, retention."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preemption: the victim stops, its pods go, its quota is free, and it comes back later."""
+"""Preemption: the victim stops, releases its quota, and is admitted again later."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a Job to its end: queued, admitted, started, finished."""
+"""A Job is queued, admitted, started and finished."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""waitForPodsReady: who is late loses the quota, waits longer each time, and is given up."""
+"""waitForPodsReady: eviction after the timeout, backoff, and deactivation."""
 
 from __future__ import annotations
 

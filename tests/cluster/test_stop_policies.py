@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queues that are held, drained, deleted, or not allowed to take a Job."""
+"""Queues that are held, drained, deleted, or do not match a Job's namespace."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flood of Jobs while lines are cut, writes are lost and others write on the same objects."""
+"""Many Jobs while watches are truncated, writes are lost, and others write the same objects."""
 
 from __future__ import annotations
 

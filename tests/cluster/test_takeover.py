@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What another controller has begun, as Kueue leaves it, is gone on with and not begun anew."""
+"""Objects in the state in which Kueue leaves them are continued, not recreated."""
 
 from __future__ import annotations
 

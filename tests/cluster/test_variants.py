@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent admission: variants try the flavors of a Job at once, and it moves to better ones."""
+"""Concurrent admission: variants try all flavors of a Job, which moves to better ones."""
 
 from __future__ import annotations
 

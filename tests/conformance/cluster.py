@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A toy API server around the engine: stores Workloads, makes effects true, records events."""
+"""A fake API server around the engine: stores Workloads, applies effects, records events."""
 
 from __future__ import annotations
 

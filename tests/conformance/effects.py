@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries effects out on recorded objects, as an API server would, without any of its checks."""
+"""Applies effects to recorded objects, as an API server does, without validation."""
 
 from __future__ import annotations
 

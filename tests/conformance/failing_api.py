@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole system over an API server in memory that refuses some requests, in virtual time."""
+"""The complete system with an in-memory API server that rejects some requests."""
 
 from __future__ import annotations
 

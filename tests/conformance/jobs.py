@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the adapters of job suites share: stored objects to look up, the rules of a run, views."""
+"""Shared parts of the adapters of job suites: stored objects, configurations, views."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine found in the way of a flavor, written as Kueue writes it, to be compared."""
+"""Formats the obstacles of a flavor as Kueue does, for comparison."""
 
 from __future__ import annotations
 

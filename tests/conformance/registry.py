@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which adapter feeds which suite, what it exercises, and what it leaves unread, with reasons."""
+"""The adapter of each suite, what it exercises, and the inputs that it ignores, with reasons."""
 
 from __future__ import annotations
 

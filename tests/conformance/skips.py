@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads `skips.toml`, the only place that knows suites or cases it does not run, and why."""
+"""Reads `skips.toml`, which lists all skipped suites and cases, with reasons."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner itself: what it prints, what it returns, and that a wrong expectation is caught."""
+"""The runner: its output, its exit status, and that wrong expectations fail."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded objects -> the engine's own values: what every adapter starts from."""
+"""Converts recorded objects to engine values, for all adapters."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A toy that plays job controller and kubelet: pods are numbers in the status of a Job."""
+"""A fake Job controller and kubelet: pods are numbers in the status of a Job."""
 
 from __future__ import annotations
 

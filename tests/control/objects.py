@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short ways to write the objects that stories about controllers are made of."""
+"""Builders of the objects for tests of controllers."""
 
 from __future__ import annotations
 

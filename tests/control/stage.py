@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole system on a stage: an API in memory, a toy kubelet, and short ways to set a scene."""
+"""The complete system with an in-memory API server and a fake kubelet, in virtual time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is refused, cut off or started anew: every job ends, and quota is never exceeded."""
+"""Despite rejected writes, truncated watches and restarts, every Job finishes within quota."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two-phase admission: what admission checks that answer do to a Workload, and to its job."""
+"""Two-phase admission: effects of admission checks on a Workload and its Job."""
 
 from __future__ import annotations
 

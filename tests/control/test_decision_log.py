@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operational log has one line for each thing that happened to a Workload, and no repeats."""
+"""The log has one line for each event of a Workload, without repetitions."""
 
 from __future__ import annotations
 

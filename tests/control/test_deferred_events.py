@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of others in the process wait for a quiet moment, and a flood of them is thinned out."""
+"""Events of other controllers yield to decisions, and a flood of them is thinned out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver: it rests when nothing is to be done, and survives refusals and poison."""
+"""The driver is idle without work, and survives rejected writes and invalid objects."""
 
 from __future__ import annotations
 

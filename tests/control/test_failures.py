@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unexpected exceptions: undone, retried, or the end of the process, and always counted."""
+"""Unexpected exceptions are counted, and lead to a rollback, a retry, or an exit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission fair sharing: what LocalQueues used is written down, and found again."""
+"""Admission fair sharing: the usage of LocalQueues is stored and restored."""
 
 from __future__ import annotations
 

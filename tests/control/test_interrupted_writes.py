@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns that no real server takes on demand, or only after long. All others: tests/cluster."""
+"""Interrupted writes and rare timing that a real server does not produce on demand."""
 
 from __future__ import annotations
 

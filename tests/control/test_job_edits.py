@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that are edited, nested, or bring their Workload along; and Workloads left without a job."""
+"""Jobs that are edited, nested or have a prebuilt Workload; Workloads without a Job."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an observer of the controllers may look up, and what that costs."""
+"""What an observer of the controllers can look up, and the cost."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is written about Workloads that wait, when, and how often."""
+"""What is written about pending Workloads, when, and how often."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many queues are looked at again when something changes: those that it concerns."""
+"""A change reconciles only the queues that it affects."""
 
 from __future__ import annotations
 

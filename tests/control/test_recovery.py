@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods on lost nodes are given up, where that was asked for and the gate is on."""
+"""Pods on lost nodes are deleted if they opted in and the gate is on."""
 
 from __future__ import annotations
 

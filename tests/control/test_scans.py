@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of namespaces, limits and classes look only at the Jobs and Workloads they concern."""
+"""Changes of namespaces, limits and classes process only the affected Jobs and Workloads."""
 
 from __future__ import annotations
 

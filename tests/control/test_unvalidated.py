@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object that validation should have rejected costs nobody else anything."""
+"""An object that validation should have rejected does not affect other objects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent admission: a Job's flavors are tried at the same time, by variants of its Workload."""
+"""Concurrent admission: variants of a Workload try the flavors of a Job at the same time."""
 
 from __future__ import annotations
 

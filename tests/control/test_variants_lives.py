@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variants come, go and change with their queue, with their Job, and with its Workload."""
+"""Variants are created, updated and deleted with their queue, Job and parent."""
 
 from __future__ import annotations
 

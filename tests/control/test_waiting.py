@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a Workload waits, and what brings it back: rules of its namespace, gates, time, its owner."""
+"""Why a Workload is pending, and what requeues it: namespace, gates, time, owner."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How little is written: a bounded number of writes a Job, none in vain, none while idle."""
+"""The number of writes per Job is bounded, and an idle system writes nothing."""
 
 from __future__ import annotations
 

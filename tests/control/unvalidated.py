@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that no API server should have stored: valid ones, broken in a few places."""
+"""Objects that no API server should have stored: valid ones with a few invalid fields."""
 
 from __future__ import annotations
 

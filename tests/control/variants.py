@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short ways to set a scene with variants, and to see what became of them."""
+"""Sets up variants, and reads their state."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An event loop in virtual time: whenever everybody waits, the clock jumps to the next alarm."""
+"""An event loop in virtual time: when all tasks wait, the clock advances to the next timer."""
 
 from __future__ import annotations
 

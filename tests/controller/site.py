@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An API server on a socket, and controllers as processes of their own around it."""
+"""An API server on a socket, and controllers as separate processes."""
 
 from __future__ import annotations
 

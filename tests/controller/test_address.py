@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses as Go programs take them, and probes that answer at them."""
+"""Addresses in the syntax of Go, and probes that are served at them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags and configuration file: Kueue's, in both versions, and every fault at once."""
+"""Flags and configuration file in both versions; all faults are reported at once."""
 
 from __future__ import annotations
 

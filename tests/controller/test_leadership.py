@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may write: only a leader, only while it surely leads, and never after it was told to stop."""
+"""Only the leader writes, only while it holds the Lease, and never after a stop."""
 
 from __future__ import annotations
 

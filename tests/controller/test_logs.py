@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is logged: one JSON object a line, or plain lines, and no secrets in either."""
+"""Log formats: one JSON object or one plain line per entry, without secrets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A port that cannot be used ends the controller at once, with one line that says what to do."""
+"""A port that cannot be bound ends the controller with a one-line message."""
 
 from __future__ import annotations
 

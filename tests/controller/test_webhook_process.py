@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhooks of a controller process: there at once, on every replica, with either certificate."""
+"""Webhooks of a controller process: immediately available, on every replica."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user of this machine, with a copy of the checkout in which the commands of the docs run."""
+"""A user account with a copy of the checkout, in which the documented commands run."""
 
 from __future__ import annotations
 

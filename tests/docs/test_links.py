@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every link of the documentation leads to a page, and to a heading that exists."""
+"""Every link in the documentation leads to an existing page and heading."""
 
 from __future__ import annotations
 

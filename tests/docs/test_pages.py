@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands and manifests of README, docs and examples work as written, for root and others."""
+"""The commands and manifests of README, docs and examples work as written, for all users."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small world to tell stories of flavor assignment in: one queue, its neighbours, an oracle."""
+"""A small environment for flavor assignment: one queue, its neighbors, and a fake oracle."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for victims written down rule by rule, for comparison only."""
+"""A direct implementation of the preemption rules, for comparison only."""
 
 from __future__ import annotations
 

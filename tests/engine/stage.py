@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small world to tell stories of preemption in: cohorts, queues, and who runs where."""
+"""A small environment for preemption: cohorts, queues, and running workloads."""
 
 from __future__ import annotations
 

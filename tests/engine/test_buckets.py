@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lanes move whole classes, not workloads, and stay in order while they do."""
+"""Lanes move whole scheduling classes and stay ordered."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a workload waits, where in the tree the room ends, and what would help."""
+"""Explanations: why a workload waits, which node of the tree is the limit, what would help."""
 
 from __future__ import annotations
 

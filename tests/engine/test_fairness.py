@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dominant resource shares: what counts, what does not, and how shares compare."""
+"""Dominant resource shares: what counts, and how shares compare."""
 
 from __future__ import annotations
 

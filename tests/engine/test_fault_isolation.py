@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bug that shows with one workload costs the others nothing."""
+"""A bug that occurs with one workload does not affect others."""
 
 from __future__ import annotations
 

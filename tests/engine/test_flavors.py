@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stories of flavor assignment: quota, resources, pod sets and their groups."""
+"""Flavor assignment: quota, resources, pod sets and their groups."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether pods may run on a flavor's nodes: taints, labels, topology, and the placement seam."""
+"""Eligible flavors: taints, labels, topology, and the placement interface."""
 
 from __future__ import annotations
 

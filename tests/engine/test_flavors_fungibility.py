@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flavor is taken when several would do."""
+"""Which flavor is chosen if several are possible."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of every flavor assignment, whatever the queues, the usage and the workload."""
+"""Invariants of flavor assignment for any queues, usage and workload."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavor assignment with a past: bookmarks, slices that are replaced, reservations."""
+"""Flavor assignment with previous state: scan positions, replaced slices, reservations."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LocalQueues are remembered to have used, as the engine samples it."""
+"""Sampling of the usage of LocalQueues."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order heads of different queues are settled."""
+"""The order in which heads of different queues are settled."""
 
 from __future__ import annotations
 

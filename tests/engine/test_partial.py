@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search over counts of a workload that may shrink."""
+"""The search over pod counts in partial admission."""
 
 from __future__ import annotations
 

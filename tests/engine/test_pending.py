@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ClusterQueue's pending workloads: order, parking, classes, back-off, stickiness."""
+"""Pending workloads of a ClusterQueue: order, inadmissibility, classes, backoff, stickiness."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pending queue does what a plain list of workloads would do, whatever happens to it."""
+"""The pending queue behaves like a plain list of workloads after any operations."""
 
 from __future__ import annotations
 

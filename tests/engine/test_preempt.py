@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two questions put to preemption: who has to go, and would anybody."""
+"""The interface of preemption: find victims, and whether any victim is possible."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Victims without fair sharing, told as stories."""
+"""Victims without fair sharing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Victims under fair sharing, told as stories."""
+"""Victims under fair sharing."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for victims of any demand in any tree."""
+"""Invariants of the victims of any request in any tree."""
 
 from __future__ import annotations
 

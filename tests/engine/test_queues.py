@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All queues together: routing by LocalQueue, heads, flushes, and the second pass."""
+"""All queues: routing by LocalQueue, heads, flushes, and the second pass."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs in a queue: the line of those to be displaced keeps up with every change."""
+"""Running workloads of a queue: the order of candidates follows every change."""
 
 from __future__ import annotations
 

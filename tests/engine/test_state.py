@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charges follow the queues as they come and go, and no change costs more than it concerns."""
+"""Charges follow changes of queues, and the cost of a change is proportional to it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How usage moves up the tree."""
+"""Propagation of usage in the tree."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When parked workloads are tried again because queues, cohorts or flavors changed."""
+"""When inadmissible workloads are retried after changes of queues, cohorts or flavors."""
 
 from __future__ import annotations
 

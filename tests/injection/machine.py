@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes in virtual time, which outlive the runner that started them."""
+"""Processes in virtual time that survive the runner that started them."""
 
 from __future__ import annotations
 

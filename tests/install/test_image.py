@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image, as far as can be told without building it, and the program in it."""
+"""The image and its entry point, without building it."""
 
 from __future__ import annotations
 

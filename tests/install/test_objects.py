@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed: complete, under Kueue's names, and with no right too many."""
+"""The objects of an installation: complete, with Kueue's names and minimal permissions."""
 
 from __future__ import annotations
 

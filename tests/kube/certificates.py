@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for tests, made anew in every run: no private key lies in the repository."""
+"""Certificates for tests, created in every run, so that the repository contains no keys."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP server that follows a script byte by byte, for what no well-behaved HTTP server does."""
+"""A TCP server with a byte-by-byte script, for behavior that HTTP servers do not have."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transport whose answers are written down beforehand."""
+"""A transport with predefined responses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of the API server about people are believed for a while, and no longer."""
+"""Results of access reviews are cached for a limited time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proof of who we are stays fresh: tokens re-read, plugins asked again, certificates reloaded."""
+"""Credentials stay current: tokens are reread, plugins rerun, certificates reloaded."""
 
 from __future__ import annotations
 

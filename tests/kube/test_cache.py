@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an informer keeps, and how small."""
+"""The cache of an informer, and its size."""
 
 from __future__ import annotations
 

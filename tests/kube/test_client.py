@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paging, retries, errors and watches of the client, over a transport that follows a script."""
+"""Paging, retries, errors and watches of the client, over a scripted transport."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which server and which user a kubeconfig means."""
+"""The server and user that a kubeconfig selects."""
 
 from __future__ import annotations
 

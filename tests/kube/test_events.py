@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events are told once, counted when repeated, and never cost anyone a wait."""
+"""Events are recorded once, counted when repeated, and never block the caller."""
 
 from __future__ import annotations
 

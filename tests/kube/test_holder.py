@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether somebody of a kind leads is found out by looking on, and no clocks are compared."""
+"""Whether a Lease is held is determined by observation, without comparing clocks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What HTTP adds to the client: real connections, long lines, slow streams, broken ones."""
+"""The HTTP transport: real connections, long lines, slow and broken streams."""
 
 from __future__ import annotations
 

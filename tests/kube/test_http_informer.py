@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An informer over HTTP outlives the server it began with."""
+"""An informer over HTTP survives a restart of its server."""
 
 from __future__ import annotations
 

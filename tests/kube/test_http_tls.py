@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom the HTTP client trusts, and what it shows of itself."""
+"""TLS of the HTTP client: trusted authorities and client certificates."""
 
 from __future__ import annotations
 

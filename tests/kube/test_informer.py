@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An informer tells every difference once, whatever becomes of its watch."""
+"""An informer reports every change once, regardless of failures of its watch."""
 
 from __future__ import annotations
 

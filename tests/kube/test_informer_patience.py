@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Informers of kinds that are absent or forbidden, and of servers that tell late."""
+"""Informers of absent or forbidden kinds, and of slow servers."""
 
 from __future__ import annotations
 

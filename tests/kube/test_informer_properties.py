@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever server and network do, the informer ends up with the truth and told each step of it."""
+"""An informer converges to the server's state and reports consistent changes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An informer takes in the answers to writes, whatever the watch does meanwhile."""
+"""An informer accepts responses of writes, regardless of its watch."""
 
 from __future__ import annotations
 

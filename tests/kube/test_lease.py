@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At most one leads; a leader that cannot renew knows before anybody else may take over."""
+"""At most one leader; a leader that cannot renew stops before another can take over."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each verb as the request that Kubernetes expects."""
+"""Each verb is sent as the request that Kubernetes expects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each name in one pair of hands at a time, none forgotten, and patience with what fails."""
+"""A key is processed by one worker at a time, is never lost, and is retried with backoff."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time that passes only when nobody has anything to do, and then at once."""
+"""Virtual time that advances only when all tasks wait."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An informer of pods, and what it told."""
+"""An informer of pods, and the changes that it reported."""
 
 from __future__ import annotations
 

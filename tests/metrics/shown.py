@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics as a scraper reads them."""
+"""A scrape of the metrics."""
 
 from __future__ import annotations
 

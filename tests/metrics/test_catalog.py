@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of metrics, and that a scraper can read them."""
+"""The list of metrics, and that the exposition format is valid."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is counted while work goes through its life, on the whole system."""
+"""Counters during the lifecycle of workloads, on the complete system."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gauges are what the engine stands at when somebody asks."""
+"""Gauges are computed from the engine's state when they are read."""
 
 from __future__ import annotations
 

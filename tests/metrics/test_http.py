@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may read metrics, and how they are asked."""
+"""Authorization of metrics readers, and the formats."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of the process itself."""
+"""Metrics of the process."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gauges and statuses show reservations that the API server holds, not those it refuses."""
+"""Gauges and statuses count only reservations that the API server has stored."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variants and their parent are one workload, and counted as one."""
+"""Variants and their parent count as one workload."""
 
 from __future__ import annotations
 

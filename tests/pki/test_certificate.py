@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates that we make, judged by OpenSSL."""
+"""Certificates that we create, verified by OpenSSL."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for all tests of the runner."""
+"""Fixtures for all tests of the runner."""
 
 from __future__ import annotations
 

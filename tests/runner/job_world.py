@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Job and its pods in virtual time: carries steps out, and lets pods run, end and vanish."""
+"""A Job and its pods in virtual time."""
 
 from __future__ import annotations
 

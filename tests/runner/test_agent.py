@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods as processes, told as stories on one machine."""
+"""Pods as processes on one machine."""
 
 from __future__ import annotations
 

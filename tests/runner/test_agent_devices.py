@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pretend GPUs and pretend nodes with real processes: who sees what, and who waits."""
+"""Simulated GPUs and nodes with real processes: assignment and waiting."""
 
 from __future__ import annotations
 

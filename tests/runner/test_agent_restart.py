@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runner, shims and their server may die at any moment; the work goes on, once."""
+"""Runner, shims and their server may be killed at any time; the work continues once."""
 
 from __future__ import annotations
 

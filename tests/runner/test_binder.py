@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pods are told about the node they get, or about why they get none."""
+"""Events and conditions of pods that are bound, or cannot be."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which node a pod goes to, and what it is told when there is none."""
+"""The node of a pod, and the message if there is none."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CronJobs in virtual time: when they are due, and what else runs then."""
+"""CronJobs in virtual time: schedules and concurrency policies."""
 
 from __future__ import annotations
 

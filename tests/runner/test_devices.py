@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices: found, given out one by one, kept across restarts, and never shared."""
+"""Devices: discovery, exclusive allocation, and persistence across restarts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner after a bug: no room is lost or given twice, and no process is forgotten."""
+"""After a bug in the runner, no capacity is lost or used twice, and no process is lost."""
 
 from __future__ import annotations
 

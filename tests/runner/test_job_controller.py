@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job controller on the embedded server, with pods that end as the test says."""
+"""The Job controller on the embedded server; the test ends the pods."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the Job rules: whatever pods do, and wherever the controller crashes."""
+"""Invariants of the Job rules for any pod behavior and any crash of the controller."""
 
 from __future__ import annotations
 

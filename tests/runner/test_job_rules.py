@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Job controller promises its users, one promise a test, in virtual time."""
+"""The rules of the Job controller, one per test, in virtual time."""
 
 from __future__ import annotations
 

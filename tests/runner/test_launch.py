@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a container becomes a process, and as whom."""
+"""How a container becomes a process, and its user."""
 
 from __future__ import annotations
 

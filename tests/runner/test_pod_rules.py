@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pod's containers do next, and what its status says meanwhile."""
+"""Transitions of a pod's containers, and its status."""
 
 from __future__ import annotations
 

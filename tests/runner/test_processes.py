@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real processes under real shims: start, end, stop and output."""
+"""Real processes with real shims: start, exit, stop and output."""
 
 from __future__ import annotations
 

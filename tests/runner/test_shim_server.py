@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small server that forks shims, when the runner that it serves is killed."""
+"""The server that forks shims survives the runner."""
 
 from __future__ import annotations
 

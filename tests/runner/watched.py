@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that tests start, follow and kill."""
+"""Processes that tests start, observe and kill."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pytest tests/scenarios --rewrite` accepts the answers that stories have now."""
+"""`pytest tests/scenarios --rewrite` accepts the current results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How stories answer: one line a decision, in as few words as tell it."""
+"""Formats the results of scenarios: one short line per decision."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every story ends as it is written down."""
+"""Every scenario has the recorded results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The house limits are named with file, line and limit, and only where they apply."""
+"""Violations of the size limits are reported with file, line and limit."""
 
 from __future__ import annotations
 

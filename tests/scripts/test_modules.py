@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of modules says what each module says of itself, and nothing else on the page moves."""
+"""The list of modules matches the docstrings, and the rest of the page is not changed."""
 
 from __future__ import annotations
 

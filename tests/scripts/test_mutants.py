@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of the mutation tester that need no mutants: what it ignores, and what it lists."""
+"""The mutation tester without mutants: ignored code and the report."""
 
 from __future__ import annotations
 

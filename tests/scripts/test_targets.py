@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README and CONTRIBUTING say about the test targets is true."""
+"""README and CONTRIBUTING describe the test targets correctly."""
 
 from __future__ import annotations
 

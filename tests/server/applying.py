@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short forms for tests of server-side apply: one ConfigMap, written by several."""
+"""Builders for tests of server-side apply: one ConfigMap and several managers."""
 
 from __future__ import annotations
 

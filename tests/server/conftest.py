@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store and a server for a test, with nothing in them."""
+"""An empty store and server for each test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short builders for stored objects."""
+"""Builders of stored objects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a client sends, the server answers with a Status and goes on."""
+"""The server responds to any request with a valid response and keeps running."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of server-side apply whatever was written before."""
+"""Invariants of server-side apply for any history."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server-side apply gives the answers that Kubernetes gave to the same writes."""
+"""Server-side apply gives the recorded responses of Kubernetes."""
 
 from __future__ import annotations
 

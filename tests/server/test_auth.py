@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what, tokens, and that reviews answer as requests are treated."""
+"""Roles, tokens, and that access reviews agree with requests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of objects whose owners go."""
+"""Garbage collection of objects whose owners are deleted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events go an hour after the last write; nothing else does."""
+"""Events expire an hour after their last write; other objects do not."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Background work of the embedded server goes on after a bug, and the bug is counted."""
+"""Background tasks of the embedded server continue after a bug, which is counted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server fills in by itself, and who is said to have written it."""
+"""Fields that the server sets, and their field managers."""
 
 from __future__ import annotations
 

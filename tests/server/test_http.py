@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP: who asks, over TCP, TLS and the Unix socket; streams; limits; closing."""
+"""HTTP: authentication over TCP, TLS and the Unix socket; streams; limits; shutdown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registry, JSON paths, ages, and what rows of pods say."""
+"""The registry, JSON paths, ages, and table rows of pods."""
 
 from __future__ import annotations
 

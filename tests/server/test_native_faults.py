@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults of Kubernetes' own kinds without a server: they are those that the server finds."""
+"""Validation of Kubernetes kinds without a server agrees with the server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Patch: the examples of the RFC, and what kubectl sends."""
+"""JSON Patch: the examples of the RFC, and the patches of kubectl."""
 
 from __future__ import annotations
 

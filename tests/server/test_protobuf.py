@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protobuf bodies: those of Go's own encoder, those that kubectl sends, and broken ones."""
+"""Protobuf bodies: of Go's encoder, of kubectl, and malformed ones."""
 
 from __future__ import annotations
 

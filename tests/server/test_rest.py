@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating, replacing, patching and deleting objects, as Kubernetes' API conventions have it."""
+"""Creating, replacing, patching and deleting objects, by Kubernetes' API conventions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work runs with the rights of who asked for it, and nobody can borrow another's."""
+"""Pods run with the permissions of the user who created them, and nobody else's."""
 
 from __future__ import annotations
 

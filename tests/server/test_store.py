@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store answers, and what it refuses."""
+"""Results and errors of the store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backups of the store: what may be overwritten, what is refused, and what a restore leaves."""
+"""Backups of the store: overwriting, errors, and the state after a restore."""
 
 from __future__ import annotations
 

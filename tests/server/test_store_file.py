@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store's file: opened again, of other versions, locked, compacted, copied, synced."""
+"""The store's file: reopening, other versions, locking, compaction, copies, durability."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that writes is killed at any instant: what it was told is in the file."""
+"""After a writer is killed at any time, the file contains every acknowledged write."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store against a dict: whatever is done, both tell the same history."""
+"""The store behaves like a dict with a history, after any operations."""
 
 from __future__ import annotations
 

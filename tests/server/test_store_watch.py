@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What watches of the store receive, and when they are turned away."""
+"""What watches of the store receive, and when they are closed."""
 
 from __future__ import annotations
 

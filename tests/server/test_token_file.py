@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token file while it changes: known at once, kept private, and never lost."""
+"""The token file: changes take effect immediately, and it stays private and complete."""
 
 from __future__ import annotations
 

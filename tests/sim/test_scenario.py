@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What manifests say before anything happens."""
+"""The initial state of a simulation from manifests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine for a test."""
+"""A machine for each test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An installation of the whole system in a folder of its own, driven as a user drives it."""
+"""A complete installation in its own directory, used like a user does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new Job meets the same fate at the webhook, at the embedded API server and in a plan."""
+"""The webhooks, the embedded API server and a plan treat a new Job alike."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`kuota backup` and `kuota restore`, on a system that runs work."""
+"""`kuota backup` and `kuota restore` on a running system."""
 
 from __future__ import annotations
 

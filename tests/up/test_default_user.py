@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control plane of root runs pods as an unprivileged user, and says as whom."""
+"""A control plane of root runs pods as an unprivileged user, and reports which."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's first command: it tells its story by itself, and leaves nothing behind."""
+"""The README's first command runs to completion and leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples that people come with, each run as its README says, with real processes."""
+"""The examples run as their README says, with real processes."""
 
 from __future__ import annotations
 

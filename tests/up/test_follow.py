@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever follows a Job goes on doing so when the control plane is killed and started again."""
+"""`kuota logs -f` and `kuota run` survive a restart of the control plane."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shared machine: members come in at an address of its own, and stay within their roles."""
+"""A shared machine: members connect to its address and are limited to their roles."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two trainers and one GPU: the script that tries it, with a pretend GPU, and what it believes."""
+"""Two trainers and one GPU: the script with a simulated GPU, and its verdict."""
 
 from __future__ import annotations
 

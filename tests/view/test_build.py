@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a plan: every waiting workload is answered, whatever the world."""
+"""Rows of a plan: every pending workload has a reason."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How jobs ended and why, from their objects."""
+"""How and why jobs ended, from their objects."""
 
 from __future__ import annotations
 

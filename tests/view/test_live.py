@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the live view, from objects as a server has them."""
+"""Rows of the live view, from stored objects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who borrows from whom, by the rule."""
+"""Who borrows from whom."""
 
 from __future__ import annotations
 

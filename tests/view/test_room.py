@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the nodes have what the queues promise, and what is said where they have not."""
+"""Whether the nodes have the capacity that queues promise, and the warnings."""
 
 from __future__ import annotations
 

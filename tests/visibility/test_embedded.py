@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The visibility API within the server of one machine."""
+"""The visibility API of the embedded server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of workloads within the server of one machine, and who may read them."""
+"""Explanations of workloads on the embedded server, and their authorization."""
 
 from __future__ import annotations
 

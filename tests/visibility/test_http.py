@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whom the visibility server believes, and whom it lets in."""
+"""Authentication and authorization of the visibility server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of pending workloads are the order in which they would have their turn."""
+"""Positions of pending workloads equal the scheduling order."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews as an API server sends them, and their answers in a form that tests can compare."""
+"""Builds admission reviews, and decodes the responses for comparison."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is sent is answered or called unreadable; nothing else ever comes out."""
+"""Any request body gets a response or a decoding error."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates of our own: made, shared by replicas, renewed, and made known."""
+"""Self-managed certificates: creation, sharing among replicas, renewal, CA bundles."""
 
 from __future__ import annotations
 

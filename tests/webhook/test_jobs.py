@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batch/v1 Jobs under review, and the kinds whose integration is off or not built."""
+"""Reviews of batch/v1 Jobs, and of kinds whose integration is disabled or not built."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's own kinds under review."""
+"""Reviews of Kueue's kinds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reviews look up: by asking at first, from caches once they are full."""
+"""Lookups of reviews: by requests at first, and from caches once they have synced."""
 
 from __future__ import annotations
 

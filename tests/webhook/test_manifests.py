@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhook configurations against what the specification says of Kueue's own."""
+"""The webhook configurations match the specification."""
 
 from __future__ import annotations
 

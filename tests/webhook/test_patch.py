@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches lead where they should, and say no more than they must."""
+"""Patches produce the intended object and are minimal."""
 
 from __future__ import annotations
 

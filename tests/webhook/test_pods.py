@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods under review: held to Kueue's rules where their integration is on, and given nothing."""
+"""Reviews of Pods: validated if their integration is enabled, and not changed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The webhooks over real HTTPS, asked by a real client."""
+"""The webhooks over real HTTPS."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One module a group of cases: how the recorded inputs reach Kuota's code, and what is compared."""
+"""One module per group of cases: passes the inputs to Kuota and compares the results."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the engine believes of ClusterQueues: active or not, used, found by what they refer to."""
+"""Suites of group `cache` about ClusterQueues: activity, usage, and references."""
 
 from __future__ import annotations
 

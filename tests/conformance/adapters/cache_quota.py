@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of group `cache` about the quota tree: room, usage, shares, ancestors."""
+"""Suites of group `cache` about the quota tree: available quota, usage, shares."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites of Kueue's Configuration: loading, defaults, validation and feature gates."""
+"""Suites of Kueue's Configuration: loading, defaults, validation and feature gates."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of Kueue's own controllers: whole passes over a workload, and the status of queues."""
+"""Suites of Kueue's controllers: passes over a Workload, and the status of queues."""
 
 from __future__ import annotations
 

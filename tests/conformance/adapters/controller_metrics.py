@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suite of the quota metrics of a ClusterQueue: what is published of it, before and after."""
+"""The suite of the quota metrics of a ClusterQueue."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites on writes that fail: the driver and its engine, over an API server that refuses them."""
+"""Suites on failing writes: the driver and its engine with a fake API server."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of group `preemption`: who would have to go, in which order, and why."""
+"""Suites of group `preemption`: the victims, their order, and the reasons."""
 
 from __future__ import annotations
 

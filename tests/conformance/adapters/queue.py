@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of queue/: order, parking, requeueing, heads and the second pass."""
+"""Suites of group `queue`: order, inadmissible workloads, requeueing, heads, second pass."""
 
 from __future__ import annotations
 

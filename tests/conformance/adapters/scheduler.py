@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole scheduling cycles: objects in, one or more cycles, objects, queues and events out."""
+"""Complete scheduling cycles: objects in, and objects, queues and events out."""
 
 from __future__ import annotations
 

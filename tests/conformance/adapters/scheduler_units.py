@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's smaller rules, one at a time: order, outdated bookmarks, held capacity."""
+"""Single rules of the scheduler: order, outdated scan positions, reserved capacity."""
 
 from __future__ import annotations
 

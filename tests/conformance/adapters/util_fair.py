@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of util/admissionfairsharing: the usage LocalQueues are compared by, and their weight."""
+"""Suites of util/admissionfairsharing: usage and weight of LocalQueues."""
 
 from __future__ import annotations
 

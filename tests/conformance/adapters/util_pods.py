@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on pods, pod sets and what an admission puts into them."""
+"""Suites on pods, pod sets, and the changes that an admission makes to them."""
 
 from __future__ import annotations
 

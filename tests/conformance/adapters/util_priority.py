@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on priorities, their classes and boosts."""
+"""Suites on priorities, priority classes and boosts."""
 
 from __future__ import annotations
 

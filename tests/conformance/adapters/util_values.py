@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on quantities, limit ranges, taints, tolerations and waiting times."""
+"""Suites on quantities, limit ranges, taints, tolerations and delays."""
 
 from __future__ import annotations
 

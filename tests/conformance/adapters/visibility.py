@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of group `visibility`: lines of pending workloads, and where they are served."""
+"""Suites of group `visibility`: positions of pending workloads, and server settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of Kueue's own webhooks: which fields are refused, and as what kind of fault."""
+"""Suites of Kueue's webhooks: rejected fields and the types of their errors."""
 
 from __future__ import annotations
 

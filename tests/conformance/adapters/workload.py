@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on what the engine reads off a workload: totals, order, class, placement."""
+"""Suites on engine values of a Workload: totals, order, scheduling hash, placement."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on a workload's resources: adjusting templates, requests against limits."""
+"""Suites on a Workload's resources: adjusted templates, requests and limits."""
 
 from __future__ import annotations
 

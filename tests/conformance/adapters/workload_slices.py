@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on elastic workloads: counts of pod sets and the chain of slices."""
+"""Suites on elastic Workloads: counts of pod sets, and the chain of slices."""
 
 from __future__ import annotations
 

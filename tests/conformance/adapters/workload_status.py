@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds the suites on the status of a workload: conditions, checks, requeueing, times."""
+"""Suites on the status of a Workload: conditions, checks, requeueing, times."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lives of a world as lists of steps: workloads come, things happen, cycles decide."""
+"""Histories as lists of steps: facts, cycles and waiting."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds whatever is told, in whichever order: no surprise, no chance, no trace."""
+"""Invariants for any facts in any order: determinism, and no leftover state."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds when writes take their time and news come late, as they do on a cluster."""
+"""Invariants when writes are slow and facts arrive late, as on a cluster."""
 
 from __future__ import annotations
 

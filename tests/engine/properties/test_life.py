@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds at every moment of any life: quota, usage, and that nobody is lost."""
+"""Invariants after every step of any history: quota, usage, and no lost workload."""
 
 from __future__ import annotations
 

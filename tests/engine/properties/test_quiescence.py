@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaving out the heads of quiet trees changes no decision and no state."""
+"""Skipping the heads of quiescent trees changes no decision and no state."""
 
 from __future__ import annotations
 

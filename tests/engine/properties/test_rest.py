@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds when the world has come to rest: nobody waits who could run."""
+"""When a simulation has converged, no workload waits that could be admitted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A world, and beside it a plain list of what it was told, to judge the one by the other."""
+"""A simulation, and a plain list of its inputs to check it against."""
 
 from __future__ import annotations
 
