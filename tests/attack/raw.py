@@ -60,14 +60,19 @@ def target(machine: Machine, kubeconfig: Path | None = None, *, token: bool = Tr
     return Target("127.0.0.1", port, authority, credentials)
 
 
-def answer(line: socket.socket) -> tuple[int, dict[str, str], bytes]:
-    """The next response: status, headers and body. Raises ConnectionError at the end."""
+def answer(line: socket.socket, *, bodyless: bool = False) -> tuple[int, dict[str, str], bytes]:
+    """The next response: status, headers and body. Raises ConnectionError at the end.
+
+    The response to a HEAD request has no body.
+    """
     received = b""
     while b"\r\n\r\n" not in received:
         received += _more(line)
     head, _, body = received.partition(b"\r\n\r\n")
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    if bodyless:
+        return int(status.split()[1]), headers, b""
     if headers.get("transfer-encoding") == "chunked":
         while not body.endswith(b"0\r\n\r\n"):
             body += _more(line)

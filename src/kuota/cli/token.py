@@ -117,11 +117,16 @@ def list_(state_dir: StateDir) -> None:
 )
 @state_dir_option
 def revoke(user: str, id_: str, state_dir: StateDir) -> None:
-    """Revoke the tokens of USER. Requests in progress and running Jobs continue."""
+    """Revoke the tokens of USER. Their watches and sessions end; running Jobs continue."""
+    from kuota.server.tokens import TokenError
+
     if bool(user) == bool(id_):
         raise click.UsageError("give a USER, or one token with --id")
     tokens = _tokens(state_dir)
-    gone = tokens.revoke(user, id_)
+    try:
+        gone = tokens.revoke(user, id_)
+    except (OSError, TokenError) as error:
+        raise click.ClickException(str(error)) from None
     if not gone:
         raise click.ClickException(f"no token of {user or id_}; see `kuota token list`")
     for each in gone:

@@ -92,11 +92,18 @@ def command(
     if detach:
         _detach(state_dir)
         return
-    if verbosity:
-        from kuota.controller import logs
-
-        logs.begin(logs.style(encoder="console", verbosity=verbosity))
+    _begin_logs(verbosity)
     _serve(state_dir, _options(run_as=fallback, allow_root=allow_root, **chosen))
+
+
+def _begin_logs(verbosity: int) -> None:
+    """Log warnings, or more. No cause can flood the log."""
+    from kuota.controller import logs
+    from kuota.log_file import limit_lines
+
+    level = "" if verbosity else "warn"
+    logs.begin(logs.style(level, encoder="console", verbosity=verbosity))
+    limit_lines()
 
 
 def _options(
@@ -194,19 +201,18 @@ def _check_door(address: str, certificate: Path | None, key: Path | None) -> Non
 
 def _door(address: str, certificate: Path | None, key: Path | None) -> ExternalListener | None:
     """Return the listener for other machines, or None. Raises ClickException if it is invalid."""
-    import ssl
     from urllib.parse import urlsplit
 
+    from kuota.server.http import TlsError, loaded_context
     from kuota.up.installation import ExternalListener
 
     if not address or not certificate or not key:
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(certificate, key)
+        context = loaded_context(certificate, key)
         parts = urlsplit(f"//{address}")
         host, port = parts.hostname, parts.port or DOOR
-    except (OSError, ValueError) as error:
+    except (TlsError, ValueError) as error:
         raise click.ClickException(f"--address {address}: {error}") from None
     if not host:
         raise click.UsageError(f"--address {address}: use HOST or HOST:PORT")
@@ -249,6 +255,7 @@ def _serve(state_dir: StateDir, options: UpOptions) -> None:
     from kuota import loop
     from kuota.listening import CannotListen
     from kuota.runner.nodes import NodesError
+    from kuota.server.http import TlsError
     from kuota.server.store_schema import StoreError
     from kuota.server.tokens import TokenError
     from kuota.up.installation import Installation
@@ -268,7 +275,7 @@ def _serve(state_dir: StateDir, options: UpOptions) -> None:
 
     try:
         loop.run(serve())
-    except (OSError, CannotListen, StoreError, TokenError, NodesError) as error:
+    except (OSError, CannotListen, StoreError, TlsError, TokenError, NodesError) as error:
         raise click.ClickException(_failure(error, state_dir, options)) from error
     except BaseExceptionGroup as failures:
         traceback.print_exception(failures)
@@ -357,9 +364,11 @@ def _detach(state_dir: StateDir) -> None:
 
 
 def _log(state_dir: StateDir) -> BinaryIO:
+    from kuota.log_file import private_log
+
     try:
         state_dir.prepare()
-        return open(state_dir.log, "ab")
+        return open(private_log(state_dir.log), "ab")
     except OSError as error:
         raise click.ClickException(_homeless(state_dir, error.strerror or str(error))) from None
 

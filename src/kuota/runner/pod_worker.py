@@ -41,6 +41,7 @@ from .usage import Measured
 _LULL_S = 0.25
 _RETRY = Backoff(base=100, cap=10_000)
 _DEADLINE = ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+_SHORTAGE = "ResourceExhausted"
 _log = logging.getLogger(__name__)
 
 
@@ -263,6 +264,10 @@ class PodWorker:
         for name in names:
             self._waiting[name] = ("ContainerCreating", f"this machine lacks something: {error}")
         self._try_again()
+        if self._shared.recorder is not None:
+            about = {"apiVersion": "v1", "kind": "Pod"} | self.pod
+            lack = f"cannot start {', '.join(names)} yet, this machine lacks something: {error}"
+            self._shared.recorder.record(about, _SHORTAGE, lack, warning=True)
 
     async def _report(self, steps: Steps, histories: dict[str, RunHistory]) -> bool:
         """Write the status if it changed. True if the server has it, or has no such pod."""

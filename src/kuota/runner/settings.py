@@ -11,6 +11,7 @@ import msgspec
 from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
+from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 
 from .cgroups import Cgroups
@@ -59,6 +60,7 @@ class WorkerContext(msgspec.Struct, frozen=True, kw_only=True):
     cgroups: Cgroups
     allocatable: Mapping[str, Mapping[str, str]]
     """The allocatable resources of each node, by name."""
+    recorder: Recorder | None = None
 
 
 def base_env() -> dict[str, str]:

@@ -9,16 +9,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import yaml
 
 from kuota.api.base import Json
 from kuota.api.faults import Invalid
 from kuota.api.manifest_yaml import load_all
 
 from . import protobuf
-from .status import bad_request, unsupported_media
+from .status import Refused, bad_request, unsupported_media
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 MAX_DEPTH = 100
+MOST_VALUES = 60_000
+"""The number of fields and list items in one object. Processing them takes most of the time."""
 
 
 def media_type(headers: dict[str, str]) -> str:
@@ -47,10 +50,37 @@ def read_json(body: bytes) -> Any:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise bad_request(f"the body is not JSON: {error}") from None
-    # Counting brackets is cheap and sufficient for almost every body.
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and is_deep(value):
-        raise bad_request(f"the body is nested more than {MAX_DEPTH} deep")
+    # Counting bytes is cheap and sufficient for almost every body.
+    brackets = body.count(b"{") + body.count(b"[")
+    if brackets + body.count(b",") > MOST_VALUES and values_in(value) > MOST_VALUES:
+        raise _too_many()
+    if brackets > MAX_DEPTH and is_deep(value):
+        raise _too_deep()
     return value
+
+
+def _too_deep() -> Refused:
+    return bad_request(f"the body is nested more than {MAX_DEPTH} deep")
+
+
+def _too_many() -> Refused:
+    return Refused(
+        413, "RequestEntityTooLarge", f"the body has more than {MOST_VALUES} fields and list items"
+    )
+
+
+def values_in(value: Any) -> int:
+    """The number of fields and list items in a value. Counts little more than MOST_VALUES."""
+    found, waiting = 0, [value]
+    while waiting and found <= MOST_VALUES:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            found += len(each)
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            found += len(each)
+            waiting.extend(each)
+    return found
 
 
 def read_yaml(body: bytes) -> Any:
@@ -58,17 +88,41 @@ def read_yaml(body: bytes) -> Any:
     if body.lstrip()[:1] in (b"{", b"["):
         return read_json(body)
     try:
-        found = load_all(body.decode())
-    except (Invalid, RecursionError, UnicodeDecodeError, ValueError) as error:
+        text = body.decode()
+        _check_events(text)
+        found = load_all(text)
+    except (Invalid, RecursionError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
         raise bad_request(f"the body is not YAML: {error}") from None
     if len(found) != 1:
         raise bad_request(f"the body must hold one document, not {len(found)}")
     return found[0]
 
 
+def _check_events(text: str) -> None:
+    """Reject YAML that is too deep or too large to be composed, before that takes long."""
+    depth = 0
+    for count, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise _too_deep()
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        # A field has two events: its key and its value.
+        if count > 2 * MOST_VALUES:
+            raise _too_many()
+
+
 def _protobuf(body: bytes) -> Json:
     try:
-        return protobuf.decoded(body)
+        found = protobuf.decoded(body)
+        if is_deep(found):
+            raise _too_deep()
+        if values_in(found) > MOST_VALUES:
+            raise _too_many()
+        return found
+    except RecursionError:
+        raise _too_deep() from None
     except protobuf.UnsupportedMedia as error:
         raise unsupported_media(str(error)) from None
     except protobuf.ProtobufError as error:

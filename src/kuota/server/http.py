@@ -25,7 +25,7 @@ from kuota.loopback import InsecureAddress, is_loopback
 from .api import LARGEST_BODY, ApiServer
 from .auth import known
 from .fairness import Slots, too_many
-from .http_bodies import body_of, header_texts, query_of, text_of
+from .http_bodies import body_of, header_texts, path_of, query_of, text_of
 from .http_streams import OpenStreams, send
 from .requests import ANONYMOUS, Request, Response, User, refused
 from .status import Refused, unauthorized
@@ -37,6 +37,18 @@ from .unix_users import unix_user
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LONGEST_LINE = 64 << 10
 """The longest line of a request in bytes. The path of an exec contains the whole command."""
+
+
+class TlsError(Exception):
+    """A certificate or key that cannot be used. The message names the files and the reason."""
+
+
+_TLS_FAULTS = {
+    "KEY_VALUES_MISMATCH": "the key does not belong to the certificate",
+    "NO_START_LINE": "one of them is empty, damaged or not PEM",
+    "BAD_DECRYPT": "the key is encrypted or damaged",
+    "BAD_PASSWORD_READ": "the key is encrypted",
+}
 
 
 class HttpServer:
@@ -121,7 +133,7 @@ class HttpServer:
         async with self.slots.request(user.name):
             request = Request(
                 method=incoming.method,
-                path=text_of(incoming.raw_path).partition("?")[0],
+                path=path_of(incoming),
                 query=query_of(incoming),
                 query_string=text_of(incoming.raw_path).partition("?")[2],
                 headers=header_texts(incoming),
@@ -214,6 +226,30 @@ def server_context(directory: str | os.PathLike[str], now: datetime) -> ssl.SSLC
         with os.fdopen(descriptor, "wb") as file:
             file.write(made.key)
         certificate.write_bytes(made.certificate)
+    try:
+        return loaded_context(certificate, key)
+    except TlsError as error:
+        raise TlsError(
+            f"{error}. Restore both files from a copy, or delete both: then a new certificate is "
+            "created, and the kubeconfigs of other users must be created again"
+        ) from None
+
+
+def loaded_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """The TLS context with an existing certificate and key. Raises TlsError, which names them."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except ssl.SSLError as error:
+        why = _TLS_FAULTS.get(error.reason or "", "one of them is damaged")
+        raise TlsError(
+            f"{certificate} and {key} cannot be used as TLS certificate and key: {why}"
+        ) from None
+    except OSError as error:
+        raise TlsError(f"cannot read {certificate} or {key}: {error.strerror}") from None
     return context
+
+
+def _no_password() -> str:
+    """Reject an encrypted key, for which OpenSSL would otherwise ask on the terminal."""
+    return ""

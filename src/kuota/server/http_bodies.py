@@ -29,6 +29,14 @@ def text_of(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def path_of(incoming: web.BaseRequest) -> str:
+    """The path without the query. Raises Refused for the other forms, which proxies use."""
+    path = text_of(incoming.raw_path).partition("?")[0]
+    if not path.startswith("/"):
+        raise bad_request("the target of a request must be a path that begins with /")
+    return path
+
+
 def header_texts(incoming: web.BaseRequest) -> dict[str, str]:
     """The headers by lower-case name. Values of repeated headers are joined by commas."""
     headers: dict[str, str] = {}

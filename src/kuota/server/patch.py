@@ -7,22 +7,31 @@ Arguments are never modified; unchanged parts are shared with the result. Merge 
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from kuota.api.merge_patch import equal
 
+from .status import Refused
 from .strategic import PatchError
 
 _MISSING = object()
 # Repeated copies double the document each time, so the copied size is limited.
 _COPIED_LIMIT = 100_000
+MOST_OPERATIONS = 10_000
+"""The limit of Kubernetes."""
+# An operation copies the objects and lists on its path, so the number of their items is limited.
+_WORK_LIMIT = 20_000_000
 
 
 def json_patch(doc: Any, ops: Any) -> Any:
     """The document after every operation, in order. Raises PatchError for the first that fails."""
     if not isinstance(ops, list):
         raise PatchError("", "a JSON patch is a list of operations")
-    copied = 0
+    if len(ops) > MOST_OPERATIONS:
+        words = f"a JSON patch may have {MOST_OPERATIONS} operations, but this one has {len(ops)}"
+        raise Refused(413, "RequestEntityTooLarge", words)
+    copied = work = 0
     for op in ops:
         if not isinstance(op, dict) or not isinstance(op.get("path"), str):
             raise PatchError("", "every operation of a JSON patch needs op and path")
@@ -30,8 +39,26 @@ def json_patch(doc: Any, ops: Any) -> Any:
             copied += _weight(_found(doc, _source(op)))
             if copied > _COPIED_LIMIT:
                 raise PatchError(op["path"], "the patch copies more than this server allows")
+        work += _work(doc, op["path"])
+        if work > _WORK_LIMIT:
+            raise PatchError(op["path"], "the patch changes more than this server allows")
         doc = _operated(doc, op)
     return doc
+
+
+def _work(doc: Any, path: str) -> int:
+    """The number of items in the objects and lists on the path, as far as it exists."""
+    work = 0
+    for token in _tokens(path):
+        if not isinstance(doc, dict | list):
+            break
+        work += len(doc)
+        if isinstance(doc, dict):
+            doc = doc.get(token)
+        else:
+            short = token.isascii() and token.isdigit() and len(token) < 10
+            doc = doc[int(token)] if short and int(token) < len(doc) else None
+    return work
 
 
 def _weight(value: Any) -> int:
@@ -54,7 +81,7 @@ def _operated(doc: Any, op: dict[str, Any]) -> Any:
         case "move":
             return _moved(doc, _source(op), path)
         case "copy":
-            return _added(doc, path, _found(doc, _source(op)))
+            return _added(doc, path, deepcopy(_found(doc, _source(op))))
         case "test":
             if not equal(_found(doc, path), _value(op)):
                 raise PatchError(path, "the value differs from the one tested for")
@@ -68,7 +95,9 @@ def _moved(doc: Any, source: str, path: str) -> Any:
         return doc
     if path.startswith(source + "/"):
         raise PatchError(path, f"{source} cannot be moved into itself")
-    return _added(_removed(doc, source), path, value)
+    # Parts that are shared with the stored object are not validated again, but they are valid only
+    # in their place.
+    return _added(_removed(doc, source), path, deepcopy(value))
 
 
 def _value(op: dict[str, Any]) -> Any:
@@ -110,8 +139,8 @@ def _child(doc: Any, token: str, path: str) -> Any:
 def _index(token: str, last: int, path: str) -> int:
     if not (token.isascii() and token.isdigit()) or (token[0] == "0" and token != "0"):
         raise PatchError(path, f"{token!r} is not a list index")
-    if int(token) > last:
-        raise PatchError(path, f"index {token} is beyond the end of the list")
+    if len(token) > 10 or int(token) > last:
+        raise PatchError(path, f"index {token[:20]} is beyond the end of the list")
     return int(token)
 
 

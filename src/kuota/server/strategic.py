@@ -9,6 +9,7 @@ has stay before their successors.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -85,7 +86,7 @@ def _retained(doc: Json, patch: Json, path: str) -> Json:
     if _RETAIN not in patch:
         return dict(doc)
     kept = patch[_RETAIN]
-    if not isinstance(kept, list):
+    if not isinstance(kept, list) or not all(isinstance(each, str) for each in kept):
         raise PatchError(path, "$retainKeys needs a list of field names")
     stray = sorted(set(_touched(patch)) - set(kept))
     if stray:
@@ -111,7 +112,7 @@ def _merged_list(doc: list[Any], patch: Json, name: str, type_: Message, path: s
     key, items = type_.merge_key(name), _list(patch.get(name, []), path)
     order, doomed = patch.get(_ORDER + name), _list(patch.get(_DELETE + name, []), path)
     if any(isinstance(item, dict) and item.get(_PATCH) == "replace" for item in items):
-        merged = [_clean(item) for item in items if _PATCH not in item]
+        merged = [_clean(item) for item in items if not (isinstance(item, dict) and _PATCH in item)]
     elif key is None:
         if order is not None:
             raise PatchError(path, "$setElementOrder is only for lists that merge")
@@ -124,26 +125,40 @@ def _merged_list(doc: list[Any], patch: Json, name: str, type_: Message, path: s
         both = _merged_items(doc, items, type_.below(name), key_of, path)
         plain = [item for item in items if item.get(_PATCH) != "delete"]
         merged = _ordered(both, doc, _order(plain, order, key_of, path), key_of)
-    return [item for item in merged if item not in doomed]
+    if not doomed:
+        return merged
+    scalars = {each for each in doomed if not isinstance(each, dict | list)}
+    return [item for item in merged if isinstance(item, dict | list) or item not in scalars]
 
 
 def _merged_items(
     doc: list[Any], items: list[Any], type_: Message, key_of: Key, path: str
 ) -> list[Any]:
+    # Several items of the stored list may have one key: the first is merged, all are deleted.
     out = list(doc)
+    places: dict[Any, int] = {}
+    for at, old in enumerate(out):
+        places.setdefault(key_of(old), at)
+    deleted = set()
     for item in items:
         key = key_of(item)
-        at = next((at for at, old in enumerate(out) if key_of(old) == key), None)
         match item.get(_PATCH, "merge"):
             case "delete":
-                out = [old for old in out if key_of(old) != key]
-            case "merge" if at is None:
+                deleted.add(key)
+                places.pop(key, None)
+            case "merge" if key not in places:
+                if key in deleted:
+                    out = [old for old in out if key_of(old) not in deleted]
+                    places = {key_of(old): at for at, old in reversed(list(enumerate(out)))}
+                    deleted.clear()
+                places[key] = len(out)
                 out.append(_clean(item))
-            case "merge" if at is not None:
+            case "merge":
+                at = places[key]
                 out[at] = _merged(out[at], item, type_, f"{path}[{key}]")
             case other:
                 raise PatchError(path, f"{other!r} is not a $patch directive of a list item")
-    return out
+    return [old for old in out if key_of(old) not in deleted] if deleted else out
 
 
 def _order(items: list[Any], order: Any, key_of: Key, path: str) -> list[Any]:
@@ -152,7 +167,8 @@ def _order(items: list[Any], order: Any, key_of: Key, path: str) -> list[Any]:
     if order is None:
         return own
     wanted = [key_of(item) for item in _list(order, path)]
-    if [key for key in wanted if key in own] != own:
+    known = set(own)
+    if [key for key in wanted if key in known] != own:
         raise PatchError(path, "the list and its $setElementOrder disagree")
     return wanted
 
@@ -161,14 +177,14 @@ def _ordered(merged: list[Any], doc: list[Any], wanted: list[Any], key_of: Key) 
     rank = {key: at for at, key in enumerate(wanted)}
     place = {key_of(item): at for at, item in reversed(list(enumerate(doc)))}
     first = sorted((item for item in merged if key_of(item) in rank), key=lambda i: rank[key_of(i)])
-    others = [item for item in merged if key_of(item) not in rank]
+    others = deque(item for item in merged if key_of(item) not in rank)
     out: list[Any] = []
     for item in first:
         here = place.get(key_of(item), -1)
         while others and place[key_of(others[0])] < here:
-            out.append(others.pop(0))
+            out.append(others.popleft())
         out.append(item)
-    return out + others
+    return [*out, *others]
 
 
 def _itself(item: Any) -> Any:

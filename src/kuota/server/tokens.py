@@ -19,8 +19,9 @@ import logging
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,8 @@ from .requests import ADMINS, User
 EVERYBODY = "system:authenticated"
 OWNER = "admin"
 """The user who runs the server."""
+LOCK_S = 10.0
+"""How long to wait for another process that changes the file."""
 _ID_LENGTH = 8
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
@@ -47,12 +50,14 @@ class Tokens:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Tokens:
-        users = []
-        for at, (token, name, uid, groups) in enumerate(_rows(path), start=1):
-            if not token or not name:
-                raise TokenError(f"entry {at} of the token file needs a token and a user")
-            users.append((token, User(name, (*_split(groups), EVERYBODY), uid)))
-        return cls(users)
+        """The tokens in the file. Raises TokenError, which names the file and the line."""
+        return cls(
+            (token, User(name, (*_split(groups), EVERYBODY), uid))
+            for token, name, uid, groups in _rows(path)
+        )
+
+    def __len__(self) -> int:
+        return len(self._users)
 
     def user(self, token: str) -> User | None:
         """The user with this token; None if there is none. Takes constant time."""
@@ -148,8 +153,9 @@ class TokenFile:
             owned = [row[0] for row in rows if row[1] == OWNER]
             if not owned:
                 raise TokenError(
-                    f"{self._path}: contains no token of {OWNER}; "
-                    f"add the line `TOKEN,{OWNER},,{ADMINS}`"
+                    f"{self._path} contains no token of {OWNER}. Restore it from a copy, add the "
+                    f"line `TOKEN,{OWNER},,{ADMINS}`, or delete the file: then a new {OWNER} token "
+                    "is created, and all other tokens are revoked"
                 )
             plain = [each for each in owned if not _DIGEST.fullmatch(each)]
             if not (current and _digest(current) in map(_stored_digest, owned)):
@@ -174,13 +180,15 @@ class TokenFile:
     @contextmanager
     def _changing(self) -> Iterator[list[str]]:
         """The lines of the file for modification; then it is replaced atomically by one writer."""
-        with open(self._path.with_suffix(".lock"), "w", opener=_private) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            before = self._path.read_text(encoding="utf-8").splitlines()
+        lock = _locked(self._path.with_suffix(".lock"))
+        try:
+            before = _text(self._path).splitlines()
             lines = list(before)
             yield lines
             if lines != before:
                 self._replace("".join(f"{line}\n" for line in lines))
+        finally:
+            os.close(lock)
 
     def _replace(self, text: str) -> None:
         temporary = self._path.with_suffix(".new")
@@ -199,8 +207,11 @@ class TokenFile:
         self._stamp = stamp
         try:
             self._tokens = Tokens.load(self._path)
-        except (OSError, ValueError, csv.Error) as error:
-            _log.error("%s cannot be read, so nothing changes: %s", self._path, error)
+        except (OSError, TokenError) as error:
+            _log.error("the tokens stay as they were: %s", error)
+        else:
+            if not len(self._tokens):
+                _log.error("%s contains no tokens: nobody can use one", self._path)
 
     def _stamped(self) -> tuple[int, int, int]:
         try:
@@ -208,13 +219,6 @@ class TokenFile:
         except OSError:
             return 0, 0, 0
         return found.st_mtime_ns, found.st_ino, found.st_size
-
-
-def _private(path: str, flags: int) -> int:
-    """Open a file that others cannot open, because whoever can open it could hold its lock."""
-    descriptor = os.open(path, flags, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
 
 
 def _protected_line(line: str) -> str:
@@ -225,20 +229,65 @@ def _protected_line(line: str) -> str:
     return _line(_protected(token), user, uid, _split(groups))
 
 
-def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
-    """The entries of the file; see `_row`. Raises TokenError if it is not a token file."""
+def _locked(path: Path) -> int:
+    """The lock of the token file. Raises TokenError if another process holds it for long.
+
+    Only the owner can open it: whoever can open a file can lock it.
+    """
+    with suppress(FileNotFoundError):
+        if path.stat().st_mode & 0o077:
+            # An earlier version created it readable, so anybody may hold it.
+            path.unlink()
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(lock)
+                raise TokenError(
+                    f"{path} is locked by another process; wait for other `kuota token` commands"
+                ) from None
+            time.sleep(0.05)
+        else:
+            return lock
+
+
+def _text(path: str | os.PathLike[str]) -> str:
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-        return [row for line in lines if (row := _row(line)) is not None]
-    except (UnicodeDecodeError, csv.Error) as error:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
         raise TokenError(
-            f"{path} is damaged: {error}. Replace it by a copy, or move it away: the next start "
-            "creates a new admin token, and everyone else needs a new token"
+            f"{path} is not UTF-8 text at byte {error.start}. Restore it from a copy, or delete "
+            f"it: then a new {OWNER} token is created, and all other tokens are revoked"
         ) from None
 
 
+def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
+    """The entries of the file; see `_row`. Raises TokenError."""
+    rows = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        try:
+            row = _row(line)
+        except csv.Error as error:
+            raise _bad_line(path, number, str(error)) from None
+        if row is None:
+            continue
+        if not row[0] or not row[1] or not "".join(row).isprintable():
+            raise _bad_line(path, number, "it needs a token and a user")
+        rows.append(row)
+    return rows
+
+
+def _bad_line(path: str | os.PathLike[str], number: int, why: str) -> TokenError:
+    return TokenError(
+        f"{path}, line {number}: {why}. A line is TOKEN,USER,UID,GROUPS; correct or delete it"
+    )
+
+
 def _row(line: str) -> list[str] | None:
-    """Token, user, uid and groups of a line; None if it is empty."""
+    """Token, user, uid and groups of a line; None if it is empty. Raises csv.Error."""
     if not line.strip() or line.startswith("#"):
         return None
     fields = [field.strip() for field in next(csv.reader([line]))]

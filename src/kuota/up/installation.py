@@ -28,6 +28,7 @@ from kuota.control.system import System
 from kuota.failures import retried
 from kuota.kube.resources import JOBS, by_kind
 from kuota.listening import CannotListen
+from kuota.log_file import keep_rotated
 from kuota.memory import calm_collector
 from kuota.metrics.config import metrics_config
 from kuota.metrics.metrics import Metrics
@@ -162,6 +163,7 @@ class Installation:
             await check(local_client(api), plans)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
+                group.create_task(keep_rotated(self._state_dir.log))
                 group.create_task(retried("compaction", lambda: keep_compacted(store)))
                 group.create_task(retried("expiry of events", lambda: keep_expiring(store)))
                 backups = Backups(self._state_dir.backups)
