@@ -59,6 +59,13 @@ _LAST_LINES = 20
     help="Start even if stored objects are missing, and continue without them.",
 )
 @click.option(
+    "--max-objects-per-namespace",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="Limit the objects that users store in one namespace.",
+)
+@click.option(
     "-v",
     "--v",
     "verbosity",
@@ -119,6 +126,7 @@ def _options(
     run_as: int | None,
     allow_root: bool,
     accept_loss: bool,
+    max_objects_per_namespace: int,
 ) -> UpOptions:
     from kuota.up.installation import UpOptions
 
@@ -133,6 +141,7 @@ def _options(
         run_as=run_as,
         allow_root=allow_root,
         accept_loss=accept_loss,
+        max_objects_per_namespace=max_objects_per_namespace,
     )
 
 

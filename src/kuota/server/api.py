@@ -31,6 +31,7 @@ from .fairness import Turns
 from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .namespaces import Namespaces
+from .object_quota import NamespaceLimits, ObjectQuota
 from .pods import LogSource, priority_hook
 from .rbac import RoleObjects, bound_roles, check_write
 from .reading import Reading
@@ -86,6 +87,7 @@ class ApiServer:
         processes: PodProcesses | None = None,
         gates: Gates | None = None,
         turns: Turns | None = None,
+        limits: NamespaceLimits | None = None,
     ) -> None:
         self.store = store
         self.turns = turns or Turns()
@@ -96,44 +98,46 @@ class ApiServer:
         self.on_response: Callable[[Request, int, float], None] = lambda *_: None
         """Called for every response, with its status and the seconds until it began."""
         self._clock = clock
-        admission = Admission((run_as_hook, priority_hook(store), *hooks), gates, advisers)
+        self._quota = ObjectQuota(store, limits)
+        hooks = (run_as_hook, priority_hook(store), *hooks, self._quota.hook)
+        admission = Admission(hooks, gates, (*advisers, self._quota.advice))
         self._rest = Rest(store, self.kinds, admission, self._written)
         self._reading = Reading(store, clock, self.turns)
         self._namespaces = Namespaces(store, self.kinds, clock)
         self._documents = Documents(self.kinds)
-        watching = Watching(store, self._reading, self.turns)
-        runner = RunnerAccess(logs, processes)
+        watching, runner = Watching(store, self._reading, self.turns), RunnerAccess(logs, processes)
         reviews = Reviews(self.roles, self.kinds, self.credentials)
         self._verbs = Verbs(
             *(self._rest, self._reading, watching, reviews, self.credentials, store, clock, runner)
         )
-        self._collecting: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
         self._builtin = frozenset(kind.group for kind in self.kinds)
         self._role_objects = RoleObjects(store, self.kinds, clock)
-        self._namespaces.found()
-        self._install_stored()
+        self._begin()
 
-    def _install_stored(self) -> None:
+    def _begin(self) -> None:
+        self._namespaces.found()
         for each in self.store.list(_CRDS).items:
             self._install(each)
         self._role_objects.refresh()
 
     async def start(self) -> None:
         """Start the garbage collector, and resume unfinished deletions."""
-        if self._collecting is None:
+        if not self._background:
             writer = StoreWriter(self.store, self.kinds, self._clock, self._written)
             # A failed collector may have missed changes, so a new one examines all objects.
             work = retried(
                 "garbage collector", lambda: Collector(self.store, self.kinds, writer).run()
             )
-            self._collecting = asyncio.get_running_loop().create_task(work)
+            published = retried("ResourceQuota controller", self._quota.publish)
+            self._background = [asyncio.create_task(each) for each in (work, published)]
         self._namespaces.resume(self._rest)
 
     async def close(self) -> None:
-        if self._collecting is not None:
-            self._collecting.cancel()
-            await asyncio.gather(self._collecting, return_exceptions=True)
-            self._collecting = None
+        for each in self._background:
+            each.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        self._background = []
         await self._namespaces.close()
 
     async def handle(self, request: Request) -> Response:

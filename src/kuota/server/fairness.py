@@ -47,7 +47,7 @@ class _Flow:
     def __init__(self, share: float) -> None:
         self.share = share
         self.used_s = 0.0
-        self.cost_s = 0.0
+        self.cost_s = SLICE_S / 4  # The expected time of one request.
         self.queue: deque[asyncio.Future[None]] = deque()
 
 
@@ -106,7 +106,7 @@ class Turns:
     def finished(self, flow: _Flow, took_s: float) -> None:
         """Account for the time of a turn."""
         flow.used_s += took_s / flow.share
-        flow.cost_s = took_s if not flow.cost_s else 0.8 * flow.cost_s + 0.2 * took_s
+        flow.cost_s = 0.7 * flow.cost_s + 0.3 * took_s
         self._left_s -= took_s
         self._tick_soon()
 

@@ -50,6 +50,7 @@ from kuota.server.api import ApiServer
 from kuota.server.expiry import keep_compacted, keep_expiring
 from kuota.server.fairness import SYSTEM_SHARE, Turns
 from kuota.server.http import HttpServer, server_context
+from kuota.server.object_quota import NamespaceLimits
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.pods import LogOptions
 from kuota.server.status import Refused
@@ -121,6 +122,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodePlan, ...] = ()
     config: Configuration | None = None
     gates: Gates = Gates()
+    max_objects_per_namespace: int = 100_000
 
 
 class Installation:
@@ -156,6 +158,7 @@ class Installation:
                 processes=MachineProcesses(self._worker),
                 gates=gates,
                 turns=Turns({SYSTEM.name: SYSTEM_SHARE}),
+                limits=NamespaceLimits(self._options.max_objects_per_namespace),
             )
             await api.start()
             stack.push_async_callback(api.close)
