@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for all tests: properties try the same examples every time.
+"""Settings for all tests: property tests use the same examples in every run.
 
-`HYPOTHESIS_PROFILE=explore pytest …` looks for new ones.
+`HYPOTHESIS_PROFILE=explore pytest …` searches for new ones.
 """
 
 from __future__ import annotations

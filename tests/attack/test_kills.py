@@ -80,7 +80,7 @@ class Chaos:
             if kind == "both":
                 self._kill_shims(2)
             if self._chance.random() < 0.1:
-                self.machine.stillbirth(self._chance.uniform(0.2, 2.0), "--gpus", str(GPUS))
+                self.machine.killed_start(self._chance.uniform(0.2, 2.0), "--gpus", str(GPUS))
                 self.kills["control plane"] += 1
             self.machine.up("--gpus", str(GPUS))
 

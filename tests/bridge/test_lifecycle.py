@@ -159,13 +159,13 @@ def test_who_is_active_again_queues_again_whoever_deactivated_it(reason: str) ->
 
 @pytest.mark.parametrize("reason", ["PodsReadyTimeout", "AdmissionCheck"])
 def test_a_back_off_ends_at_its_time_in_one_write(reason: str) -> None:
-    parked = waiting(
+    delayed = waiting(
         condition("Requeued", False, reason),
         status={"requeueState": {"count": 1, "requeueAt": at(60)}},
     )
-    early = passed(parked, NOON + 20)
+    early = passed(delayed, NOON + 20)
     assert (0, 40) == (early.writes, early.result.requeue_after_s)
-    over = passed(parked, NOON + 60)
+    over = passed(delayed, NOON + 60)
     assert "True/BackoffFinished" == over.conditions["Requeued"]
     state = over.after.status.requeue_state
     assert state is not None

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A running API server for tests of commands, and `kuota` as a process that talks to it.
 
-There is no controller and no runner: tests play both through the same API.
+There is no controller and no runner: tests replace both through the same API.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many Jobs at once, and what must hold of them however badly it goes.
+"""Many Jobs at once, and their invariants, which hold despite any failure.
 
-No Job is lost: all of them end. None is admitted twice: each has one Workload, which is never
-evicted, and its pods run once. Quota adds up: what holds a reservation never exceeds it, nor do the
-pods that are there.
+All Jobs finish. None is admitted twice: each has one Workload, which is never evicted, and its pods
+run once. Neither reservations nor existing pods ever exceed the quota.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a story is told on: an API server, and somebody who makes pods of Jobs.
+"""The servers that tests of this folder run on: an API server and a Job controller.
 
-Two kinds of ground keep one contract, so that every story holds on both: the embedded server with
-our own Job controller in this process, and a real API server with Kubernetes' controllers.
+Both kinds implement one contract, so that every test passes on both: the embedded server with our
+own Job controller in this process, and a real API server with Kubernetes' controllers.
 """
 
 from __future__ import annotations

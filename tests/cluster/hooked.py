@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real API server that asks our webhooks, which run in the loop of the test.
+"""A real API server that calls our webhooks, which run in the event loop of the test.
 
-It is told where they are, and not whom to trust: that is the webhooks' own task.
+It is configured with their address only; the webhooks publish the CA bundle themselves.
 """
 
 from __future__ import annotations

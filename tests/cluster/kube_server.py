@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Kubernetes control plane for tests: etcd, API server and controllers as processes here.
+"""A real Kubernetes control plane for tests: etcd, API server and controllers as processes.
 
-There is no kubelet and, unless asked for, no scheduler: `cluster.kubelet` stands in for both. The
-programs are those that `scripts/kube` provides. Everything is kept in one folder and on free ports
-of the loopback address; nothing of it is secret or lasting.
+There is no kubelet and, by default, no scheduler: `cluster.kubelet` replaces both. `scripts/kube`
+provides the binaries. Everything is stored in one directory and uses free ports of the loopback
+address; no secret is real.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for scheduler and kubelet: pods run at once, and end when told to.
+"""Replaces scheduler and kubelet: pods run immediately and end when the test says so.
 
-It is not told which pods to look after: it takes all that name no other scheduler.
+It handles all pods that do not name another scheduler.
 """
 
 from __future__ import annotations

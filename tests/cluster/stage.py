@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kueue's controllers on a stage: any API server, a kubelet stand-in, and ways to tell a story.
+"""Kuota's controllers on either API server, a fake kubelet, and functions for tests.
 
-Time is real. Nothing is slept through: a story says what it waits for, and is told when the watch
-shows it. What a story may rely on is only what holds on every kind of ground.
+Time is real, but tests do not sleep: a test states what it waits for, and continues when the watch
+reports it. Tests rely only on behavior that both servers have.
 """
 
 from __future__ import annotations

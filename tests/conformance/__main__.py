@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m conformance [--alter] DIR [GROUP…]`: judge Kuota by recorded cases, one line a case.
+"""`python -m conformance [--alter] DIR [GROUP…]`: compare Kuota with recorded cases.
 
 A case fails when Kuota disagrees with what it expects, and also when its adapter leaves an input
 unread or an expectation uncompared without having declared why. With --alter, a case that passes

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds expectations that nothing compares: a case must fail when one of its values is altered.
 
-Reading an expectation is not yet comparing it: an adapter may drop a field from both sides. What it
-drops on purpose it declares in `ignores`, like what it does not read.
+Reading an expectation does not imply comparing it: an adapter may drop a field from both sides.
+An adapter declares intentional omissions in `ignores`, like inputs that it does not read.
 """
 
 from __future__ import annotations

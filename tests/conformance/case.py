@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded case, its runs, and the comparison that judges them.
+"""A recorded case, its runs, and the comparison of results.
 
-Nothing here knows a suite or a case by name: adapters do the first, `skips.toml` does both.
+Only adapters know suites by name, and only `skips.toml` knows cases by name.
 """
 
 from __future__ import annotations

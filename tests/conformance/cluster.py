@@ -148,7 +148,7 @@ class Cluster:
     def left(self) -> dict[str, list[str]]:
         return self._in_place(PendingState.HEAP)
 
-    def parked(self) -> dict[str, list[str]]:
+    def inadmissible(self) -> dict[str, list[str]]:
         return self._in_place(PendingState.INADMISSIBLE)
 
     def _in_place(self, place: PendingState) -> dict[str, list[str]]:

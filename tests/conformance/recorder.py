@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON that remembers which of its parts were read.
+"""JSON that records which of its parts were read.
 
 A case is handed to its adapter as records. A value counts as read when the adapter looks it up by
 key, iterates over the entries that contain it, or takes the whole object with `whole`. Looking up

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Five cases of our own pass, and each thing they expect is really compared.
+"""Our own cases pass, and each of their expectations is compared.
 
-The recorded cases lie outside the repository. These are written by hand in the same form, so that a
-checkout alone shows that the adapters judge: alter one expectation and its case fails.
+The recorded cases are not part of the repository. These are written by hand in the same format, so
+that a checkout alone can test the adapters: a case fails if one of its expectations is altered.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ALTERATIONS = [
     pytest.param(SHRUNK, "wantWorkloads", [], id="a workload missing"),
     pytest.param(RECLAIMED, "wantLeft", {"vision": []}, id="left in the queue"),
     pytest.param(
-        RECLAIMED, "wantInadmissibleLeft", {"vision": ["vision/urgent"]}, id="parked instead"
+        RECLAIMED, "wantInadmissibleLeft", {"vision": ["vision/urgent"]}, id="inadmissible instead"
     ),
     pytest.param(RECLAIMED, "wantAssignments", {}, id="an admission missing"),
     pytest.param(

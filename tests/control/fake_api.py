@@ -73,7 +73,7 @@ class FakeApi(Client):
             else:
                 await self.create(resource, obj)
 
-    def poison(self, resource: Resource, name: str, spec: Json) -> None:
+    def store_unvalidated(self, resource: Resource, name: str, spec: Json) -> None:
         """Store a spec that no rule would let in."""
         key = Key("", name)
         self._store(resource, key, self._existing(resource, key) | {"spec": spec}, "MODIFIED")

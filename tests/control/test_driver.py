@@ -130,14 +130,14 @@ def test_one_whose_admission_is_refused_lets_others_go_first_and_is_told_so() ->
     run_scene(scene)
 
 
-def test_a_poisoned_object_is_told_so_and_harms_nobody_else() -> None:
+def test_an_unvalidated_object_gets_an_event_and_does_not_affect_others() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         bad = queue("bad")
         quota = bad["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
         await stage.api.apply(bad)
         quota["nominalQuota"] = "many"
-        stage.api.poison(CLUSTER_QUEUES, "bad", bad["spec"])
+        stage.api.store_unvalidated(CLUSTER_QUEUES, "bad", bad["spec"])
         await stage.api.apply(job("a"))
         await stage.rest()
         assert not stage.suspended("a")

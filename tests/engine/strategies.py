@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypothesis strategies for everything an engine can be told.
+"""Hypothesis strategies for all facts of an engine.
 
-Names come from small pools, so that objects meet: a queue names a cohort that exists, is missing,
-or hangs in a loop. `SOUND` values pass validation, `LOOPED` ones too but for loops of cohorts;
-`WILD` ones are whatever the types allow, as if there was no validation. Whole rules and quotas are
-drawn from lists of all combinations, because one draw of many is faster than many draws of few.
+Names come from small pools, so that objects are related: a queue names a cohort that exists, is
+missing, or is part of a cycle. `SOUND` values pass validation, `LOOPED` values may also have cycles
+of cohorts, and `WILD` values are anything that the types allow. Whole rules and quotas are drawn
+from lists of all combinations, because one draw of many is faster than many draws of few.
 """
 
 from __future__ import annotations

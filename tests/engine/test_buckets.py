@@ -22,7 +22,7 @@ def group_of(*everyone: Pending) -> FlushGroup:
     return group
 
 
-def test_parking_and_releasing_a_class_hands_its_bucket_over_as_it_is() -> None:
+def test_flushing_a_class_moves_its_bucket_unchanged() -> None:
     group = group_of(*(pending(number, "c") for number in range(100)))
     bucket = group.active.buckets["c"]
     assert group.make_inadmissible("c") == 100

@@ -147,7 +147,7 @@ def test_a_strict_head_blocks_smaller_ones_but_a_selector_mismatch_does_not() ->
     assert popped(queue) == "b"
 
 
-def test_a_class_that_does_not_fit_is_parked_unevaluated_and_others_are_not() -> None:
+def test_a_class_that_does_not_fit_is_inadmissible_unevaluated_and_others_are_not() -> None:
     queue = queue_of(
         job("a1", created=1.0, scheduling_hash="a"),
         job("a2", created=2.0, scheduling_hash="a"),
@@ -161,7 +161,7 @@ def test_a_class_that_does_not_fit_is_parked_unevaluated_and_others_are_not() ->
     assert drained(queue) == ["b"]
 
 
-def test_a_new_workload_of_a_failed_class_is_parked_on_arrival_and_tried_after_a_flush() -> None:
+def test_a_new_workload_of_a_failed_class_is_inadmissible_until_a_flush() -> None:
     queue = queue_of(job("a", scheduling_hash="c"))
     bounced(queue, RequeueReason.NO_CANDIDATES)
     queue.put(job("new", scheduling_hash="c"), NOW)
@@ -211,7 +211,7 @@ def test_backoff_parks_even_after_a_lost_race_until_a_flush_after_its_end() -> N
     assert queue.flush(NOW + 60, everywhere) == 1
 
 
-def test_requeued_false_keeps_a_workload_parked_until_it_turns_true() -> None:
+def test_requeued_false_keeps_a_workload_inadmissible_until_it_is_true() -> None:
     drained_job = job("a", requeued=False, requeue_at=NOW + 60)
     queue = queue_of(drained_job)
     assert queue.flush(NOW + 3600, everywhere) == 0
@@ -247,7 +247,7 @@ def test_what_is_in_the_heap_stays_there_through_updates_and_is_ranked_anew() ->
         ({"generation": 2, "requeue_at": NOW + 60}, PendingState.INADMISSIBLE),
     ],
 )
-def test_a_parked_workload_is_released_by_changes_that_matter(
+def test_an_inadmissible_workload_is_requeued_by_relevant_changes(
     fields: dict[str, Any], expected: PendingState
 ) -> None:
     queue = queue_of(job("a"))
@@ -358,7 +358,9 @@ def test_everyone_is_listed_in_order_and_stays_where_they_are() -> None:
     assert (len(queue), queue.heap_size, head.key in queue) == (3, 1, True)
 
 
-def test_a_class_that_does_not_fit_parks_those_in_backoff_past_the_next_flush() -> None:
+def test_a_class_that_does_not_fit_keeps_those_in_backoff_inadmissible_past_the_next_flush() -> (
+    None
+):
     queue = queue_of(
         job("a", scheduling_hash="c", created=1.0), job("b", scheduling_hash="c", created=2.0)
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for victims against a plain reading of the rules, in worlds made up at random.
+"""The search for victims agrees with a direct implementation of the rules, in random trees.
 
-Worlds come from a seed and not from Hypothesis' own draws: they are large, and crowded enough to
-need victims, which takes a hundred draws each.
+The trees come from a seed instead of Hypothesis draws: they are large and full enough to need
+victims, which would take a hundred draws each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays parked when quota is released: those who could not have enough, and only those."""
+"""Released quota does not requeue workloads that it could not help, and requeues all others."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_victim_to_be_counts_as_room() -> None:
     assert world.engine.state.running(job("wants").key) is not None
 
 
-def test_a_newcomer_of_a_stuck_class_is_parked_with_it() -> None:
+def test_a_newcomer_of_an_unsatisfiable_class_is_inadmissible_too() -> None:
     world = world_of(queue("q", gpu=8, reclaim="Any"))
     world.store(job("first", queue="q", gpu=9))
     world.settle()
@@ -153,7 +153,7 @@ def test_borrowers_are_no_room_for_a_queue_that_has_used_up_its_nominal_quota() 
     assert tried(world) == ["wants"]
 
 
-def test_heads_whose_class_is_out_of_reach_again_are_parked_without_a_turn() -> None:
+def test_heads_whose_class_is_unsatisfiable_again_become_inadmissible_unevaluated() -> None:
     """Quota for one is released, and the class waits in both queues."""
     world = world_of(*(queue(name, gpu=1, cohort="all", reclaim="Any") for name in ("a", "b")))
     for name in ("a1", "b1"):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small installation in virtual time, with points in its controllers and its runner.
 
-Server and processes outlive the process of the controllers and the runner, which is started again
-whenever it ends.
+Server and pod processes survive the process of the controllers and the runner, which is restarted
+whenever it exits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every place where controllers or runner await something, and modules in which one of them fails.
+"""All await points of controllers and runner, and modules in which one of them fails.
 
 The modules are compiled from their own source with each `await x` rewritten to
-`await _await_point_(id, x)`, likewise `async with` and `async for`. No product code knows of it.
+`await _await_point_(id, x)`, likewise `async with` and `async for`.
 """
 
 from __future__ import annotations

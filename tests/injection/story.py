@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More Jobs than quota, in two queues, with a preemption, and what must be so in the end.
+"""A run with more Jobs than quota, two queues and a preemption, and its expected final state.
 
-That does not depend on what failed on the way.
+The final state does not depend on the injected failures.
 """
 
 from __future__ import annotations

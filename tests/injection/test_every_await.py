@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One failure at each place where controllers or runner await something; afterwards all is well.
+"""One failure at each await point of controllers and runner leads to the expected final state.
 
-Usage adds up, every Job that should end ends, every pod that runs has its process, and no device is
-held by nothing. Where the failure ends the process, a new one has the same end.
+Usage is correct, every Job that should finish finishes, every running pod has its process, and no
+device leaks. If the failure ends the process, a new process reaches the same state.
 """
 
 from __future__ import annotations

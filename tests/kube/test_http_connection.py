@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of the HTTP transport: what servers may send, when connections are used again, and
-how a proxy is passed. Most servers here say things that no well-behaved server says."""
+"""Connections of the HTTP transport: accepted responses, reuse of connections, and proxies.
+
+Most servers here send responses that no well-behaved server sends.
+"""
 
 from __future__ import annotations
 

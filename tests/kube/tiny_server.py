@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An API server of one screen that keeps the contract: revisions, paging, watches, 409 and 410.
+"""A minimal API server that implements revisions, paging, watches, 409 and 410.
 
-It can misbehave on demand: be down, cut its watches, forget its history, tell nothing.
+It can fail on demand: be down, truncate watches, drop its history, or delay events.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def shown(
     return Scrape(Metrics(made, metrics_config or asked(EVERYTHING), fakes or FakeObjects()))
 
 
-def test_pending_workloads_are_active_until_they_are_parked() -> None:
+def test_pending_workloads_are_active_until_they_are_inadmissible() -> None:
     made = engine(queue("a", gpu=2), local_queue("a"))
     for name, gpu in (("one", 3), ("two", 3), ("three", 1), ("four", 1)):
         made.apply(ObjectStored(value=job(name, queue="a", gpu=gpu)), 0.0)

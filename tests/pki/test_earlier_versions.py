@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New certificates say what those of Kuota 0.1.0 said, and both are trusted side by side.
+"""New certificates equal those of Kuota 0.1.0 in content, and both are trusted together.
 
 `made_by_0_1_0` holds what that version wrote with its own DER encoder: `server.*` as `kuota up`
 keeps them (valid until 2036), the others as the controller keeps them in its Secret (valid until

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a story: takes its commands one by one, and answers those that have an answer.
+"""Runs a scenario: executes its commands one by one, and returns their results.
 
-The clock starts at 0 and moves one second with every workload that comes, so that who comes later
-is later; `at T` moves it further. Every ClusterQueue has a LocalQueue of its name, every flavor
-that is mentioned exists.
+The clock starts at 0 and advances one second with every new workload; `at T` advances it further.
+Every ClusterQueue has a LocalQueue of the same name, and every mentioned flavor exists.
 """
 
 from __future__ import annotations

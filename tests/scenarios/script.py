@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of stories: what they look like, and how a new answer is written into one.
+"""The format of scenario files, and how new results are written into them.
 
-A story begins with a title, `# …`, and a fresh world. Remarks may follow the title. Then come
-blocks with an empty line between them: commands, a line `----`, and what they answer.
+A scenario begins with a title, `# …`, and an empty simulation. Remarks may follow the title. Then
+come blocks separated by empty lines: commands, a line `----`, and their results.
 """
 
 from __future__ import annotations

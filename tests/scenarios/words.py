@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How objects are written in stories: a name and words like `gpu=8` or `cohort=eng`.
+"""The syntax of objects in scenarios: a name and words like `gpu=8` or `cohort=eng`.
 
 A quota is `gpu=8`, with limits `gpu=8,borrow:2,lend:4`, of a flavor `spot.gpu=4`. Pods of another
 kind follow after a `+`.

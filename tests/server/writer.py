@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python writer.py PATH DURABILITY SEED`: writes to a store for ever, and says what it was told.
+"""`python writer.py PATH DURABILITY SEED`: writes to a store until it is killed.
 
-Prints one line for each write that returned: revision, verb, name, value. To be killed.
+Prints one line for each acknowledged write: revision, verb, name, value.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Machine:
         assert select.select([end], [], [], HANG_S)[0], "it does not die"
         os.close(end)
 
-    def stillbirth(self, after_s: float, *options: str) -> None:
+    def killed_start(self, after_s: float, *options: str) -> None:
         """Start it, and kill it so much later, ready or not."""
         with subprocess.Popen(
             [KUOTA, "up", *options],

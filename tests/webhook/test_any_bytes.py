@@ -102,9 +102,9 @@ def test_a_sound_object_with_anything_anywhere_in_it(
     start: tuple[Any, str], way: list[int], value: Any, changed: bool
 ) -> None:
     obj, path = start
-    poisoned = spoilt(obj, way, value)
+    malformed = spoilt(obj, way, value)
     old = obj if changed else None
-    said = ask(path, review(poisoned, "UPDATE" if changed else "CREATE", old))
+    said = ask(path, review(malformed, "UPDATE" if changed else "CREATE", old))
     assert said is not None
     if not said["response"]["allowed"]:
         assert said["response"]["status"]["code"] in (400, 403)

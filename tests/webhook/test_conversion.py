@@ -66,8 +66,8 @@ def test_one_object_that_cannot_be_converted_fails_the_whole(wanted: str, obj: A
 
 
 def test_fields_of_the_wrong_type_pass_through_conversion() -> None:
-    poisoned = cluster_queue() | {"spec": [1], "status": "x"}
-    (found,) = said(OLD, poisoned)["convertedObjects"]
+    malformed = cluster_queue() | {"spec": [1], "status": "x"}
+    (found,) = said(OLD, malformed)["convertedObjects"]
     assert ([1], "x") == (found["spec"], found["status"])
 
 

@@ -153,8 +153,8 @@ def requeue_if_not_present(run: Run) -> None:
     mark = _progress(run.inputs.get("lastAssignment"))
     workloads = [_workload(run, obj) for obj in run.inputs["workloads"]]
     queue.requeue(workloads[0], reason, run.now, mark)
-    parked = queue.state(workloads[0].key) is PendingState.INADMISSIBLE
-    same(run.expected["wantInadmissible"], parked, ".wantInadmissible")
+    inadmissible = queue.state(workloads[0].key) is PendingState.INADMISSIBLE
+    same(run.expected["wantInadmissible"], inadmissible, ".wantInadmissible")
     if "wantSticky" in run.expected:
         same(run.expected["wantSticky"], queue.is_sticky(workloads[0].key), ".wantSticky")
     same(False, queue.requeue(workloads[0], reason, run.now, mark), ".again")
@@ -223,10 +223,10 @@ def push_or_update(run: Run) -> None:
     want = _workload(run, popped) if popped else None
     got = head.workload if head is not None else None
     check(want == got, f".wantWorkload: want {want}, got {got}")
-    parked = run.expected.get("wantInAdmissibleWorkloads") or {}
-    for name, each in parked.items():
+    inadmissible = run.expected.get("wantInAdmissibleWorkloads") or {}
+    for name, each in inadmissible.items():
         check(_workload(run, each) == workload, f".wantInAdmissibleWorkloads.{name}: another one")
-    listed = sorted(parked)
+    listed = sorted(inadmissible)
     same(listed, _keys(queue, PendingState.INADMISSIBLE), ".wantInAdmissibleWorkloads")
 
 
@@ -283,7 +283,7 @@ def no_fit_reason(run: Run) -> None:
     },
 )
 def queue_inadmissible(run: Run) -> None:
-    """Everything is parked; then the trees of the named queues are flushed, each tree once."""
+    """All workloads are inadmissible; then the trees of the named queues are flushed once."""
     queues = _queues(run)
     for obj in world.each(run, "workloads"):
         queues.put_workload(_workload(run, obj), run.now)
@@ -297,8 +297,8 @@ def queue_inadmissible(run: Run) -> None:
     same(want.get("wantMovedCount"), queues.flush(sorted(names), run.now), ".wantMovedCount")
     names = {world.cluster_queue(obj).name for obj in run.inputs["clusterQueues"]}
     same(want.get("wantActive"), _by_queue(queues, names, *WAITING), ".wantActive")
-    parked = _by_queue(queues, names, PendingState.INADMISSIBLE)
-    same(want.get("wantInadmissible"), parked, ".wantInadmissible")
+    inadmissible = _by_queue(queues, names, PendingState.INADMISSIBLE)
+    same(want.get("wantInadmissible"), inadmissible, ".wantInadmissible")
 
 
 def _by_queue(queues: Queues, names: set[str], *places: PendingState) -> dict[str, list[str]]:

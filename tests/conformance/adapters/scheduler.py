@@ -36,7 +36,7 @@ def whole_cycles(run: Run) -> None:
     if "wantAssignments" in expected:
         same(expected["wantAssignments"], cluster.assignments(), "assignments")
         same_sets(expected["wantLeft"], cluster.left(), "left")
-        same_sets(expected["wantInadmissibleLeft"], cluster.parked(), "parked")
+        same_sets(expected["wantInadmissibleLeft"], cluster.inadmissible(), "inadmissible")
     same_counts(expected.get("wantSkippedPreemptions"), cluster.skipped, "skipped")
     for queue, counts in (expected.get("wantPreemptionTargetRecomputations") or {}).items():
         got = {result: n for (name, result), n in cluster.recomputed.items() if name == queue}

@@ -152,7 +152,7 @@ def requeueing(run: Run) -> None:
         engine.apply_decision(pending, wait, run.now)
         cluster.write(wait)
     same_sets(run.expected["wantWorkloads"], cluster.left(), "left")
-    same_sets(run.expected["wantInadmissible"], cluster.parked(), "parked")
+    same_sets(run.expected["wantInadmissible"], cluster.inadmissible(), "inadmissible")
     status = run.expected["wantStatus"]
     got = cluster.workloads()[0]
     same_workloads([_without_times(got | {"status": status})], [_without_times(got)])

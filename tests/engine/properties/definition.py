@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quota and usage of every node, worked out from scratch by the static formulas.
+"""Quota and usage of every node, computed from their definitions.
 
-The definitions written down as they stand: recursion over names, no cells, no
-increments. What the engine keeps must come to the same.
+The definitions are implemented directly, by recursion over names and without increments. The
+engine's incremental values must be equal.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ policies = st.sampled_from((Policy(), Policy(fair_sharing=())))
 def plain(value: EngineObject) -> EngineObject:
     """The object with one flavor, without preemption and partial admission.
 
-    Each of these lets Kueue leave somebody parked who would be let in by now: a scan that stands at
-    the second flavor while the first became free; a victim that came later; a search for the
-    largest size that takes for granted that all smaller ones fit.
+    With each of these, Kueue can leave a workload inadmissible that could be admitted: a scan that
+    continues at the second flavor although the first is free by now; a later victim; a search for
+    the largest size which assumes that all smaller sizes fit.
     """
     match value:
         case ClusterQueue():
