@@ -8,9 +8,12 @@ import socket
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from attack.members import Member, job, join
+from docs.account import Account
 from hang import HANG_S
-from up.machine import KUBECTL, Machine
+from up.machine import KUBECTL, Machine, open_folder
 
 SERVER = (
     "import http.server as s; "
@@ -86,3 +89,34 @@ def _forwarded(member: Member, port: int, target: str = "job/own") -> bytes:
             found = connection.recv(100)
         client.kill()
     return found
+
+
+CONFINED = """
+kuota up --detach
+eval "$(kuota status -o env)"
+kubectl create namespace vision
+kubectl label namespace vision kuota.dev/team=vision
+kuota token create ann --team vision -n vision --out ann.kubeconfig
+echo private > $HOME/private
+ann="kubectl --kubeconfig ann.kubeconfig -n vision"
+$ann run p --image=x --restart=Never --command -- sleep 600
+kubectl -n vision wait pod/p --for=jsonpath='{.status.phase}'=Running --timeout=60s
+for flags in "" "-i"; do
+  attack="cat $KUOTA_STATE/kubeconfig $HOME/private; echo mine > own && cat own"
+  $ann exec $flags p -- sh -c "$attack" | sed "s/^/attacked: /"
+done
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become an ordinary user")
+def test_a_command_is_confined_like_its_pod_on_a_server_that_is_not_root() -> None:
+    with open_folder() as folder:
+        account = Account(folder, "nobody")
+        try:
+            done = account.run(f"export KUOTA_STATE=$HOME/state\n{CONFINED}")
+        finally:
+            account.run("KUOTA_STATE=$HOME/state kuota down --kill")
+    assert 0 == done.returncode, done.stdout
+    lines = [line for line in done.stdout.splitlines() if line.startswith("attacked: ")]
+    assert ["attacked: mine"] * 2 == lines, done.stdout

@@ -128,11 +128,16 @@ def test_a_token_ends_when_its_creator_loses_access(api: Local) -> None:
 
 
 def test_the_number_of_tokens_is_limited(api: Local) -> None:
-    for _ in range(100):
-        created(api)
+    api.ask("POST", ACCOUNTS, {"metadata": {"name": "other"}}, user=OWN)
+    for account in ("ci", "other") * 100:
+        api.ask("POST", f"{ACCOUNTS}/{account}/token", {"spec": {}}, user=OWN)
     assert 429 == api.refusal("POST", TOKEN, {"spec": {}}, user=OWN)["code"]
     api.now += timedelta(hours=2)
     created(api)
+
+
+def test_service_accounts_share_the_limits_of_their_creator(api: Local) -> None:
+    assert ("ann", "bob") == (bearer(api, created(api)).flow, BOB.flow)
 
 
 def test_only_a_digest_is_stored(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kuota.server.streaming import spdy_frames as frames
+from kuota.server.streaming.inbox import MOST_BUFFERED
 from kuota.server.streaming.protocols import Disconnected
 from kuota.server.streaming.spdy import MOST_STREAMS, SpdyConnection
 
@@ -122,5 +123,42 @@ def test_streams_beyond_the_limit_are_reset() -> None:
         answers = frames.Decoder().feed(bytes(pipe.sent))
         resets = [each for each in answers if isinstance(each, frames.Reset)]
         assert [frames.Reset(2 * MOST_STREAMS + 1)] == resets
+
+    asyncio.run(main())
+
+
+def test_a_client_that_resets_its_streams_does_not_fill_the_queue_of_new_ones() -> None:
+    async def main() -> None:
+        pipe, encoder = Pipe(), frames.Encoder()
+        running = asyncio.ensure_future(SpdyConnection(pipe).run())
+        for at in range(MOST_STREAMS + 3):
+            pipe.arriving.put_nowait(encoder.opened(2 * at + 1, {}) + frames.reset(2 * at + 1))
+        pipe.arriving.put_nowait(b"")
+        with pytest.raises(Disconnected):
+            await running
+        answers = frames.Decoder().feed(bytes(pipe.sent))
+        assert 3 == sum(isinstance(each, frames.Reset) for each in answers)
+
+    asyncio.run(main())
+
+
+def test_all_streams_of_a_connection_share_one_buffer() -> None:
+    async def main() -> None:
+        pipe, encoder = Pipe(), frames.Encoder()
+        connection = SpdyConnection(pipe)
+        running = asyncio.ensure_future(connection.run())
+        for at in range(64):
+            pipe.arriving.put_nowait(encoder.opened(2 * at + 1, {}))
+        for at in range(64):
+            pipe.arriving.put_nowait(frames.data(2 * at + 1, b"x" * 16_384))
+        streams = [await connection.accept() for _ in range(64)]
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        left = pipe.arriving.qsize()
+        assert left >= 64 - MOST_BUFFERED // 16_384 - 1
+        for each in streams:
+            assert 16_384 == len(await each.read())
+        assert 0 == pipe.arriving.qsize()
+        running.cancel()
 
     asyncio.run(main())

@@ -17,7 +17,9 @@ from kuota.server.http import HttpServer
 from kuota.server.requests import User
 from kuota.server.store import Store
 from kuota.server.streaming import spdy_frames as frames
+from kuota.server.streaming.channels import ChannelStreams
 from kuota.server.streaming.port_forward import Connection
+from kuota.server.streaming.protocols import Disconnected
 from kuota.server.streaming.remote_command import (
     STDERR,
     STDOUT,
@@ -349,6 +351,35 @@ def test_a_port_that_cannot_be_reached_is_reported_on_the_error_channel() -> Non
         assert {0: b"\x90\x1f", 1: b"\x90\x1fnothing listens on 8080"} == found
 
     serving(work)
+
+
+def test_sizes_that_nobody_reads_are_not_kept() -> None:
+    async def main() -> None:
+        link = Sizes(1000)
+        for tty, kept in ((False, 0), (True, 8)):
+            link.left = 1000
+            streams = ChannelStreams(link, V5, CommandOptions(container="main", tty=tty))
+            with pytest.raises(Disconnected):
+                await streams.run()
+            assert kept == streams.waiting_sizes
+
+    asyncio.run(main())
+
+
+class Sizes:
+    """A link on which a client sends nothing but sizes of its terminal."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    async def receive(self) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise Disconnected
+        return b'\x04{"Width":80,"Height":24}'
+
+    async def send(self, content: bytes) -> None:
+        raise AssertionError("there is nothing to answer")
 
 
 def test_malformed_sizes_of_a_terminal_are_ignored() -> None:

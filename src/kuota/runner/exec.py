@@ -26,7 +26,7 @@ from .descriptors import Descriptor
 from .exec_shim import EXITED, NO_CGROUP, PLAN, REJECTED, STDIO
 from .proc import sweep
 from .processes import COOKIE, Launch
-from .shim import BECOME, ENTER
+from .shim import BECOME, CONFINE, ENTER
 from .spawn import SOURCE, memory_file
 
 MARK = "KUOTA_EXEC"
@@ -194,6 +194,8 @@ def _give(fd: int, launch: Launch) -> None:
 
 def rejection(program: str, number: int, stage: int) -> str:
     """Why the kernel rejected the command."""
+    if stage == CONFINE:
+        return f"cannot confine the command as its pod is: {os.strerror(number)}"
     if stage == BECOME:
         return f"cannot become the user of the pod: {os.strerror(number)}"
     if stage == ENTER:

@@ -170,7 +170,7 @@ class ApiServer:
         for each in self.extensions:
             if f"{request.path}/".startswith(f"{each.prefix}/"):
                 self._authorize(request.user, each.access(request))
-                async with self.turns.turn(request.user.name):
+                async with self.turns.turn(request.user.flow):
                     answer = each.answer(request)
                 return answer if isinstance(answer, Response) else await answer
         document = self._documents.answer(request)
@@ -181,7 +181,7 @@ class ApiServer:
         access = _access(found, request)
         self._authorize(request.user, access, found.kind)
         check_write(found, access.verb)
-        async with self.turns.turn(request.user.name) as turn:
+        async with self.turns.turn(request.user.flow) as turn:
             response = await self._verbs.answer(found, access.verb, request, turn)
         if access.verb not in ("get", "list", "watch"):
             await self.store.synced()

@@ -121,7 +121,7 @@ class HttpServer:
             return await _closing(incoming, unauthorized())
         connection = incoming.protocol
         assert isinstance(connection, HttpConnection)
-        if known(user) and not connection.authenticated(user.name):
+        if known(user) and not connection.authenticated(user.flow):
             return await _closing(incoming, too_many("this user has too many open connections"))
         try:
             return await self._handled(incoming, user)
@@ -130,7 +130,7 @@ class HttpServer:
 
     async def _handled(self, incoming: web.BaseRequest, user: User) -> web.StreamResponse:
         """Handle the request of a user. Raises Refused if the rest of it is not read."""
-        async with self.slots.request(user.name):
+        async with self.slots.request(user.flow):
             request = Request(
                 method=incoming.method,
                 path=path_of(incoming),
@@ -145,7 +145,7 @@ class HttpServer:
             if response.session is None and not response.long_running:
                 # Without credentials, a connection is used for one request.
                 return await send(incoming, response, close=not known(user))
-        async with self.slots.stream(user.name):
+        async with self.slots.stream(user.flow):
             return await self._follow(incoming, user, response)
 
     async def _follow(

@@ -22,6 +22,13 @@ class User(msgspec.Struct, frozen=True):
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    issuer: str = ""
+    """The user who created the token of a service account."""
+
+    @property
+    def flow(self) -> str:
+        """The user to whom limits apply. Service accounts do not multiply them."""
+        return self.issuer or self.name
 
 
 ADMINS = "system:masters"

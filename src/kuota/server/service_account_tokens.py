@@ -28,7 +28,7 @@ from .tokens import EVERYBODY
 
 PREFIX = "kuota-sa."
 SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 24 * 3600
-MOST_PER_ACCOUNT = 100
+MOST_PER_NAMESPACE = 200
 _RESOURCE = "serviceaccount-tokens"
 """Not the name of a served kind, and never that of a custom one, which contains a dot."""
 
@@ -69,7 +69,7 @@ class ServiceAccountTokens:
         """Create a token. The caller is authorized. Raises Refused for too many tokens."""
         now = self._clock()
         place = account["metadata"]["namespace"]
-        self._make_room(place, account["metadata"]["name"], now)
+        self._make_room(place, now)
         expires = now + timedelta(seconds=min(wanted_s or DEFAULT_S, LONGEST_S))
         # The namespace, which has no dots, tells where to look the token up.
         token = f"{PREFIX}{place}.{secrets.token_urlsafe(32)}"
@@ -101,7 +101,8 @@ class ServiceAccountTokens:
         name = f"system:serviceaccount:{place}:{record.account}"
         # Its jobs run as the user who created the token, but never as root.
         uid = record.issuer_uid if record.issuer_uid != "0" else ""
-        return User(name, (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{place}", EVERYBODY), uid)
+        groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{place}", EVERYBODY)
+        return User(name, groups, uid, record.issuer)
 
     def _may_issue(self, namespace: str, record: TokenRecord) -> bool:
         """Whether the issuer could create the token now."""
@@ -115,19 +116,19 @@ class ServiceAccountTokens:
         issuers = self._current(record.issuer, record.issuer_uid)
         return any(self._roles.allows(each, access) for each in issuers)
 
-    def _make_room(self, namespace: str, account: str, now: datetime) -> None:
-        """Delete expired tokens. Raises Refused if the account has too many others."""
+    def _make_room(self, namespace: str, now: datetime) -> None:
+        """Delete expired tokens. Raises Refused if there are too many others."""
         valid = 0
         for each in self._store.list(_RESOURCE, namespace).items:
             record = msgspec.convert(each["spec"], TokenRecord)
             if record.expires <= now.timestamp():
                 self._store.delete(_RESOURCE, Key(namespace, each["metadata"]["name"]))
-            elif record.account == account:
+            else:
                 valid += 1
-        if valid >= MOST_PER_ACCOUNT:
+        if valid >= MOST_PER_NAMESPACE:
             message = (
-                f'service account "{account}" has {valid} valid tokens, which is the limit; wait '
-                "for one to expire, or delete the service account and create it again"
+                f'the service accounts of namespace "{namespace}" have {valid} valid tokens, which '
+                "is the limit; wait for one to expire, or create shorter ones"
             )
             raise Refused(429, "TooManyRequests", message)
 

@@ -171,7 +171,7 @@ class AttachedProcess:
 def _opened(fifo: str) -> Descriptor | None:
     """The standard input of a container; None if the process has closed it."""
     try:
-        return Descriptor(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        return Descriptor(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
     except OSError:
         return None
 

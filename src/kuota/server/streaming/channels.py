@@ -18,6 +18,7 @@ from .protocols import Link
 from .remote_command import CommandOptions, SizeDecoder, TerminalSize
 
 STDIN, ERROR, RESIZE, CLOSE = 0, 3, 4, 255
+_MOST_SIZES = 8
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 
 
@@ -29,7 +30,7 @@ class ChannelStreams:
         self._closes = version == V5
         self._options = options
         self._stdin = Inbox()
-        self._sizes: asyncio.Queue[TerminalSize | None] = asyncio.Queue()
+        self._sizes: asyncio.Queue[TerminalSize] = asyncio.Queue(_MOST_SIZES)
         self._decoder = SizeDecoder()
 
     async def run(self) -> None:
@@ -39,17 +40,23 @@ class ChannelStreams:
                 await self._received(await self._link.receive())
         finally:
             self._stdin.end()
-            self._sizes.put_nowait(None)
 
     async def _received(self, message: bytes) -> None:
         channel, content = message[:1], message[1:]
         if channel == bytes([STDIN]) and self._options.stdin:
             await self._stdin.put(content)
-        elif channel == bytes([RESIZE]):
+        elif channel == bytes([RESIZE]) and self._options.tty:
             for size in self._decoder.feed(content):
+                if self._sizes.full():
+                    self._sizes.get_nowait()  # Only the last size matters.
                 self._sizes.put_nowait(size)
         elif channel == bytes([CLOSE]) and self._closes and content == bytes([STDIN]):
             self._stdin.end()
+
+    @property
+    def waiting_sizes(self) -> int:
+        """The number of sizes that were not read yet."""
+        return self._sizes.qsize()
 
     async def read_stdin(self) -> bytes:
         return await self._stdin.read()

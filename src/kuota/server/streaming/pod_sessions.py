@@ -53,7 +53,7 @@ def pod_session(
         check_user(kind, pod, request.user)
     check_running(kind, pod)
     query = parse_qs(request.query_string, keep_blank_values=True)
-    user = request.user.name
+    user = request.user.flow
     if subresource == "portforward":
 
         async def connect(port: int) -> Connection:

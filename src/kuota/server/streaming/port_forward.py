@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from .inbox import CHUNK, Inbox
+from .inbox import CHUNK, Inbox, Room
 from .protocols import Disconnected, Duplex, Link
 from .spdy import SpdyConnection, SpdyStream
 from .spdy_command import TYPE
@@ -91,6 +91,9 @@ async def serve_spdy(connection: SpdyConnection, connect: Connect) -> None:
             if {"data", "error"} <= pair.keys():
                 del waiting[request]
                 group.create_task(serve(pair))
+            elif len(waiting) > MOST_CONNECTIONS:
+                for each in waiting.pop(next(iter(waiting))).values():
+                    await each.close()
 
 
 def _limited(connect: Connect, connections: int) -> Connect:
@@ -111,8 +114,8 @@ def _port(pair: dict[str, SpdyStream]) -> int:
 class _Channel:
     """A pair of channels of a WebSocket. It is a `Duplex` for one of them."""
 
-    def __init__(self, link: Link, number: int) -> None:
-        self.inbox = Inbox()
+    def __init__(self, link: Link, room: Room, number: int) -> None:
+        self.inbox = Inbox(room)
         self._link = link
         self._number = bytes([number])
 
@@ -133,7 +136,8 @@ class WebSocketForward:
     def __init__(self, link: Link, ports: tuple[int, ...]) -> None:
         self._link = link
         self._ports = ports
-        self._channels = [_Channel(link, number) for number in range(2 * len(ports))]
+        room = Room()
+        self._channels = [_Channel(link, room, number) for number in range(2 * len(ports))]
 
     async def run(self) -> None:
         """Receive messages. Raises Disconnected at the end."""

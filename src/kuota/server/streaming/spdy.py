@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping
 
 from . import spdy_frames as frames
-from .inbox import CHUNK, Inbox
+from .inbox import CHUNK, Inbox, Room
 from .protocols import Disconnected, Link
 
 MOST_STREAMS = 256
@@ -20,7 +20,7 @@ class SpdyStream:
     def __init__(self, connection: SpdyConnection, id: int, headers: Mapping[str, str]) -> None:
         self.id = id
         self.headers = headers
-        self.inbox = Inbox()
+        self.inbox = Inbox(connection.room)
         self._connection = connection
         self._finished = False
 
@@ -47,6 +47,7 @@ class SpdyConnection:
     """Serves one link. `run` receives frames until the client disconnects."""
 
     def __init__(self, link: Link) -> None:
+        self.room = Room()
         self._link = link
         self._encoder = frames.Encoder()
         self._decoder = frames.Decoder()
@@ -104,7 +105,8 @@ class SpdyConnection:
         if frame.stream <= self._last or frame.stream % 2 == 0:
             raise frames.SpdyError(f"stream {frame.stream} is not a new stream of a client")
         self._last = frame.stream
-        if len(self._streams) >= MOST_STREAMS:
+        # A stream that was reset still waits to be accepted.
+        if max(len(self._streams), self._opened.qsize()) >= MOST_STREAMS:
             await self.send(frames.reset(frame.stream, frames.REFUSED_STREAM))
             return
         stream = SpdyStream(self, frame.stream, frame.headers)

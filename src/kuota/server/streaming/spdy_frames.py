@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-LARGEST_FRAME = 1 << 20
+LARGEST_FRAME = 256 << 10
 """Kubernetes clients send frames of at most 32 KiB."""
 _LARGEST_HEADERS = 16 << 10
 _MOST_HEADERS = 32
