@@ -28,7 +28,7 @@ class Stage:
 
     def __init__(self, config: Json | None = None, gates: dict[str, bool] | None = None) -> None:
         self.clock = VirtualClock()
-        self.api = FakeApi(self.clock)
+        self.api = FakeApi(VirtualClock())  # On another machine.
         self.kubelet = Kubelet(self.api)
         chosen = Gates.of(gates or {}, check=False)
         self._config = load(json.dumps(CONFIG | config)) if config is not None else None

@@ -36,10 +36,12 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The clock of the running virtual loop."""
+    """The clock of the running virtual loop. Set `skew_s` to let its wall time jump."""
+
+    skew_s = 0.0
 
     def now(self) -> datetime:
-        at = START.timestamp() + asyncio.get_running_loop().time()
+        at = START.timestamp() + asyncio.get_running_loop().time() + self.skew_s
         return datetime.fromtimestamp(at, UTC)
 
     def monotonic(self) -> float:

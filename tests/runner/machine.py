@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from hang import HANG_S
 from kuota.api.base import Json, Key
+from kuota.kube.clock import SystemClock
 from kuota.kube.errors import NotFound
 from kuota.kube.informer import job_informer
 from kuota.kube.resources import JOBS, PODS, key_of
@@ -34,6 +36,15 @@ def one_node(gpus: int = 0) -> list[NodePlan]:
     return [this_machine("here", machine)]
 
 
+class JumpingClock(SystemClock):
+    """The system clock. Set `skew_s` to let its wall time jump."""
+
+    skew_s = 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.skew_s)
+
+
 class World(Cluster):
     """What a story works with. `runner` is the one that runs now."""
 
@@ -44,6 +55,7 @@ class World(Cluster):
         self.state_dir = state_dir
         self.plans = plans
         self.run_as = run_as
+        self.clock = JumpingClock()
         self.start()
 
     def start(self) -> None:
@@ -59,6 +71,7 @@ class World(Cluster):
             jobs,
             self.plans,
             settings,
+            clock=self.clock,
             backoff=ReplacementBackoff(first_s=0.05),
             cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         )

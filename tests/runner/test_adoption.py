@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kuota.runner.proc import become_subreaper, exit_status, start_ticks
-from kuota.runner.processes import shim_state
+from kuota.runner.processes import Process, shim_state
 from kuota.runner.spawn import take_lock
 from runner.watched import Watched, kill_and_await, launch, line_in_log, output, story
 
@@ -178,7 +178,7 @@ def test_a_run_is_adopted_while_a_replacement_shim_has_the_lock_but_no_state(
     story(work)
 
 
-def test_a_failed_adoption_releases_the_lock_for_the_next_attempt(tmp_path: Path) -> None:
+def test_a_run_whose_settings_are_lost_is_adopted(tmp_path: Path) -> None:
     async def work() -> None:
         first = Watched(tmp_path / "0")
         first.process.start(launch("exec sleep 100"))
@@ -186,15 +186,31 @@ def test_a_failed_adoption_releases_the_lock_for_the_next_attempt(tmp_path: Path
         assert state is not None
         first.process.forget()
         kill_and_await(state.shim)
-        (tmp_path / "0" / "settings").rename(tmp_path / "settings")
-        with pytest.raises(FileNotFoundError):
-            Watched(tmp_path / "0").process.adopt()
-        (tmp_path / "settings").rename(tmp_path / "0" / "settings")
+        (tmp_path / "0" / "settings").write_bytes(b"")
         second = Watched(tmp_path / "0")
         second.process.adopt()
         await second.until(lambda p: p.state is not None and p.state.shim != state.shim)
         second.process.stop(0)
         await second.ended()
+
+    story(work)
+
+
+def test_a_failed_adoption_releases_the_lock_for_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work() -> None:
+        (tmp_path / "0").mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(Process, "_adoption", fail)
+            with pytest.raises(RuntimeError):
+                Watched(tmp_path / "0").process.adopt()
+        lock = take_lock(str(tmp_path / "0"))
+        assert lock is not None
+        os.close(lock)
+
+    def fail(_: Process) -> None:
+        raise RuntimeError
 
     story(work)
 

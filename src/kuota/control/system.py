@@ -18,7 +18,7 @@ from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
 from kuota.failures import tolerated
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.clock import Clock, steady
 from kuota.kube.events import EventRecorder, Recorder
 from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
@@ -105,7 +105,7 @@ class System:
         clock: Clock | None = None,
         parts: Parts = ALL,
     ) -> None:
-        self.clock = clock or SystemClock()
+        self.clock = steady(clock)
         self.parts = parts
         self.instrument: Instrument = uninstrumented
         self._working: list[asyncio.Task[None]] = []

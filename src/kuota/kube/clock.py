@@ -9,6 +9,8 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
+from kuota.steady_time import SHARED, SteadyTime
+
 T = TypeVar("T")
 
 
@@ -40,6 +42,36 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds))
+
+
+class SteadyClock:
+    """A clock whose wall time does not jump, made from one whose wall time may.
+
+    For everything that compares stored timestamps with the current time.
+    """
+
+    def __init__(self, inner: Clock, time: SteadyTime) -> None:
+        self._inner = inner
+        self._time = time
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self._time.now(), UTC)
+
+    def monotonic(self) -> float:
+        return self._inner.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._inner.sleep(seconds)
+
+
+def steady(clock: Clock | None = None) -> Clock:
+    """Return the clock without jumps of its wall time; by default, the one of this process."""
+    if isinstance(clock, SteadyClock):
+        return clock
+    if clock is None or type(clock) is SystemClock:
+        return SteadyClock(clock or SystemClock(), SHARED)
+    given = clock
+    return SteadyClock(given, SteadyTime(lambda: given.now().timestamp(), given.monotonic))
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T:

@@ -16,7 +16,7 @@ from kuota.api.base import Json, Key
 from kuota.api.core import is_terminated
 from kuota.failures import INTERNAL_ERROR, note, report
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.clock import Clock, steady
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.kube.resources import NODES, key_of
@@ -57,7 +57,7 @@ class Agent:
         self._jobs = jobs
         self._pods = pods
         self._archive = LogArchive(settings.state_dir)
-        self._clock = clock or SystemClock()
+        self._clock = steady(clock)
         self._settings = settings
         self._plans = {each.name: each for each in plans}
         self._keeper = NodeKeeper(client, plans, settings.host_ip, self._clock)

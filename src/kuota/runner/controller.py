@@ -7,7 +7,7 @@ from kuota.api.base import Json, Key
 from kuota.api.merge_patch import difference
 from kuota.failures import INTERNAL_ERROR, note
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.clock import Clock, steady
 from kuota.kube.errors import NotFound
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
@@ -29,7 +29,7 @@ class Controller:
         self._name = name
         self._client = client
         self._objects = objects
-        self._clock = clock or SystemClock()
+        self._clock = steady(clock)
         self._recorder = recorder
         self._queue: WorkQueue[Key] = WorkQueue(self._clock)
 

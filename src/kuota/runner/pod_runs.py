@@ -13,9 +13,12 @@ import contextlib
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable
 
 import msgspec
+
+from kuota.steady_time import SHARED
 
 from .container_env import LaunchError
 from .exec import ContainerProcess
@@ -36,12 +39,19 @@ class PodRuns:
     """All runs of one pod. `on_change` is called when one of them starts or ends."""
 
     def __init__(
-        self, home: PodHome, uid: str, shims: ShimStarter, on_change: Callable[[], None]
+        self,
+        home: PodHome,
+        uid: str,
+        shims: ShimStarter,
+        on_change: Callable[[], None],
+        now: Callable[[], float] = SHARED.now,
     ) -> None:
         self._home = home
         self._uid = uid
         self._shims = shims
         self._on_change = on_change
+        self._now = now
+        self._began: dict[tuple[str, int], float] = {}
         self._processes: dict[str, dict[int, Process]] = {}
         self._ended: dict[tuple[str, int], Run] = {}
         self._false_start = False
@@ -148,6 +158,7 @@ class PodRuns:
         for attempt in sorted(attempts)[:-2]:
             del attempts[attempt]
             self._ended.pop((container, attempt), None)
+            self._began.pop((container, attempt), None)
         self._home.prune(container)
 
     def _run(self, container: str, attempt: int) -> Run:
@@ -158,10 +169,24 @@ class PodRuns:
         process = self._processes[container][attempt]
         if process.fault is not None:
             raise process.fault
-        run = _run(process, attempt, self._streak(container, attempt))
+        began, ended = self._times(container, attempt, process)
+        run = _run(process, attempt, self._streak(container, attempt), began, ended)
         if run.ended:
             self._ended[container, attempt] = run
         return run
+
+    def _times(self, container: str, attempt: int, process: Process) -> tuple[float | None, float]:
+        """When the run started, which does not change later, and when it ended if it has."""
+        began, now = self._began.get((container, attempt)), self._now()
+        if began is not None and not process.ended:
+            return began, 0.0
+        started, finished = process.moments(now)
+        if process.state is None and process.ended:
+            age_s = time.time() - os.stat(process.folder).st_mtime
+            return None, now - max(0.0, age_s)
+        if started is not None:
+            began = self._began.setdefault((container, attempt), started)
+        return began, finished or began or 0.0
 
     def _without_false_start(self, container: str, history: RunHistory) -> RunHistory:
         """The history without a last attempt that never started, which is tried again."""
@@ -171,6 +196,7 @@ class PodRuns:
         self._false_start = True
         del self._processes[container][run.attempt]
         del self._ended[container, run.attempt]
+        self._began.pop((container, run.attempt), None)
         shutil.rmtree(self._home.run(container, run.attempt), ignore_errors=True)
         return RunHistory(history.previous, None)
 
@@ -190,18 +216,14 @@ class PodRuns:
 _NEVER_RAN = "NeverRan"
 
 
-def _run(process: Process, attempt: int, streak: int) -> Run:
+def _run(process: Process, attempt: int, streak: int, began: float | None, at: float) -> Run:
     state = process.state
     if not process.ended:
-        began = state.started if state is not None and state.pid is not None else None
         return Run(attempt=attempt, streak=streak, started=began)
     if state is None:
-        at = os.stat(process.folder).st_mtime
         reason, message = _failure(process.folder) or _unstarted(process.folder)
         code = _EXIT_UNKNOWN if reason == "ContainerStatusUnknown" else _EXIT_NOT_STARTED
-        began = None
     else:
-        at, began = state.finished or state.started or 0.0, state.started
         code, reason, message = _ending(process, state)
     return Run(
         attempt=attempt,

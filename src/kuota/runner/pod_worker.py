@@ -55,7 +55,7 @@ class PodWorker:
         self.gone = gone
         self._shared = shared
         self._wake = asyncio.Event()
-        self._runs = PodRuns(self.home, self.uid, shared.shims, self._wake.set)
+        self._runs = PodRuns(self.home, self.uid, shared.shims, self._wake.set, self._now)
         self._launch = PodLaunch(self.home, shared)
         self._names = [each["name"] for each in containers(pod["spec"])]
         self._waiting: dict[str, tuple[str, str]] = {}

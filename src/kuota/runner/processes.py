@@ -14,16 +14,20 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import msgspec
+
+from kuota.steady_time import uptime
 
 from .proc import start_ticks
 from .spawn import ShimStarter, take_lock
 
 COOKIE = "KUOTA_RUN"
 """Identifies the run in its environment, so that leftover processes can be found."""
+LOG_BYTES, LOG_FILES = 10 << 20, 5
+"""The default size of a log file before it is rotated, and the number of files that are kept."""
 _START_POLL_S = 0.01
 
 
@@ -41,8 +45,8 @@ class Launch(msgspec.Struct, frozen=True):
     groups: tuple[int, ...] = ()
     cgroup: str = ""
     grace_s: float = 30
-    log_bytes: int = 10 << 20
-    log_files: int = 5
+    log_bytes: int = LOG_BYTES
+    log_files: int = LOG_FILES
     stdin: bool = False
     """Whether `kubectl attach` can write to its standard input."""
     confine: dict[str, Any] | None = None
@@ -71,6 +75,15 @@ class ShimState(msgspec.Struct, frozen=True, rename="camel"):
     oom: int = 0
     adopted: int = 0
     """1 if a shim that replaced a killed one wrote this."""
+
+
+class RunSettings(msgspec.Struct, frozen=True, array_like=True):
+    """What another shim needs to adopt a run, and the boot in which the run started."""
+
+    log_bytes: int = LOG_BYTES
+    log_files: int = LOG_FILES
+    cgroup: str = ""
+    boot: str = ""
 
 
 def shim_state(folder: str) -> ShimState | None:
@@ -114,7 +127,7 @@ class Process:
             if launch.uid is not None:
                 os.chown(fifo, launch.uid, launch.gid)
         with open(self.folder + "/settings", "wb") as file:
-            kept = (launch.log_bytes, launch.log_files, launch.cgroup)
+            kept = RunSettings(launch.log_bytes, launch.log_files, launch.cgroup, _boot_id())
             file.write(msgspec.json.encode(kept))
         lock = take_lock(self.folder)
         if lock is None:
@@ -242,16 +255,15 @@ class Process:
         if state is None or state.pid is None or state.finished is not None:
             return None
         self._await_child(state)
-        log_bytes, log_files, cgroup = self._settings()
-        alive = boot_time() <= (state.started or 0)
+        settings = self._settings()
         return {
             **self._paths(),
-            "log_bytes": log_bytes,
-            "log_files": log_files,
-            "adopt": state.pid if alive else -1,
+            "log_bytes": settings.log_bytes,
+            "log_files": settings.log_files,
+            "adopt": state.pid if settings.boot in ("", _boot_id()) else -1,
             "adopt_start": state.pid_start,
             "started": _known(started=state.started, startedUp=state.started_up),
-            "cgroup": cgroup,
+            "cgroup": settings.cgroup,
             "cookie": f"{COOKIE}={self._cookie}".encode(),
         }
 
@@ -289,9 +301,25 @@ class Process:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(int(pid), os.WNOHANG)
 
-    def _settings(self) -> tuple[int, int, str]:
-        with open(self.folder + "/settings", "rb") as file:
-            return msgspec.json.decode(file.read(), type=tuple[int, int, str])
+    def _settings(self) -> RunSettings:
+        """The recorded settings; defaults if they were lost with a crash of the machine."""
+        try:
+            with open(self.folder + "/settings", "rb") as file:
+                return msgspec.json.decode(file.read(), type=RunSettings)
+        except (OSError, msgspec.DecodeError):
+            return RunSettings()
+
+    def moments(self, now: float) -> tuple[float | None, float | None]:
+        """When the process started and ended, by a clock that shows `now` and does not jump."""
+        state = self.state
+        if state is None:
+            return None, None
+        if self._settings().boot != _boot_id():
+            return state.started, state.finished
+        boot = now - uptime()
+        times = (state.started_up, state.started), (state.finished_up, state.finished)
+        started, finished = (wall if up is None else boot + up for up, wall in times)
+        return started, finished
 
     def _watch(self, fd: int, then: Callable[[], None]) -> None:
         """Call `then` once when the descriptor becomes readable, and close it."""
@@ -329,6 +357,14 @@ def _opened(pid: int, start: int) -> int | None:
         return fd
     os.close(fd)
     return None
+
+
+@cache
+def _boot_id() -> str:
+    """The identity of the current boot. No process is older."""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""
 
 
 def boot_time() -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kuota.api.base import Json
 from kuota.kube.client import Client
-from kuota.kube.clock import Clock, SystemClock
+from kuota.kube.clock import Clock, steady
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 
@@ -41,7 +41,7 @@ class Runner:
         recorder: Recorder | None = None,
         cgroups: Cgroups | None = None,
     ) -> None:
-        when = clock or SystemClock()
+        when = steady(clock)
         self._pods = pod_informer(client, when)
         self._agent = Agent(
             client,

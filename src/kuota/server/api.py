@@ -18,6 +18,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gates
 from kuota.failures import report, retried
+from kuota.steady_time import SHARED
 
 from . import crd
 from .admission import Admission, Adviser, Hook
@@ -66,7 +67,7 @@ class Extension(Protocol):
 
 
 def _now() -> datetime:
-    return datetime.now(UTC)
+    return datetime.fromtimestamp(SHARED.now(), UTC)
 
 
 class ApiServer:

@@ -7,7 +7,6 @@ Kubernetes also keeps Events for one hour after their last update.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Never
@@ -15,6 +14,7 @@ from typing import Never
 import msgspec
 
 from kuota.api.base import Key
+from kuota.steady_time import SHARED
 
 from .metadata import timestamp
 from .store import Store
@@ -61,12 +61,12 @@ async def keep_compacted(store: Store, keep: int = 20_000, every_s: float = 5.0)
     """
     while True:
         before = -1
-        while before != (before := store.compact(keep, time.time() - AGE_S, CHANGES_SLICE)):
+        while before != (before := store.compact(keep, SHARED.now() - AGE_S, CHANGES_SLICE)):
             await asyncio.sleep(0)
         await asyncio.sleep(every_s)
 
 
-async def keep_expiring(store: Store, clock: Callable[[], float] = time.time) -> Never:
+async def keep_expiring(store: Store, clock: Callable[[], float] = SHARED.now) -> Never:
     """Periodically delete Events that have not been updated for this time. Never returns."""
     while True:
         await remove_expired(store, datetime.fromtimestamp(clock() - AGE_S, UTC))

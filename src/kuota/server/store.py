@@ -14,13 +14,13 @@ returned objects. The result of a write may share parts with its argument.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.steady_time import SHARED
 
 from . import store_schema as schema
 from .changes import Change, Feed, Watch, decoded
@@ -65,7 +65,7 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 class Store:
     """The store. Create it with `Store.open`, and use it from one thread and one event loop."""
 
-    def __init__(self, file: StoreFile, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, file: StoreFile, clock: Callable[[], float] = SHARED.now) -> None:
         self.path = file.path
         self._file = file
         self._db = file.db
@@ -88,7 +88,7 @@ class Store:
         cls,
         path: str | os.PathLike[str],
         durability: Durability = Durability.FULL,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = SHARED.now,
         accept_loss: bool = False,
     ) -> Store:
         """Open the store in this file, created if absent; ":memory:" is not persistent.

@@ -57,12 +57,14 @@ from kuota.server.status import Refused
 from kuota.server.store import Durability, Store
 from kuota.server.streaming.sessions import SessionLimits
 from kuota.server.tokens import TokenFile, admin_token
+from kuota.steady_time import SHARED
 from kuota.visibility.api import VisibilityApi
 from kuota.visibility.explanation import ExplanationApi
 
 from . import kubeconfig, resource_metrics
 from .advice import adviser
 from .backups import Backups, keep_backed_up
+from .clock_file import ClockFile
 from .extensions import ExplanationExtension, VisibilityExtension
 from .local import SYSTEM, local_client
 from .machine_metrics import MachineFamilies, MetricsExtension
@@ -89,7 +91,7 @@ def job_hook(store: Store, config: LifecycleConfig) -> Hook:
             raise Refused(403, "Forbidden", str(error)) from None
         if review.old is None and job["spec"].get("suspend"):
             # The Job controller would write this status first. Setting it here saves that write.
-            job = job | {"status": suspended_status(time())}
+            job = job | {"status": suspended_status(SHARED.now())}
         return job
 
     return hook
@@ -141,6 +143,8 @@ class Installation:
         Raises StoreError, TokenError, NodesError, CannotListen or OSError if it cannot start.
         """
         self._state_dir.prepare()
+        clock_file = ClockFile(self._state_dir.clock, SHARED)
+        clock_file.resume()
         async with AsyncExitStack() as stack:
             # The API server delays the response to a write until it is on disk, so the store need
             # not sync each write.
@@ -166,15 +170,21 @@ class Installation:
             await check(local_client(api), plans)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
-                group.create_task(keep_rotated(self._state_dir.log))
-                group.create_task(retried("compaction", lambda: keep_compacted(store)))
-                group.create_task(retried("expiry of events", lambda: keep_expiring(store)))
-                backups = Backups(self._state_dir.backups)
-                group.create_task(retried("backups", lambda: keep_backed_up(store, backups, time)))
-                for each in self._parts(api, plans):
+                for each in (*self._upkeep(store, clock_file), *self._parts(api, plans)):
                     group.create_task(each)
                 calm_collector()
                 ready(port)
+
+    def _upkeep(self, store: Store, clock_file: ClockFile) -> Sequence[Coroutine[None, None, None]]:
+        """The tasks that maintain the files of the control plane."""
+        backups = Backups(self._state_dir.backups)
+        return (
+            keep_rotated(self._state_dir.log),
+            retried("compaction", lambda: keep_compacted(store)),
+            retried("expiry of events", lambda: keep_expiring(store)),
+            retried("clock", clock_file.keep_saved),
+            retried("backups", lambda: keep_backed_up(store, backups, time)),
+        )
 
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
         state_dir = self._state_dir

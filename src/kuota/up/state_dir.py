@@ -47,6 +47,7 @@ class StateDir:
         self.log = root / "kuota.log"
         self.tls = root / "tls"
         self.backups = root / "backups"
+        self.clock = root / "clock.json"
         self._running = root / "running.json"
 
     def prepare(self) -> None:
