@@ -207,18 +207,49 @@ def test_limits_become_settings_of_a_group() -> None:
     )
 
 
-def test_groups_are_made_where_they_are_delegated_and_refused_in_words_where_not(
-    tmp_path: Path,
-) -> None:
-    own = tmp_path / "own"
-    own.write_text("1:cpu:/\n0::/mine\n")
-    assert "no cgroup v2" in delegated(str(tmp_path), str(own)).refusal
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/cgroup.controllers").write_text("memory pids")
-    assert "cpu is not delegated" in delegated(str(tmp_path), str(own)).refusal
-    (tmp_path / "mine/cgroup.controllers").write_text("cpu memory pids")
-    groups = delegated(str(tmp_path), str(own))
-    assert "" == groups.refusal
-    path = groups.create("uid", "main", {"memory": "1Mi"})
+def hierarchy(folder: Path, controllers: str, *, place: str = "v2", root: str = "/") -> Cgroups:
+    """The cgroups of a process in the group /mine of a hierarchy that is mounted at `place`."""
+    own, mounts, group = folder / "own", folder / "mounts", folder / place / "mine"
+    own.write_text("1:cpu,cpuacct:/\n0::/mine\n")
+    mounts.write_text(f"30 24 0:26 {root} {folder / place} rw - cgroup2 cgroup2 rw\n")
+    group.mkdir(parents=True, exist_ok=True)
+    (group / "cgroup.controllers").write_text(controllers)
+    return delegated(str(own), str(mounts))
+
+
+def test_groups_enforce_what_is_delegated_and_explain_what_is_not(tmp_path: Path) -> None:
+    groups = hierarchy(tmp_path, "cpu memory pids")
+    assert ("", []) == (groups.refusal, groups.missing)
+    path = groups.create("uid", "main", {"memory": "1Mi", "cpu": "2"}, pids=100)
     assert "1048576" == Path(path, "memory.max").read_text()
+    assert "200000 100000" == Path(path, "cpu.max").read_text()
+    assert "100" == Path(path, "../pids.max").read_text()
+    some = hierarchy(tmp_path, "memory pids")
+    assert ["cpu"] == some.missing
+    path = some.create("other", "main", {"memory": "1Mi", "cpu": "2"})
+    assert Path(path, "memory.max").exists()
+    assert not Path(path, "cpu.max").exists()
     assert "" == Cgroups(refusal="none").create("uid", "main", {})
+
+
+def test_a_hierarchy_at_another_mount_point_is_found_and_named(tmp_path: Path) -> None:
+    groups = hierarchy(tmp_path, "cpu memory pids", place="sys/fs/cgroup/unified")
+    assert groups.root.startswith(str(tmp_path / "sys/fs/cgroup/unified"))
+    empty = hierarchy(tmp_path, "", place="elsewhere")
+    assert str(tmp_path / "elsewhere") in empty.refusal
+    assert "cgroup v1 uses the controllers" in empty.refusal
+    assert "systemd.unified_cgroup_hierarchy=1" in empty.refusal
+    (tmp_path / "mounts").write_text("30 24 0:26 / /proc rw - proc proc rw\n")
+    absent = delegated(str(tmp_path / "own"), str(tmp_path / "mounts"))
+    assert "not mounted" in absent.refusal
+    (tmp_path / "own").write_text("1:cpu:/\n")
+    assert "no cgroup v2" in delegated(str(tmp_path / "own"), str(tmp_path / "mounts")).refusal
+
+
+def test_a_controller_that_nobody_uses_is_not_delegated(tmp_path: Path) -> None:
+    own = hierarchy(tmp_path, "memory")
+    assert ["cpu", "pids"] == own.missing
+    (tmp_path / "own").write_text("0::/mine\n")
+    found = delegated(str(tmp_path / "own"), str(tmp_path / "mounts"))
+    assert "cpu, pids are not delegated" in found.refusal
+    assert "Delegate=yes" in found.refusal

@@ -104,6 +104,7 @@ def status(state_dir: StateDir, output: str) -> None:
         "pid": running.pid if running else None,
         "server": f"https://127.0.0.1:{running.port}" if running else None,
         "runAs": running.run_as if running else None,
+        "limits": running.limits if running else None,
         "isolation": separation(running.run_as, running.isolation) if running else None,
         "shortages": shortages,
     }
@@ -138,6 +139,8 @@ def _show_status(
         click.echo(f"  Pods that name no user run as {user.name} (uid {user.uid}).")
     for sentence in warnings(separation(running.run_as, running.isolation)):
         click.echo(f"  {sentence}")
+    if running.limits:
+        click.echo(f"  {running.limits}")
     for each in shortages:
         click.echo(f"  {shortage_words(each)}")
 

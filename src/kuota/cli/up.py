@@ -54,6 +54,13 @@ _LAST_LINES = 20
 @click.option("--run-as", metavar="USER", help="As root: the user of pods that name none.")
 @click.option("--allow-root", is_flag=True, help="As root: allow admins to run pods as root.")
 @click.option(
+    "--pod-pids-limit",
+    type=click.IntRange(1),
+    default=16384,
+    show_default=True,
+    help="The most processes and threads of one pod.",
+)
+@click.option(
     "--accept-loss",
     is_flag=True,
     help="Start even if stored objects are missing, and continue without them.",
@@ -125,6 +132,7 @@ def _options(
     feature_gates: str,
     run_as: int | None,
     allow_root: bool,
+    pod_pids_limit: int,
     accept_loss: bool,
     max_objects_per_namespace: int,
 ) -> UpOptions:
@@ -140,6 +148,7 @@ def _options(
         gates=gates,
         run_as=run_as,
         allow_root=allow_root,
+        pod_pids_limit=pod_pids_limit,
         accept_loss=accept_loss,
         max_objects_per_namespace=max_objects_per_namespace,
     )

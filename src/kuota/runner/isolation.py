@@ -30,6 +30,9 @@ _SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 """Directories in which programs of the same user find each other, such as tmux and ssh-agent."""
 
 
+_CGROUPS = "/sys/fs/cgroup"
+
+
 class Isolation(msgspec.Struct, frozen=True):
     """What confines containers: `mode` is "namespaces", "landlock" or "" for nothing.
 
@@ -84,6 +87,9 @@ def confinement(
     if not masked and (not closed or os.geteuid() != 0):
         return None
     kept = [(home.root, True), (home.volumes, True)]
+    if masked:  # The limits of the pod belong to the user of the server, as the pod does.
+        masked += [_CGROUPS] if isolation.mode == LANDLOCK else []
+        kept += [(_CGROUPS, False)]
     kept += [(each.path, each.writable) for each in directories if _is_in(each.path, masked)]
     return {
         "mode": isolation.mode,

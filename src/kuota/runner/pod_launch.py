@@ -59,9 +59,7 @@ class PodLaunch:
             uid=who.uid,
             gid=gid,
             groups=groups,
-            cgroup=self._shared.cgroups.create(
-                pod["metadata"]["uid"], container["name"], _limits(container)
-            ),
+            cgroup=self._cgroup(pod, container),
             grace_s=grace_period_s(pod),
             log_bytes=settings.log_bytes,
             log_files=settings.log_files,
@@ -136,10 +134,21 @@ class PodLaunch:
         devices = shares(pod["spec"], grant).get(container["name"], {})
         return container_plan(pod, container, place, sources, devices)
 
-    def _limits_note(self, container: Json) -> str:
-        if not self._shared.cgroups.refusal or not _limits(container):
+    def _cgroup(self, pod: Json, container: Json) -> str:
+        """The group of the container with its limits; "" if the kernel rejects it."""
+        limits = _limits(container)
+        cgroups, pids = self._shared.cgroups, self._shared.settings.pod_pids_limit
+        try:
+            return cgroups.create(pod["metadata"]["uid"], container["name"], limits, pids)
+        except OSError as error:
+            self._note(f"limits are not enforced: the kernel rejects them: {error}")
             return ""
-        return f"limits of cpu and memory are not enforced: {self._shared.cgroups.refusal}"
+
+    def _limits_note(self, container: Json) -> str:
+        missing = [each for each in self._shared.cgroups.missing if each in _limits(container)]
+        if not missing:
+            return ""
+        return f"limits of {' and '.join(missing)} are not enforced: {self._shared.cgroups.refusal}"
 
 
 def _limits(container: Json) -> Json:

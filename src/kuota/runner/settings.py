@@ -14,7 +14,7 @@ from kuota.kube.clock import Clock
 from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 
-from .cgroups import Cgroups
+from .cgroups import PODS_PIDS, Cgroups
 from .devices import DeviceAllocations
 from .isolation import Isolation
 from .pod_steps import CrashBackoff
@@ -35,6 +35,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     base_env: Mapping[str, str] = msgspec.field(default_factory=lambda: base_env())
     run_as: RunAsPolicy = msgspec.field(default_factory=lambda: RunAsPolicy(os.geteuid()))
     isolation: Isolation = Isolation()
+    pod_pids_limit: int = PODS_PIDS
     crash_backoff: CrashBackoff = CrashBackoff()
     log_bytes: int = 10 << 20
     log_files: int = 5

@@ -33,6 +33,7 @@ from kuota.memory import calm_collector
 from kuota.metrics.config import metrics_config
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.runtime import Runtime
+from kuota.runner.cgroups import PODS_PIDS, delegated
 from kuota.runner.inventory import machine
 from kuota.runner.isolation import available, isolation
 from kuota.runner.job_status import suspended_status
@@ -71,6 +72,7 @@ from .machine_metrics import MachineFamilies, MetricsExtension
 from .pod_logs import ArchivedLogs, pod_log
 from .pod_processes import MachineProcesses
 from .resource_metrics import ResourceMetrics, measured
+from .separation import limits
 from .state_dir import RunningInstance, StateDir
 
 _RESOURCES = by_kind(LOOKED_UP)
@@ -121,6 +123,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_root: bool = False
     accept_loss: bool = False
     run_as: int | None = None
+    pod_pids_limit: int = PODS_PIDS
     nodes: tuple[NodePlan, ...] = ()
     config: Configuration | None = None
     gates: Gates = Gates()
@@ -136,6 +139,7 @@ class Installation:
         self._runner: Runner | None = None
         self._sessions = SessionLimits()
         self._isolation = isolation(str(state_dir.root), available())
+        self._cgroups = delegated()
 
     async def run(self, ready: Callable[[int], None]) -> None:
         """Serve. Calls `ready` with the port once all servers respond.
@@ -203,7 +207,9 @@ class Installation:
         pid, run_as = os.getpid(), self._options.run_as
         isolation = self._isolation.mode
         state_dir.announce(
-            RunningInstance(pid, start_ticks(pid), port, __version__, run_as, isolation)
+            RunningInstance(
+                pid, start_ticks(pid), port, __version__, run_as, isolation, limits(self._cgroups)
+            )
         )
         stack.callback(state_dir.retire)
         return port
@@ -225,7 +231,14 @@ class Installation:
         client = local_client(api)
         system = System(client, config=self._options.config, gates=self._options.gates)
         events = system.deferred_events()
-        runner = Runner(client, system.world.jobs, plans, self._runner_settings(), recorder=events)
+        runner = Runner(
+            client,
+            system.world.jobs,
+            plans,
+            self._runner_settings(),
+            recorder=events,
+            cgroups=self._cgroups,
+        )
         self._runner = runner
         api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
         objects = WorldObjects(system.world)
@@ -264,7 +277,10 @@ class Installation:
         options = self._options
         policy = RunAsPolicy(os.geteuid(), options.allow_root, options.run_as)
         return RunnerSettings(
-            state_dir=str(self._state_dir.root), run_as=policy, isolation=self._isolation
+            state_dir=str(self._state_dir.root),
+            run_as=policy,
+            isolation=self._isolation,
+            pod_pids_limit=options.pod_pids_limit,
         )
 
     def _pod_policy(self) -> PodPolicy:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes how far the processes of different users are separated on this machine."""
+"""Describes how far processes are separated and limited on this machine."""
 
 from __future__ import annotations
 
+from kuota.runner.cgroups import Cgroups
 from kuota.runner.confine import LANDLOCK, NAMESPACES
 
 USERS, NONE = "users", "none"
@@ -39,3 +40,10 @@ def separation(run_as: int | None, isolation: str) -> str:
 def warnings(separation: str) -> list[str]:
     """Sentences about the limits of the separation; none if pods have users of their own."""
     return [] if separation == USERS else [_LIMIT, _WORDS[separation], _REMEDY]
+
+
+def limits(cgroups: Cgroups) -> str:
+    """Which limits of pods are not enforced, and why; "" if all are."""
+    if not cgroups.missing:
+        return ""
+    return f"Limits of {', '.join(cgroups.missing)} are not enforced: {cgroups.refusal}."

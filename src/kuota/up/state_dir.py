@@ -24,6 +24,8 @@ class RunningInstance(msgspec.Struct, frozen=True):
     """As root: the uid that runs pods which name no user."""
     isolation: str = ""
     """What confines pods of members: namespaces, landlock, or nothing."""
+    limits: str = ""
+    """Which limits of pods are not enforced, and why; empty if all are."""
 
     @property
     def alive(self) -> bool:
