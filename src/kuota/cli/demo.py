@@ -37,6 +37,7 @@ from kuota.up.event_log import EventLog
 
 from .kinds import resource_for
 from .manifests import load
+from .terminal import echo_raw, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -233,7 +234,7 @@ class DemoRun:
         return self._log.events
 
     async def _run_step(self, step: DemoStep) -> None:
-        click.echo("\n" + _styled(step.title, bold=True))
+        echo_raw("\n" + _styled(step.title, bold=True))
         if step.manifest:
             click.echo(f"         $ kubectl apply -f {self._folder / step.manifest}")
             await self._apply(step.manifest)
@@ -271,8 +272,9 @@ def _report(timed: TimedEvent) -> None:
     event = timed.event
     text = f"│ {event.text}" if event.what is EventType.SAYS else event.text
     words = _styled(text, fg=_COLOURS.get(event.what))
-    click.echo(f"{timed.at_s:6.1f}s  {event.who:18} {words}")
+    echo_raw(f"{timed.at_s:6.1f}s  {escaped(event.who):18} {words}")
 
 
 def _styled(text: str, *, fg: str | None = None, bold: bool = False) -> str:
+    text = escaped(text)
     return click.style(text, fg=fg, bold=bold or None) if sys.stdout.isatty() else text

@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -88,8 +88,6 @@ def status(state_dir: StateDir, output: str) -> None:
       kuota status
       eval "$(kuota status -o env)"    # configures kubectl
     """
-    from kuota.up.separation import separation
-
     from .output import show
 
     running = state_dir.running()
@@ -97,17 +95,7 @@ def status(state_dir: StateDir, output: str) -> None:
         click.echo(f"export KUBECONFIG={shlex.quote(str(state_dir.kubeconfig))}")
         return
     shortages = _shortages(state_dir) if running is not None else None
-    facts = {
-        "running": running is not None,
-        "state": str(state_dir.root),
-        "kubeconfig": str(state_dir.kubeconfig),
-        "pid": running.pid if running else None,
-        "server": f"https://127.0.0.1:{running.port}" if running else None,
-        "runAs": running.run_as if running else None,
-        "limits": running.limits if running else None,
-        "isolation": separation(running.run_as, running.isolation) if running else None,
-        "shortages": shortages,
-    }
+    facts = _facts(state_dir, running, shortages)
     if output in ("json", "yaml"):
         show(facts, output)
     elif running is None:
@@ -119,6 +107,24 @@ def status(state_dir: StateDir, output: str) -> None:
         _show_status(state_dir, running, shortages or ())
     if running is None:
         raise SystemExit(3)
+
+
+def _facts(
+    state_dir: StateDir, running: RunningInstance | None, shortages: Sequence[Shortage] | None
+) -> dict[str, Any]:
+    from kuota.up.separation import separation
+
+    return {
+        "running": running is not None,
+        "state": str(state_dir.root),
+        "kubeconfig": str(state_dir.kubeconfig),
+        "pid": running.pid if running else None,
+        "server": f"https://127.0.0.1:{running.port}" if running else None,
+        "runAs": running.run_as if running else None,
+        "limits": running.limits if running else None,
+        "isolation": separation(running.run_as, running.isolation) if running else None,
+        "shortages": shortages,
+    }
 
 
 def _show_status(

@@ -9,6 +9,8 @@ import click
 
 from kuota import __version__
 
+from .terminal import filter_output
+
 _COMMANDS = {
     "up": "Start the control plane of this machine.",
     "down": "Stop the control plane of this machine; running pods continue.",
@@ -103,6 +105,7 @@ class _Lazy(click.Group):
 @click.version_option(__version__, prog_name="kuota")
 def main() -> None:
     """Ration scarce hardware among teams, with Kueue's objects and Kueue's decisions."""
+    filter_output()
 
 
 if __name__ == "__main__":

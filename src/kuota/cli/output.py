@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .terminal import echo_raw, escaped
+
 if TYPE_CHECKING:
     from kuota.api.base import Json
     from kuota.kube.resources import Resource
@@ -32,6 +34,8 @@ def show(value: Any, form: str) -> None:
         import yaml
 
         words = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
+        if escaped(words) != words:  # Then YAML must escape them, or the value would change.
+            words = yaml.safe_dump(plain, sort_keys=False, width=100)
         click.echo(words, nl=False)
 
 
@@ -53,7 +57,8 @@ def show_table(
         line = _line(row, widths)
         if width is not None and len(line) > width and len(line) - len(row[-1]) < width - 1:
             line = f"{line[: width - 1]}…"
-        click.echo(click.style(line, bold=True) if not number and width is not None else line)
+        bold = not number and width is not None
+        echo_raw(click.style(escaped(line), bold=True) if bold else escaped(line))
 
 
 def _narrowed(

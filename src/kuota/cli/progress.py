@@ -16,6 +16,8 @@ import click
 
 from kuota.view.live import span
 
+from .terminal import echo_raw, escaped
+
 _CLEAR = "\r\x1b[K"
 _TIME = len(" (10h59m)") + 1
 
@@ -55,13 +57,13 @@ class Progress:
         waited = self._clock() - self._since
         words = f"{self._line} ({span(waited)})" if waited >= 1 else self._line
         width = shutil.get_terminal_size().columns
-        click.echo(f"{_CLEAR}{words[: width - 1]}", err=True, nl=False)
+        echo_raw(f"{_CLEAR}{escaped(words)[: width - 1]}", err=True, nl=False)
         self._open = True
 
     def clear(self) -> None:
         """Remove the line from the terminal."""
         if self._open:
-            click.echo(_CLEAR, err=True, nl=False)
+            echo_raw(_CLEAR, err=True, nl=False)
             self._open = False
 
     def say(self, text: str) -> None:

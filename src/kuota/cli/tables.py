@@ -6,9 +6,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
-import click
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +17,8 @@ from kuota.view.words import several
 from kuota.view.workload_state import LiveState
 
 from .output import counted
+from .safe_console import SafeConsole
+from .terminal import echo_raw
 
 WIDTH = 100
 WIDE = 160
@@ -68,18 +69,12 @@ def print_details(why: WhyRow) -> None:
 def print_parts(parts: Iterable[RenderableType], width: int) -> None:
     """Print the tables. Trailing spaces are removed unless standard output is a terminal."""
     tty = sys.stdout.isatty()
-    console = Console(
-        width=None if tty else width,
-        color_system="auto" if tty else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    console = SafeConsole(width=None if tty else width, color_system="auto" if tty else None)
     with console.capture() as captured:
         for part in parts:
             console.print(part)
     lines = captured.get().splitlines()
-    click.echo("\n".join(line if tty else line.rstrip() for line in lines))
+    echo_raw("\n".join(line if tty else line.rstrip() for line in lines))
 
 
 def _table(title: str, *columns: str, right: Iterable[str] = ()) -> Table:

@@ -32,6 +32,7 @@ from kuota.view.workload_state import OVER, LiveState, pods_by_owner
 
 from .connect import Choice, conduct, server_options
 from .job_objects import FAILED_PHASE, JOB_NAME, failed_pods
+from .safe_console import SafeConsole
 from .tables import LIVE_STYLES, print_parts
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class LiveView:
         workloads = await self._session.client.list(WORKLOADS, self._where)
         failed = await failed_pods(self._session, self._where)
         objects = _Objects(queues.items, workloads.items, failed)
-        width = Console().width if sys.stdout.isatty() else None
+        width = SafeConsole().width if sys.stdout.isatty() else None
         print_parts([self._drawn(objects, None, width)], _BOUNDLESS)
 
     async def run(self) -> None:
@@ -123,7 +124,7 @@ class LiveView:
             loop.remove_signal_handler(signal.SIGINT)
 
     async def _draw(self, changed: asyncio.Event, enough: asyncio.Event) -> None:
-        with _keys(enough), Live(screen=True, auto_refresh=False) as live:
+        with _keys(enough), Live(console=SafeConsole(), screen=True, auto_refresh=False) as live:
             while not enough.is_set():
                 changed.clear()
                 live.update(self._frame(live.console), refresh=True)
