@@ -177,8 +177,10 @@ class Queues:
 
     def with_refusals(self) -> list[str]:
         """Return the ClusterQueues with a head for which `skip_refused` may have an effect."""
+        if not self._ready:
+            return []
         queues = self._cluster_queues
-        return sorted(name for name in self._ready if queues[name].remembers_refusals)
+        return sorted([name for name in self._ready if queues[name].remembers_refusals])
 
     def skip_refused(
         self,
