@@ -42,10 +42,10 @@ from .world import World
 
 MAX_ATTEMPTS = 5
 """The number of attempts to write a decision after conflicts."""
-MAX_IN_FLIGHT = 16
+MAX_IN_FLIGHT = 32
 """The maximum number of decisions being written concurrently.
 
-Enough to keep the API server busy. Deciding further ahead of the writes charges quota for longer
+Enough to keep a slow API server busy. Deciding further ahead of the writes charges quota for longer
 than necessary, and a workload of higher priority that arrives meanwhile has to preempt.
 """
 
