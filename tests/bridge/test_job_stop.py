@@ -82,7 +82,7 @@ def test_the_template_of_a_job_with_pods_is_restored_if_the_server_allows_it() -
     assert {"startTime": None} == cleared.status
     assert isinstance(restored, Patch)
     assert {"nodeSelector": None} == restored.body["spec"]["template"]["spec"]
-    assert (False, True) == (suspended.may_be_refused, restored.may_be_refused)
+    assert (False, True) == (suspended.may_be_rejected, restored.may_be_rejected)
 
 
 def _written(effect: Effect) -> bool:

@@ -11,7 +11,7 @@ import yaml
 
 from kuota.api.gates import Gate
 from kuota.control.system import ALL, Part
-from kuota.controller.flags import Flags, Refused, Settings, chosen_connection, settings
+from kuota.controller.flags import Flags, Rejected, Settings, chosen_connection, settings
 from kuota.kube.errors import ConfigError
 
 V1BETA2 = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
@@ -33,7 +33,7 @@ class ControllerFiles:
         return settings(chosen, {"HOME": str(self.folder)}, self.account)
 
     def faults(self, config: object = None, **flags: object) -> list[str]:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(Rejected) as caught:
             self.settings(config, **flags)
         return caught.value.faults
 
@@ -126,7 +126,7 @@ def test_unknown_fields_and_unreadable_files_are_refused(desk: ControllerFiles) 
     faults = desk.faults(V1BETA2 | {"webhok": {}, "health": {"por": 1}})
     assert 2 == len(faults), faults
     assert desk.faults("a: [")
-    with pytest.raises(Refused, match=r"no\.yaml"):
+    with pytest.raises(Rejected, match=r"no\.yaml"):
         settings(Flags(config=str(desk.folder / "no.yaml"), kubeconfig=desk.kubeconfig), {})
 
 

@@ -244,7 +244,7 @@ class FakePlacement:
             return PlacementResult(
                 assigned={each.pod_set.name: TopologyAssignment() for each in requests}
             )
-        return PlacementResult(refused={each.pod_set.name: "no room" for each in requests})
+        return PlacementResult(rejected={each.pod_set.name: "no room" for each in requests})
 
 
 def test_pods_that_can_be_placed_are() -> None:

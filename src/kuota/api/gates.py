@@ -326,11 +326,11 @@ def resolved(flag: str, file: Mapping[str, bool] | None) -> Gates:
         )
     try:
         return Gates.of(parse_flag(flag) if flag else file or {})
-    except Invalid as refused:
-        if len(refused.errors) == 1:
+    except Invalid as rejected:
+        if len(rejected.errors) == 1:
             raise
-        said = (f"{each.message} ({each.fix})" for each in refused.errors)
-        raise Invalid([_error("; ".join(said), fix="")]) from refused
+        said = (f"{each.message} ({each.fix})" for each in rejected.errors)
+        raise Invalid([_error("; ".join(said), fix="")]) from rejected
 
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})

@@ -60,7 +60,7 @@ def host_path_faults(
         where = text(child(volume, "hostPath").get("path"))
         cover = [each for each in allowed if each.contains(where)]
         if not cover:
-            yield forbidden(f"{place}.hostPath", _refusal(where, allowed, namespace))
+            yield forbidden(f"{place}.hostPath", _rejection(where, allowed, namespace))
         else:
             read_only[text(volume.get("name"))] = not any(each.writable for each in cover)
     yield from _mount_faults(spec, path, read_only)
@@ -75,7 +75,7 @@ def _mount_faults(spec: Json, path: str, read_only: Mapping[str, bool]) -> Itera
                     yield forbidden(f"{place}.readOnly", message)
 
 
-def _refusal(where: str, allowed: Sequence[HostDirectory], namespace: str) -> str:
+def _rejection(where: str, allowed: Sequence[HostDirectory], namespace: str) -> str:
     known = ", ".join(f"{each.path} ({'rw' if each.writable else 'ro'})" for each in allowed)
     return (
         f"hostPath {where} is not allowed in namespace {namespace}; allowed: {known or 'none'}. "

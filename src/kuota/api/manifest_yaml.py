@@ -119,7 +119,7 @@ class _Reader:
             key = self.key(key_node, path)
             at = f"{path}.{key}" if path else key
             if key in result:
-                self.refuse(at, key_node, f'key "{key}" is set twice')
+                self.reject(at, key_node, f'key "{key}" is set twice')
             self.lines[at] = _line(key_node)
             result[key] = self.value(value_node, at)
         return merged | result
@@ -133,13 +133,13 @@ class _Reader:
             if isinstance(value, dict):
                 result = value | result
             else:
-                self.refuse(path, source, "only a mapping can be merged with <<")
+                self.reject(path, source, "only a mapping can be merged with <<")
         return result
 
     def key(self, node: yaml.Node, path: str) -> str:
         value = self.scalar(node, path) if isinstance(node, yaml.ScalarNode) else None
         if value is None:
-            self.refuse(path, node, "a key must be a word")
+            self.reject(path, node, "a key must be a word")
         if isinstance(value, bool):
             return "true" if value else "false"
         return str(value)
@@ -149,12 +149,12 @@ class _Reader:
             return node.value
         value = _plain(node.value)
         if node.tag != _WORD and not _tagged(value, node.tag):
-            self.refuse(path, node, f"{node.value!r} cannot be read as {node.tag}")
+            self.reject(path, node, f"{node.value!r} cannot be read as {node.tag}")
         elif isinstance(value, float) and not math.isfinite(value):
-            self.refuse(path, node, f"{node.value} is not a number that JSON knows")
+            self.reject(path, node, f"{node.value} is not a number that JSON knows")
         return value
 
-    def refuse(self, path: str, node: yaml.Node, message: str) -> None:
+    def reject(self, path: str, node: yaml.Node, message: str) -> None:
         self.errors.append(_fault(path, f"line {_line(node)}: {message}"))
 
 

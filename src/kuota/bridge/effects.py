@@ -31,7 +31,7 @@ class StatusPatch(Struct):
 class Patch(Struct):
     """A JSON merge patch of everything but the status, based on a resourceVersion.
 
-    If it `may_be_refused` and the API server rejects it as invalid, later effects are not sent and
+    If it `may_be_rejected` and the API server rejects it as invalid, later effects are not sent and
     this is not a failure: the next change of the object causes another attempt.
     """
 
@@ -39,7 +39,7 @@ class Patch(Struct):
     resource_version: str
     body: Json
     kind: str = WORKLOAD
-    may_be_refused: bool = False
+    may_be_rejected: bool = False
 
 
 class Create(Struct):
@@ -85,7 +85,7 @@ Effect = StatusPatch | Patch | Create | Delete | Event
 
 
 def edit(
-    kind: str, key: Key, before: Json, after: Json, *, may_be_refused: bool = False
+    kind: str, key: Key, before: Json, after: Json, *, may_be_rejected: bool = False
 ) -> list[Effect]:
     """Return the patch from `before` to `after`, if one is needed, except for the status."""
     skip = ("status",)
@@ -102,6 +102,6 @@ def edit(
             resource_version=version,
             body=body,
             kind=kind,
-            may_be_refused=may_be_refused,
+            may_be_rejected=may_be_rejected,
         )
     ]

@@ -63,7 +63,7 @@ def cluster_queue(obj: kueue.ClusterQueue) -> model.ClusterQueue:
 
 
 def cohort(obj: kueue.Cohort) -> model.Cohort:
-    _refuse(quota_faults(obj.spec.resource_groups, obj.spec.fair_sharing))
+    _reject(quota_faults(obj.spec.resource_groups, obj.spec.fair_sharing))
     return model.Cohort(
         name=obj.metadata.name,
         parent=obj.spec.parent_name,
@@ -73,7 +73,7 @@ def cohort(obj: kueue.Cohort) -> model.Cohort:
 
 
 def local_queue(obj: kueue.LocalQueue) -> model.LocalQueue:
-    _refuse(weight_faults(obj.spec.fair_sharing))
+    _reject(weight_faults(obj.spec.fair_sharing))
     return model.LocalQueue(
         key=obj.key,
         cluster_queue=obj.spec.cluster_queue,
@@ -83,7 +83,7 @@ def local_queue(obj: kueue.LocalQueue) -> model.LocalQueue:
     )
 
 
-def _refuse(faults: Iterable[str]) -> None:
+def _reject(faults: Iterable[str]) -> None:
     found = "; ".join(faults)
     if found:
         raise ValueError(found)

@@ -74,9 +74,9 @@ class JobPass:
         with self.draft(stored) as draft:
             draft.set_condition("Finished", True, reason, message)
 
-    def write(self, after: Json, *, may_be_refused: bool = False) -> None:
+    def write(self, after: Json, *, may_be_rejected: bool = False) -> None:
         """Change the job to `after`, except for its status."""
-        self.add(*edit(JOB, self.key, self.job, after, may_be_refused=may_be_refused))
+        self.add(*edit(JOB, self.key, self.job, after, may_be_rejected=may_be_rejected))
         self.job = after
 
     def stop(self, stored: StoredWorkload | None, note: str) -> bool:
@@ -97,15 +97,15 @@ class JobPass:
             cleared = {"startTime": None}
             self.add(StatusPatch(key=self.key, resource_version=version, status=cleared, kind=JOB))
         if waits:
-            # An earlier pass tried to restore the template, and the API server refused.
+            # An earlier pass tried to restore the template, and the API server rejected it.
             return False
         pod_sets = child(stored.json, "spec").get("podSets") if stored is not None else None
-        self.write(as_before(self.job, pod_sets), may_be_refused=self._has_active_pods)
+        self.write(as_before(self.job, pod_sets), may_be_rejected=self._has_active_pods)
         return True
 
     @property
     def _has_active_pods(self) -> bool:
-        """Whether API servers of Kubernetes 1.36 and later refuse changes of the template."""
+        """Whether API servers of Kubernetes 1.36 and later reject changes of the template."""
         return bool(child(self.job, "status").get("active"))
 
     def delete(self, stored: StoredWorkload) -> None:

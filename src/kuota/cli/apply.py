@@ -23,7 +23,7 @@ from kuota.kube.resources import Resource, key_of
 from . import output as printed
 from . import room
 from .check import UNREADABLE
-from .connect import FAILED, MANAGER, Choice, conduct, filename_option, refusal, server_options
+from .connect import FAILED, MANAGER, Choice, conduct, filename_option, rejection, server_options
 from .findings import Severity, inspected
 from .kinds import absence, resource_for
 from .manifests import Manifest, load
@@ -95,7 +95,7 @@ def _is_configuration(manifest: Manifest) -> bool:
     return str(manifest.object.get("apiVersion", "")).startswith("config.kueue.x-k8s.io/")
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The manifest cannot be applied; the message gives the reason."""
 
 
@@ -116,7 +116,7 @@ class Applying:
             try:
                 resource = await self._resource(manifest, namespace_given)
                 obj, outcome = await self._apply(resource, manifest.object)
-            except (ApiError, Refused) as error:
+            except (ApiError, Rejected) as error:
                 failures += 1
                 why = await self._reason(error, manifest.object)
                 click.echo(f"Error: {_where(manifest)}: {why}", err=True)
@@ -128,10 +128,10 @@ class Applying:
             await room.warn(self._session)
         return FAILED if failures else 0
 
-    async def _reason(self, error: ApiError | Refused, obj: Json) -> str:
+    async def _reason(self, error: ApiError | Rejected, obj: Json) -> str:
         if isinstance(error, NotFound) and _NO_SUCH_KIND in error.message:
             return await absence(self._session, obj["apiVersion"], obj["kind"])
-        return refusal(error) if isinstance(error, ApiError) else str(error)
+        return rejection(error) if isinstance(error, ApiError) else str(error)
 
     def _tell(self, resource: Resource, obj: Json, outcome: str, output: str) -> None:
         if output == "name":
@@ -141,17 +141,17 @@ class Applying:
             click.echo(f"{name_text(resource, obj)} {outcome}{note}")
 
     async def _resource(self, manifest: Manifest, namespace_given: bool) -> Resource:
-        """Return the resource of the object. Raises Refused if the object cannot be applied."""
+        """Return the resource of the object. Raises Rejected if the object cannot be applied."""
         obj = manifest.object
         resource = await resource_for(self._session, obj["apiVersion"], obj["kind"])
         if resource is None:
-            raise Refused(await absence(self._session, obj["apiVersion"], obj["kind"]))
+            raise Rejected(await absence(self._session, obj["apiVersion"], obj["kind"]))
         metadata = obj.get("metadata") or {}
         if not metadata.get("name"):
-            raise Refused("metadata.name is missing; apply needs one, generateName is for create")
+            raise Rejected("metadata.name is missing; apply needs one, generateName is for create")
         own = metadata.get("namespace") or self._session.namespace
         if resource.namespaced and namespace_given and own != self._session.namespace:
-            raise Refused(f"is for namespace {own}, but -n says {self._session.namespace}")
+            raise Rejected(f"is for namespace {own}, but -n says {self._session.namespace}")
         return resource
 
     async def _apply(self, resource: Resource, manifest: Json) -> tuple[Json, str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that all commands share, and the API server that they select.
 
-Exit status of every command that talks to a server: 0 on success, 1 if the server refused the
+Exit status of every command that talks to a server: 0 on success, 1 if the server rejected the
 request or the work failed, 2 for wrong usage, 3 if no server could be reached. Imported with every
 command: nothing heavy may be imported here.
 """
@@ -193,10 +193,10 @@ def explained(error: KubeError) -> click.ClickException:
         )
     if isinstance(error, ConfigError):
         return ServerUnreachable(str(error))
-    return Failed(refusal(error) if isinstance(error, ApiError) else str(error))
+    return Failed(rejection(error) if isinstance(error, ApiError) else str(error))
 
 
-def refusal(error: ApiError) -> str:
+def rejection(error: ApiError) -> str:
     """Return the server's message, a line per fault, and a suggestion if there is one."""
     from kuota.kube.errors import Conflict, Forbidden, Unauthorized
 

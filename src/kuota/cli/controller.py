@@ -45,11 +45,11 @@ def command(**options: Any) -> None:
     """
     import os
 
-    from kuota.controller.flags import Flags, Refused, settings
+    from kuota.controller.flags import Flags, Rejected, settings
     from kuota.controller.process import run
 
     try:
         found = settings(Flags(**options), os.environ)
-    except Refused as error:
+    except Rejected as error:
         raise click.ClickException("\n".join(error.faults)) from None
     run(found)

@@ -28,7 +28,7 @@ from kuota.kube.requests import PAGE, Selection
 from kuota.kube.resources import WORKLOADS, key_of
 
 from . import output
-from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
+from .connect import FAILED, Choice, Failed, conduct, rejection, server_options
 from .output import FORMATS
 from .progress import Progress
 
@@ -155,7 +155,7 @@ class HandingOver:
             await self._all()
         except ServerError as error:
             raise Failed(
-                f"{refusal(error)}\nHanded over so far: {self._counted()[HANDED_OVER]}. The "
+                f"{rejection(error)}\nHanded over so far: {self._counted()[HANDED_OVER]}. The "
                 "webhooks must be served: wait for Kueue, and run the command again."
             ) from None
         finally:
@@ -188,7 +188,7 @@ class HandingOver:
         except NotFound:
             return
         except (Invalid, Conflict, FieldSetError) as fault:
-            outcome, error = FAULTY, refusal(fault) if isinstance(fault, ApiError) else str(fault)
+            outcome, error = FAULTY, rejection(fault) if isinstance(fault, ApiError) else str(fault)
             click.echo(f"Error: workload {key}: {error}", err=True)
         if outcome != UNCHANGED or key not in self._outcomes:
             self._outcomes[key] = Outcome(key.namespace, key.name, outcome, error)

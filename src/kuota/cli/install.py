@@ -22,7 +22,7 @@ from kuota.kube.requests import WriteOptions
 from kuota.kube.resources import PODS
 
 from .apply import applied
-from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
+from .connect import FAILED, Choice, Failed, conduct, rejection, server_options
 from .output import name_text, show
 from .progress import Progress
 from .session import until
@@ -259,7 +259,7 @@ class Installing:
 def _worded(error: ApiError, obj: Json) -> str:
     if isinstance(error, NotFound) and obj["kind"] == "ServiceMonitor":
         return "the cluster has no such kind; install the Prometheus operator first"
-    return refusal(error)
+    return rejection(error)
 
 
 def _complete(deployment: Json | None) -> bool:

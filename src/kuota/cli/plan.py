@@ -119,15 +119,15 @@ def _scene(
         untimely = [
             finding(each, fault) for each in manifests for fault in time_faults(each.object)
         ]
-        _refuse(_with(verdict, untimely), output)
+        _reject(_with(verdict, untimely), output)
     scenario = load_scenario([each.object for each in manifests], settings, gates)
     if scenario.invalid:
         invalid = [finding(manifests[each.index], each.fault) for each in scenario.invalid]
-        _refuse(_with(verdict, invalid), output)
+        _reject(_with(verdict, invalid), output)
     return scenario, [*scenario.notes, *map(str, verdict.findings)]
 
 
-def _refuse(verdict: CheckResult, output: str) -> NoReturn:
+def _reject(verdict: CheckResult, output: str) -> NoReturn:
     """Print the faults as `kuota check` does, and exit the process."""
     show(verdict, output if output in ("json", "yaml") else "text")
     sys.exit(UNREADABLE if verdict.unreadable else FAULTY)

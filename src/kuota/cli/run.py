@@ -117,7 +117,7 @@ def command(
     \b
     Exit status:
       the command's own   once it ran; 0 if all pods of the Job succeeded
-      1                   the Job was refused, deactivated or deleted, or its queue was deleted
+      1                   the Job was rejected, deactivated or deleted, or its queue was deleted
       2                   wrong usage
       3                   the server cannot be reached
       124                 the Job exceeded its time limit (TIMEOUT)

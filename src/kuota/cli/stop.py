@@ -12,7 +12,7 @@ from kuota.api.base import Json
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import Resource
 
-from .connect import FAILED, Choice, conduct, refusal, server_options
+from .connect import FAILED, Choice, conduct, rejection, server_options
 from .groups import KindGroup
 from .kinds import NAMES, absent
 from .output import name_text
@@ -113,7 +113,7 @@ async def _set(
         click.echo(f"Error: {await absent(session, resource, name, error)}", err=True)
         return False
     except ApiError as error:
-        click.echo(f"Error: {refusal(error)}", err=True)
+        click.echo(f"Error: {rejection(error)}", err=True)
         return False
     click.echo(f"{name_text(resource, obj)} {word}{' (dry run)' if dry_run else ''}")
     return True

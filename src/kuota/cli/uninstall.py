@@ -24,7 +24,7 @@ from kuota.install.settings import LABELS, NAMESPACE, SELECTED, Settings
 from kuota.kube.errors import ApiError, Conflict, NotFound, ServerError
 from kuota.kube.resources import CRDS, JOBS, NAMESPACES, PODS, Resource, key_of
 
-from .connect import FAILED, Choice, Failed, conduct, refusal, server_options
+from .connect import FAILED, Choice, Failed, conduct, rejection, server_options
 from .output import name_text
 from .progress import Progress
 from .session import until
@@ -209,7 +209,7 @@ class Uninstalling:
             return
         except ApiError as error:
             self._failures += 1
-            click.echo(f"Error: {doomed}: {refusal(error)}", err=True)
+            click.echo(f"Error: {doomed}: {rejection(error)}", err=True)
             return
         self._progress.clear()
         click.echo(f"{doomed} deleted{' (dry run)' if self._dry_run else ''}")
@@ -249,7 +249,7 @@ class Uninstalling:
                 return
             except ApiError as error:
                 self._failures += 1
-                click.echo(f"Error: {doomed}: {refusal(error)}", err=True)
+                click.echo(f"Error: {doomed}: {rejection(error)}", err=True)
 
     async def _delete_unheld(self, doomed: ObjectToDelete) -> None:
         await self._client.delete(doomed.resource, doomed.key, propagation="Background")

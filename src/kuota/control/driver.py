@@ -179,7 +179,7 @@ class Driver:
             _log.info("%s of %s was not carried out: %s", type(decision).__name__, key, error)
         except KubeError as error:
             _log.warning("%s of %s failed: %s", type(decision).__name__, key, error)
-            if isinstance(decision, Admit) and _refused(error) and not self._reserved(key):
+            if isinstance(decision, Admit) and _rejected(error) and not self._reserved(key):
                 self._delay_admission(key, error)
                 return
         except Exception as error:
@@ -326,7 +326,7 @@ class _Outdated(Exception):
     """The decision is outdated: the object has changed or no longer exists."""
 
 
-def _refused(error: KubeError) -> bool:
+def _rejected(error: KubeError) -> bool:
     """Whether the API server rejected the write, so that nothing was stored."""
     return isinstance(error, ApiError) and 400 <= error.status < 500
 

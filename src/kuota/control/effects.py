@@ -50,7 +50,7 @@ class Sender:
         """Send the effects in order. The first failure stops this and is raised.
 
         NotFound only skips the remaining effects for that object. If the API server rejects a patch
-        that `may_be_refused`, sending stops without a failure.
+        that `may_be_rejected`, sending stops without a failure.
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
@@ -64,7 +64,7 @@ class Sender:
                 except NotFound:
                     gone.add(at)
                 except Invalid:
-                    if not (isinstance(effect, Patch) and effect.may_be_refused):
+                    if not (isinstance(effect, Patch) and effect.may_be_rejected):
                         raise
                     return
 

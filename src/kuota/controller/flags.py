@@ -103,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             yield "tls.curvePreferences"
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The process cannot start. `faults` lists all reasons."""
 
     def __init__(self, faults: list[str]) -> None:
@@ -112,7 +112,7 @@ class Refused(Exception):
 
 
 def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Settings:
-    """The settings that result from the flags. Raises Refused with every fault."""
+    """The settings that result from the flags. Raises Rejected with every fault."""
     faults: list[str] = []
     config, gates = _configuration(flags, account, faults)
     parts, log, reached = ALL, LogStyle(), None
@@ -131,7 +131,7 @@ def settings(flags: Flags, environ: Mapping[str, str], account: Path = SERVICE_A
     if flags.plain_metrics:
         faults += _plain_faults(config.metrics.bind_address)
     if faults or reached is None:
-        raise Refused(faults)
+        raise Rejected(faults)
     return Settings(
         config=config,
         gates=gates,

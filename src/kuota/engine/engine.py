@@ -233,7 +233,7 @@ class Engine:
         self._end_admission_backoffs(now)
         self._flush_inadmissible(now)
         self._quiescent.wake(now)
-        self._skip_refused(now)
+        self._skip_rejected(now)
         taken = self._heads(now)
         if taken or self.queues.quiescent:
             self.cycles += 1
@@ -324,12 +324,12 @@ class Engine:
         if names:
             self.queues.flush(names, now, self._attainable().upper_bound)
 
-    def _skip_refused(self, now: Instant) -> None:
-        """Make heads inadmissible that would be refused like others of their class before."""
-        names = [name for name in self.queues.with_refusals() if self.state.is_active(name)]
+    def _skip_rejected(self, now: Instant) -> None:
+        """Make heads inadmissible that would be rejected like others of their class before."""
+        names = [name for name in self.queues.with_rejections() if self.state.is_active(name)]
         if not names:
             return
-        for key in self.queues.skip_refused(names, self._attainable().attainable, now):
+        for key in self.queues.skip_rejected(names, self._attainable().attainable, now):
             # The reason of its class applies, not the last decision about this workload.
             self.last.pop(key, None)
 

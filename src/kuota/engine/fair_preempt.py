@@ -235,8 +235,8 @@ class _Search:
             return True
         if not then:
             return False
-        refused = {node: CandidateStream(chain(*parts)) for node, parts in self._retry.items()}
-        return self._second_pass(TargetOrdering(self._request, refused))
+        rejected = {node: CandidateStream(chain(*parts)) for node, parts in self._retry.items()}
+        return self._second_pass(TargetOrdering(self._request, rejected))
 
     def _first_pass(self, ordering: TargetOrdering, strategy: str) -> bool:
         entitled = self._within_nominal()
@@ -284,17 +284,17 @@ class _Search:
         if strategy == INITIAL_SHARE or more_loaded(new, old):
             retry.append(stream.drain())
             return None
-        refused = set()
+        rejected = set()
         while stream.head is not None:
             running = stream.pop()
             usage = tuple(running.usage.items())
-            if usage not in refused:
+            if usage not in rejected:
                 with self._snapshot.trial():
                     self._snapshot.remove(running)
                     left = share(theirs)
                 if not more_loaded(new, left):
                     return running
-                refused.add(usage)
+                rejected.add(usage)
             retry.append((running,))
         return None
 

@@ -22,7 +22,7 @@ from .model import Instant, Workload
 from .policy import Policy
 from .ranking import backoff_over, queue_timestamp, relevant_change
 from .reasons import RequeueReason, WaitReason
-from .unsatisfiable import Attainable, Needs, Refusal, UnsatisfiableClasses, UpperBound
+from .unsatisfiable import Attainable, Needs, Rejection, UnsatisfiableClasses, UpperBound
 
 LocalUse = Callable[[Key], float]
 """Returns the usage of a LocalQueue."""
@@ -96,8 +96,8 @@ class PendingQueue:
         return self._heap_size
 
     @property
-    def remembers_refusals(self) -> bool:
-        """Whether `skip_refused` may find a class that was refused and may be tried again."""
+    def remembers_rejections(self) -> bool:
+        """Whether `skip_rejected` may find a class that was rejected and may be tried again."""
         return self._unsatisfiable.any_satisfiable
 
     @property
@@ -185,18 +185,18 @@ class PendingQueue:
         pending.preemptor = self.is_preemptor(pending.workload)
         return pending
 
-    def skip_refused(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
+    def skip_rejected(self, attainable: Attainable, now: Instant) -> Iterator[Key]:
         """Make every best workload inadmissible whose class would be rejected again.
 
         A preemptor, and a workload whose flavor scan is in progress, must be tried.
         """
         while (best := self._best()) is not None:
             scheduling_hash = best.workload.scheduling_hash
-            refusal = self._unsatisfiable.refused_again(scheduling_hash, attainable)
+            rejection = self._unsatisfiable.rejected_again(scheduling_hash, attainable)
             in_scan = best.progress is not None and best.progress.pending
-            if refusal is None or in_scan or self.is_preemptor(best.workload):
+            if rejection is None or in_scan or self.is_preemptor(best.workload):
                 return
-            self._fail(scheduling_hash, refusal.reason, refusal.needs, now)
+            self._fail(scheduling_hash, rejection.reason, rejection.needs, now)
             yield best.key
 
     def would_repeat(self, head: Head) -> bool:
@@ -390,7 +390,7 @@ class PendingQueue:
         if needs is None:
             self._failed[scheduling_hash] = reason
         else:
-            self._unsatisfiable.put(scheduling_hash, Refusal(reason, needs))
+            self._unsatisfiable.put(scheduling_hash, Rejection(reason, needs))
         unsatisfiable = needs is not None
         for group in self._by_class.get(scheduling_hash, {}).values():
             self._heap_size -= group.make_inadmissible(scheduling_hash, unsatisfiable=unsatisfiable)

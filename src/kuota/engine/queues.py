@@ -175,26 +175,26 @@ class Queues:
                 self._note(queue)
         return found
 
-    def with_refusals(self) -> list[str]:
-        """Return the ClusterQueues with a head for which `skip_refused` may have an effect."""
+    def with_rejections(self) -> list[str]:
+        """Return the ClusterQueues with a head for which `skip_rejected` may have an effect."""
         if not self._ready:
             return []
         queues = self._cluster_queues
-        return sorted([name for name in self._ready if queues[name].remembers_refusals])
+        return sorted([name for name in self._ready if queues[name].remembers_rejections])
 
-    def skip_refused(
+    def skip_rejected(
         self,
         cluster_queues: Iterable[str],
         attainable: Callable[[str, int, FlavorResource, int], bool],
         now: Instant,
     ) -> list[Key]:
-        """Make heads inadmissible whose class would be refused again, and return their keys."""
+        """Make heads inadmissible whose class would be rejected again, and return their keys."""
         found: list[Key] = []
         for name in cluster_queues:
             queue = self._cluster_queues[name]
-            refused = list(queue.skip_refused(partial(attainable, name), now))
-            if refused:
-                found += refused
+            rejected = list(queue.skip_rejected(partial(attainable, name), now))
+            if rejected:
+                found += rejected
                 self._note(queue)
         return found
 

@@ -39,7 +39,7 @@ class PlacementResult(Struct):
     """The result of a placement by pod set: topology assignments, or why there are none."""
 
     assigned: dict[str, TopologyAssignment] = {}
-    refused: dict[str, str] = {}
+    rejected: dict[str, str] = {}
 
 
 class Placement(Protocol):
@@ -120,11 +120,11 @@ def placed(
     if assignment.mode is Mode.FIT:
         assignment = _with_placements(assignment, snapshot.placement.place(workload, requests))
     if assignment.mode is Mode.PREEMPT and not workload.unhealthy_nodes:
-        refused = snapshot.placement.place(workload, requests, empty=True).refused
-        if refused:
+        rejected = snapshot.placement.place(workload, requests, empty=True).rejected
+        if rejected:
             # The pods do not fit even in an empty cluster.
             no_fit = WaitReason.TOPOLOGY_PLACEMENT_FAILED
-            return _lowered(assignment, Mode.NO_FIT, refused, mode=Mode.NO_FIT, no_fit=no_fit)
+            return _lowered(assignment, Mode.NO_FIT, rejected, mode=Mode.NO_FIT, no_fit=no_fit)
         # All pods to place need preemption, because free quota may be fragmented.
         names = dict.fromkeys((request.pod_set.name for request in requests), "")
         assignment = _lowered(assignment, Mode.PREEMPT, names)
@@ -162,8 +162,8 @@ def _requests(
 
 def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignment:
     """Return the assignment with placements, or with mode PREEMPT if some were rejected."""
-    if places.refused:
-        return _lowered(assignment, Mode.PREEMPT, places.refused, mode=Mode.PREEMPT)
+    if places.rejected:
+        return _lowered(assignment, Mode.PREEMPT, places.rejected, mode=Mode.PREEMPT)
     assigned = places.assigned
     pod_sets = [replace(each, topology=assigned.get(each.name)) for each in assignment.pod_sets]
     return replace(assignment, pod_sets=tuple(pod_sets))
@@ -174,23 +174,23 @@ def _lowered(
 ) -> Assignment:
     """Return the assignment with these fields, and with the pod sets in `why` lowered to a mode."""
     pod_sets = tuple(
-        _refused(each, to, why[each.name]) if each.name in why else each
+        _rejected(each, to, why[each.name]) if each.name in why else each
         for each in assignment.pod_sets
     )
     return replace(assignment, pod_sets=pod_sets, **fields)
 
 
-def _refused(given: PodSetAssignment, mode: Mode, why: str) -> PodSetAssignment:
+def _rejected(given: PodSetAssignment, mode: Mode, why: str) -> PodSetAssignment:
     reasons, attempts = given.reasons, given.attempts
     if why:
         reason = Reason(cause=Cause.PLACEMENT, detail=why)
         reasons = reasons if reason in reasons else (*reasons, reason)
-        attempts = tuple(_refused_attempt(each, mode, reason) for each in attempts)
+        attempts = tuple(_rejected_attempt(each, mode, reason) for each in attempts)
     flavors = {resource: replace(choice, mode=mode) for resource, choice in given.flavors.items()}
     return replace(given, flavors=flavors, reasons=reasons, attempts=attempts)
 
 
-def _refused_attempt(attempt: Attempt, mode: Mode, reason: Reason) -> Attempt:
+def _rejected_attempt(attempt: Attempt, mode: Mode, reason: Reason) -> Attempt:
     if mode is not Mode.NO_FIT or attempt.mode is Mode.NO_FIT:
         return attempt
     return replace(

@@ -30,7 +30,7 @@ Needs = tuple[Need, ...]
 """Needs of which any attainable one justifies a retry. If empty, only a policy change does."""
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """Why a class was rejected, and what it needs."""
 
     reason: WaitReason
@@ -54,9 +54,9 @@ class UnsatisfiableClasses:
     """
 
     def __init__(self) -> None:
-        self._classes: dict[str, Refusal] = {}
+        self._classes: dict[str, Rejection] = {}
         self._by_need: dict[tuple[int, FlavorResource], list[tuple[int, str]]] = {}
-        self._satisfiable: dict[str, Refusal] = {}
+        self._satisfiable: dict[str, Rejection] = {}
 
     def __contains__(self, scheduling_hash: str) -> bool:
         return scheduling_hash in self._classes
@@ -70,14 +70,14 @@ class UnsatisfiableClasses:
         known = self._classes.get(scheduling_hash)
         return known.reason if known is not None else None
 
-    def put(self, scheduling_hash: str, refusal: Refusal) -> None:
+    def put(self, scheduling_hash: str, rejection: Rejection) -> None:
         """Add a class and replace its earlier needs."""
         self.drop(scheduling_hash)
-        self._classes[scheduling_hash] = refusal
-        for priority, column, amount in refusal.needs:
+        self._classes[scheduling_hash] = rejection
+        for priority, column, amount in rejection.needs:
             insort(self._by_need.setdefault((priority, column), []), (amount, scheduling_hash))
 
-    def refused_again(self, scheduling_hash: str, attainable: Attainable) -> Refusal | None:
+    def rejected_again(self, scheduling_hash: str, attainable: Attainable) -> Rejection | None:
         """Return how a satisfiable class would be rejected now; None if it must be tried."""
         known = self._satisfiable.get(scheduling_hash)
         if known is None:
@@ -138,7 +138,7 @@ def needs_of(wait: Wait, spec: ClusterQueue) -> Needs | None:
         return None
     attempts = {each.flavor: each for part in assignment.pod_sets for each in part.attempts}
     for group in spec.groups:
-        if all(_refused(attempts.get(flavor)) for flavor in group.flavors):
+        if all(_rejected(attempts.get(flavor)) for flavor in group.flavors):
             return _needs(workload.priority, group, attempts)
     return None
 
@@ -149,7 +149,7 @@ def _holds_nothing(wait: Wait, spec: ClusterQueue) -> bool:
     return wait.why is Why.NO_CANDIDATES and spec.preemption.reclaim_within_cohort == "Any"
 
 
-def _refused(attempt: Attempt | None) -> bool:
+def _rejected(attempt: Attempt | None) -> bool:
     if attempt is None:
         return False
     return attempt.mode is Mode.NO_FIT or attempt.preemption == str(Possibility.NO_CANDIDATES)

@@ -166,12 +166,12 @@ class Credentials:
         own = [("Authorization", proof)] if proof else []
         return own + list(self._user.impersonate)
 
-    def doubt(self, refused: Headers) -> bool:
+    def doubt(self, rejected: Headers) -> bool:
         """Renew the credentials after a 401.
 
         Returns False if there are no newer credentials, so that a retry is pointless.
         """
-        if dict(refused).get("Authorization", "") != self._authorization():
+        if dict(rejected).get("Authorization", "") != self._authorization():
             return True
         self._token_at = None
         had_grant, self._credential = self._credential is not None, None

@@ -42,12 +42,12 @@ class EventWriter:
                 await self._client.create(CORE_EVENTS, whole)
                 return
             except Forbidden as error:
-                refused = error
+                rejected = error
             # A namespace that is being deleted rejects both versions, so this proves nothing yet.
             try:
                 await self._client.create(EVENTS, _modern(whole, count, last))
             except Forbidden:
-                raise refused from None
+                raise rejected from None
             self._core = False
             return
         await self._client.create(EVENTS, _modern(whole, count, last))

@@ -66,10 +66,10 @@ class MetricsServer:
             return web.Response(status=404, text="404 page not found\n")
         if request.method not in ("GET", "HEAD"):
             return web.Response(status=405, headers={"Allow": "GET, HEAD"})
-        refusal = await self._refusal(request) if request.secure else None
-        return refusal or await self._scraped(request)
+        rejection = await self._rejection(request) if request.secure else None
+        return rejection or await self._scraped(request)
 
-    async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+    async def _rejection(self, request: web.BaseRequest) -> web.Response | None:
         """Return why the caller is rejected; None if it is authorized."""
         said = request.headers.get("Authorization", "")
         if not said.lower().startswith(_BEARER):

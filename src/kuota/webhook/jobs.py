@@ -26,7 +26,7 @@ from .review import (
     changed,
     expected,
     judged,
-    refused,
+    rejected,
 )
 
 
@@ -49,7 +49,7 @@ class JobReviews:
         try:
             stored = await answered(self._lookup, partial(defaulted, job, config=self._config))
         except NestingError as error:
-            return refused(403, "Forbidden", str(error))
+            return rejected(403, "Forbidden", str(error))
         return changed(job, stored)
 
     async def job_validation(self, request: Request) -> AdmissionResponse:

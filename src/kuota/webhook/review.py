@@ -166,7 +166,7 @@ def judged(
     return AdmissionResponse(status=status, warnings=said)
 
 
-def refused(code: int, reason: str, message: str) -> AdmissionResponse:
+def rejected(code: int, reason: str, message: str) -> AdmissionResponse:
     return AdmissionResponse(status=failure(code, reason, message))
 
 

@@ -22,7 +22,7 @@ from kuota.kube.errors import KubeError
 from . import kueue_kinds
 from .jobs import JobReviews
 from .lookup import Lookup
-from .review import UNTOUCHED, AdmissionResponse, Request, Unreadable, answer, refused, request_of
+from .review import UNTOUCHED, AdmissionResponse, Request, Unreadable, answer, rejected, request_of
 from .targets import JOBS, KUEUE, Target
 
 Judge = Callable[[Request], Awaitable[AdmissionResponse]]
@@ -63,15 +63,15 @@ async def _verdict(judge: Judge, request: Request) -> AdmissionResponse:
     try:
         return await judge(request)
     except Unreadable as error:
-        return refused(400, "BadRequest", str(error))
+        return rejected(400, "BadRequest", str(error))
     except KubeError as error:
-        return refused(500, "InternalError", f"a referenced object cannot be read: {error}")
+        return rejected(500, "InternalError", f"a referenced object cannot be read: {error}")
     except Exception as error:
         # An object that triggers a bug must get a response instead of closing the connection.
         about = f"{request.kind.kind} {request.namespace}/{request.name}"
         report("webhook", error, f"the review of {about} failed")
         name = type(error).__name__
-        return refused(500, "InternalError", f"internal error in Kuota; see its log: {name}")
+        return rejected(500, "InternalError", f"internal error in Kuota; see its log: {name}")
 
 
 def _kueue_judges(gates: Gates) -> dict[str, Judge]:

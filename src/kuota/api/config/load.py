@@ -60,8 +60,8 @@ def checked(
     cfg = load(text, namespace)
     try:
         gates, wrong = resolved(feature_gates, cfg.feature_gates), list[FieldError]()
-    except Invalid as refused:
-        gates, wrong = Gates(), list(refused.errors)
+    except Invalid as rejected:
+        gates, wrong = Gates(), list(rejected.errors)
     wrong += faults(cfg, gates)
     if wrong:
         raise Invalid(wrong)

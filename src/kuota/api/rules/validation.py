@@ -80,12 +80,12 @@ def faults(obj: Any, old: Any = None, gates: Gates = DEFAULT_GATES) -> list[Fiel
         return [type_invalid("", obj, "a manifest must be an object with fields")]
     stored = None if old is None else schema_defaulted(mapping(old))
     full = defaulted(obj, gates) if old is None else schema_defaulted(obj)
-    refused: Iterable[FieldError]
+    rejected: Iterable[FieldError]
     if full.get("apiVersion") == V1BETA1:
-        refused = as_written(webhook_faults(_current(full), _current(stored), gates), full)
+        rejected = as_written(webhook_faults(_current(full), _current(stored), gates), full)
     else:
-        refused = webhook_faults(full, stored, gates)
-    return _joined(_schema(full, stored), refused)
+        rejected = webhook_faults(full, stored, gates)
+    return _joined(_schema(full, stored), rejected)
 
 
 def schema_faults(obj: Any, old: Any = None) -> list[FieldError]:

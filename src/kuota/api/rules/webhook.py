@@ -18,7 +18,7 @@ from .quota import Owner, resource_group_faults, weight_faults
 from .report import child, elements, integer, mapping, objects, text
 from .workload import workload_faults
 
-_NEGATIVE = "a negative number of sub-groups means nothing, and will be refused in future"
+_NEGATIVE = "a negative number of sub-groups means nothing, and will be rejected in future"
 
 
 def resource_flavor_faults(obj: Json) -> Iterator[FieldError]:
