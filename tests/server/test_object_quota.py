@@ -9,6 +9,7 @@ import pytest
 
 from kuota.api.base import Json, Key
 from kuota.server.object_quota import NamespaceLimits, ObjectQuota
+from kuota.server.requests import User
 from server.served import ANN, JOBS, MAPS, PODS, Local, config_map, job, pod
 
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
@@ -90,6 +91,8 @@ def test_a_namespace_has_a_limit_of_objects_and_bytes(api: Local) -> None:
     limits._limits = NamespaceLimits(objects=most)
     for each in ("a", "b"):
         api.ask("POST", maps, config_map(each), user=ANN)
+    account = User("system:serviceaccount:team:a", ANN.groups, issuer="ann")
+    api.refusal("POST", maps, config_map("c"), user=account)
     refused = api.refusal("POST", maps, config_map("c"), user=ANN)
     full = f"namespace team contains {most} objects, and the limit is {most}"
     assert full in refused["message"]

@@ -106,17 +106,19 @@ class ApiServer:
         self._reading = Reading(store, clock, self.turns)
         self._namespaces = Namespaces(store, self.kinds, clock)
         self._documents = Documents(self.kinds)
-        watching, runner = Watching(store, self._reading, self.turns), RunnerAccess(logs, processes)
+        self.watching = Watching(store, self._reading, self.turns)
+        runner = RunnerAccess(logs, processes)
         reviews = Reviews(self.roles, self.kinds, self.credentials)
+        reading, watching = self._reading, self.watching
         self._verbs = Verbs(
-            *(self._rest, self._reading, watching, reviews, self.credentials, store, clock, runner)
+            *(self._rest, reading, watching, reviews, self.credentials, store, clock, runner)
         )
         self._background: list[asyncio.Task[None]] = []
-        self._builtin = frozenset(kind.group for kind in self.kinds)
         self._role_objects = RoleObjects(store, self.kinds, clock)
         self._begin()
 
     def _begin(self) -> None:
+        self._builtin = frozenset(kind.group for kind in self.kinds)
         self._namespaces.found()
         for each in self.store.list(_CRDS).items:
             self._install(each)

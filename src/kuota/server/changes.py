@@ -97,7 +97,7 @@ class Watch(AsyncIterator[Change]):
         self._read = since  # while behind: up to here it was handed out, or is queued
         self._behind = since < history.revision
         self._queue: deque[Change] = deque()
-        self._bytes = 0
+        self.buffered_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self.closed = False
 
@@ -129,7 +129,7 @@ class Watch(AsyncIterator[Change]):
             await self._wait()
             self._fill()
         change = self._queue.popleft()
-        self._bytes -= change.size
+        self.buffered_bytes -= change.size
         return change
 
     def close(self) -> None:
@@ -142,19 +142,19 @@ class Watch(AsyncIterator[Change]):
         """Receive a committed change. Called by the feed."""
         if self._namespace not in (None, change.key.namespace):
             return
-        full = len(self._queue) >= QUEUE or self._bytes >= MOST_BYTES
+        full = len(self._queue) >= QUEUE or self.buffered_bytes >= MOST_BYTES
         if not self._behind and full:
             self._read = self._queue[0].revision - 1
             self._clear()
             self._behind = True
         if not self._behind:
             self._queue.append(change)
-            self._bytes += change.size
+            self.buffered_bytes += change.size
         self._wake()
 
     def _clear(self) -> None:
         self._queue.clear()
-        self._bytes = 0
+        self.buffered_bytes = 0
 
     def _fill(self) -> None:
         if self._queue or not self._behind:
@@ -163,8 +163,8 @@ class Watch(AsyncIterator[Change]):
             self._read, self._resource, self._namespace, STRIDE, MOST_BYTES
         )
         self._queue.extend(found)
-        self._bytes = sum(change.size for change in found)
-        self._behind = len(found) == STRIDE or self._bytes >= MOST_BYTES
+        self.buffered_bytes = sum(change.size for change in found)
+        self._behind = len(found) == STRIDE or self.buffered_bytes >= MOST_BYTES
         if self._behind:
             self._read = found[-1].revision
 
@@ -189,6 +189,10 @@ class Feed:
     @property
     def watchers(self) -> int:
         return sum(not each.closed for some in self._watches.values() for each in some)
+
+    @property
+    def buffered_bytes(self) -> int:
+        return sum(each.buffered_bytes for some in self._watches.values() for each in some)
 
     def join(self, resource: str | None, watch: Watch) -> None:
         self._watches.setdefault(resource, WeakSet()).add(watch)

@@ -19,6 +19,7 @@ from .admission import Review
 from .changes import Change, Watch
 from .columns import dig, mapped
 from .kinds import Kind
+from .requests import SYSTEM_USER
 from .status import forbidden
 from .store import Gone, NotFound, Store
 
@@ -29,7 +30,6 @@ _SHORT = ("configmaps", "persistentvolumeclaims", PODS, "replicationcontrollers"
 _SHORT_NAMES = frozenset({*_SHORT, "secrets", "services"})
 _PAUSE_S = 0.2
 _NANO = 10**9
-_CONTROLLERS = "system:"
 
 
 class NamespaceLimits(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class ObjectQuota:
         """Reject an object that would exceed a limit. Raises Refused."""
         namespace = str(review.object["metadata"].get("namespace") or "")
         if review.old is None and not review.subresource and namespace:
-            if not review.user.name.startswith(_CONTROLLERS):
+            if review.user.name != SYSTEM_USER:
                 self._check_namespace(review, namespace)
             for quota in self._quotas(namespace):
                 self._check(review, quota, namespace)

@@ -96,7 +96,7 @@ class Reading:
         warnings = target.version.warnings
         if scan.complete:
             return Response(200, shown.whole(first, scan.metadata()), warnings=warnings)
-        body = self._streamed(scan, shown, first, request.user.name)
+        body = self._streamed(scan, shown, first, request.user.flow)
         return Response(200, body, warnings=warnings)
 
     async def _streamed(

@@ -79,6 +79,11 @@ class Store:
         """The number of open watches."""
         return self._feed.watchers
 
+    @property
+    def buffered_bytes(self) -> int:
+        """The size of the changes that watches have not read yet."""
+        return self._feed.buffered_bytes
+
     def counts(self) -> dict[str, int]:
         """The number of objects of each resource."""
         return dict(self._db.execute("SELECT resource, COUNT(*) FROM objects GROUP BY resource"))

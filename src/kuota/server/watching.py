@@ -73,7 +73,7 @@ class Watching:
         end = loop.time() + seconds
         try:
             for page in present.pages() if present is not None else ():
-                async with self._turns.turn(request.user.name):
+                async with self._turns.turn(request.user.flow):
                     text = b"".join(lines.event("ADDED", body) for body in page)
                 yield text
             if initial and present is not None:
@@ -86,7 +86,7 @@ class Watching:
                 elif not batch:
                     return
                 else:
-                    async with self._turns.turn(request.user.name):
+                    async with self._turns.turn(request.user.flow):
                         text = b"".join(lines.of(change) for change in batch)
                     if text:
                         yield text

@@ -74,6 +74,7 @@ from .pod_processes import MachineProcesses
 from .resource_metrics import ResourceMetrics, measured
 from .separation import limits
 from .state_dir import RunningInstance, StateDir
+from .traffic_metrics import TrafficFamilies
 
 _RESOURCES = by_kind(LOOKED_UP)
 
@@ -136,6 +137,7 @@ class Installation:
     def __init__(self, state_dir: StateDir, options: UpOptions) -> None:
         self._state_dir = state_dir
         self._options = options
+        self._http: HttpServer | None = None
         self._runner: Runner | None = None
         self._sessions = SessionLimits()
         self._isolation = isolation(str(state_dir.root), available())
@@ -195,7 +197,7 @@ class Installation:
         token = admin_token(state_dir.tokens, kubeconfig.token_of(state_dir.kubeconfig))
         connections = Connections(raise_descriptor_limit())
         tokens = TokenFile(state_dir.tokens)
-        http = HttpServer(api, tokens, self._sessions, connections)
+        self._http = http = HttpServer(api, tokens, self._sessions, connections)
         stack.push_async_callback(http.close)
         port = await self._listen_here(http)
         external_listener = self._options.external_listener
@@ -264,6 +266,8 @@ class Installation:
         attach_observer(metrics, system.driver, system.world, system.clock)
         families = MachineFamilies(api, runner, self._sessions.open.total)
         metrics.registry.register(families)
+        if self._http is not None:
+            metrics.registry.register(TrafficFamilies(api, self._http))
         api.on_response = families.responded
         api.extensions.append(MetricsExtension(metrics))
 

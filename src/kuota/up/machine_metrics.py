@@ -71,7 +71,7 @@ class MachineFamilies(Collector):
     def collect(self) -> Iterator[Family]:
         self._read()
         for metric in METRICS.values():
-            family = family_of(metric, self._series, partial(_named, metric.labels))
+            family = family_of(metric, self._series, partial(named, metric.labels))
             if family.samples:
                 yield family
 
@@ -138,5 +138,6 @@ def _size(path: str) -> int:
         return 0
 
 
-def _named(names: Sequence[str], values: Labels) -> dict[str, str]:
+def named(names: Sequence[str], values: Labels) -> dict[str, str]:
+    """Return the labels of a sample by name."""
     return dict(zip(names, values, strict=True))
