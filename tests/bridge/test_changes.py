@@ -6,7 +6,14 @@ import pytest
 
 from kuota.api.base import Json
 from kuota.api.kueue import ClusterQueue
-from kuota.bridge.changes import checks_of, flavors_of, let_go, revalued, settled, to_hold
+from kuota.bridge.changes import (
+    checks_of,
+    finalizer_changes,
+    flavors_of,
+    revalued,
+    settled,
+    unreferenced,
+)
 
 GOING = {"metadata": {"deletionTimestamp": "2026-01-02T12:00:00Z"}}
 
@@ -39,7 +46,7 @@ def test_only_what_is_decided_by_counts_as_a_change(
 def test_a_finalizer_comes_with_an_object_and_goes_with_it(
     old: Json | None, new: Json | None, looked_at: bool
 ) -> None:
-    assert looked_at is to_hold(old, new)
+    assert looked_at is finalizer_changes(old, new)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +64,8 @@ def test_workloads_follow_a_class_whose_value_is_news(
     assert followed is revalued(old, new)
 
 
-def test_what_no_queue_names_any_more_is_let_go() -> None:
-    assert ["b"] == let_go(["a", "b", "c"], ["a"], {"c"})
+def test_objects_that_no_queue_names_are_unreferenced() -> None:
+    assert ["b"] == unreferenced(["a", "b", "c"], ["a"], {"c"})
 
 
 def test_a_queue_names_flavors_and_checks() -> None:

@@ -24,7 +24,7 @@ def deleting(obj: Json) -> bool:
     return bool(child(obj, "metadata").get("deletionTimestamp"))
 
 
-def to_hold(old: Json | None, new: Json | None) -> bool:
+def finalizer_changes(old: Json | None, new: Json | None) -> bool:
     """Whether the finalizer may have to be added or removed: the object is new or being deleted."""
     return new is not None and (old is None or deleting(new))
 
@@ -37,7 +37,7 @@ def revalued(old: Json | None, new: Json | None) -> bool:
     return new is not None and (old is None or old.get("value") != new.get("value"))
 
 
-def let_go(old: Iterable[str], new: Collection[str], used: Container[str]) -> list[str]:
+def unreferenced(old: Iterable[str], new: Collection[str], used: Container[str]) -> list[str]:
     """Return the names that a queue no longer refers to and that no other queue refers to."""
     return sorted({name for name in old if name not in new and name not in used})
 

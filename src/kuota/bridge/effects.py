@@ -60,9 +60,9 @@ class Delete(Struct):
 
 
 class Event(Struct):
-    """Something that happened to an object. A `warning` tells of a problem.
+    """An event about an object. A `warning` reports a problem.
 
-    One that `can_wait` says nothing that another event does not imply, and is dropped under load.
+    An event that `can_wait` is implied by another event, and is dropped under load.
     """
 
     key: Key

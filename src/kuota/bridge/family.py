@@ -132,10 +132,10 @@ def _next(waiting: list[Draft]) -> Draft | None:
 
 def _waits(draft: Draft, gates: Gates) -> bool:
     """Whether only missing quota keeps the variant from being admitted."""
-    stored, said = draft.current, draft.conditions().get("QuotaReserved")
+    stored, reserved = draft.current, draft.conditions().get("QuotaReserved")
     gated = gates.on(Gate.AdmissionGatedBy) and draft.obj.metadata.annotation(ADMISSION_GATED_BY)
     over = not draft.active or stored.true("Finished") or stored.reserved
-    on_hold = said is not None and said.reason == WaitReason.ON_HOLD
+    on_hold = reserved is not None and reserved.reason == WaitReason.ON_HOLD
     return not (gated or over or on_hold or stored.true("WaitingForReplacementPods"))
 
 

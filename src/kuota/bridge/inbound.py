@@ -89,8 +89,8 @@ def _reject(faults: Iterable[str]) -> None:
         raise ValueError(found)
 
 
-def _consumed(told: kueue.LocalQueueFairSharingStatus | None) -> dict[str, int] | None:
-    known = told.admission_fair_sharing_status if told is not None else None
+def _consumed(status: kueue.LocalQueueFairSharingStatus | None) -> dict[str, int] | None:
+    known = status.admission_fair_sharing_status if status is not None else None
     if known is None:
         return None
     return {name: parse(amount) for name, amount in (known.consumed_resources or {}).items()}

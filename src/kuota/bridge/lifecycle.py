@@ -61,8 +61,9 @@ def preemption_gated(draft: Draft, view: WorkloadView) -> None:
 
 def clear_stale_admission(draft: Draft, view: WorkloadView) -> None:
     """Clear an admission without a reservation, which another writer may have left behind."""
-    said = draft.conditions().get("QuotaReserved")
-    if draft.obj.status.admission is not None and said is not None and said.status == "False":
+    reserved = draft.conditions().get("QuotaReserved")
+    unreserved = reserved is not None and reserved.status == "False"
+    if draft.obj.status.admission is not None and unreserved:
         draft.write({"admission": None})
 
 
@@ -209,8 +210,8 @@ def admission_gated(draft: Draft, view: WorkloadView) -> bool:
     gated = draft.obj.metadata.annotation(ADMISSION_GATED_BY)
     conditions = draft.conditions()
     before = conditions.get("QuotaReserved")
-    said = before is not None and before.reason == WaitReason.ADMISSION_GATED
-    if bool(gated) == said or (gated and not draft.active):
+    reported = before is not None and before.reason == WaitReason.ADMISSION_GATED
+    if bool(gated) == reported or (gated and not draft.active):
         return False
     note = f"Admission is gated by {gated}" if gated else "The admission is no longer gated"
     cleared = condition_reason(WaitReason.PENDING_EVALUATION, gates)

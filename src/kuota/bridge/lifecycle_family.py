@@ -52,7 +52,7 @@ def strays_deleted(family: Family) -> bool:
 
 def finished(family: Family) -> bool:
     """Finish the variants of a finished parent."""
-    end = _told(family.parent, "Finished")
+    end = _condition(family.parent, "Finished")
     if end is None:
         return False
     for each in family.variants:
@@ -94,18 +94,18 @@ def in_line(family: Family) -> None:
 
 def late_pods_followed(family: Family) -> None:
     """Evict the admitted variant of a parent whose pods were not ready in time."""
-    told = _told(family.parent, "Evicted")
-    if told is None or told.reason != BY_PARENT:
+    evicted = _condition(family.parent, "Evicted")
+    if evicted is None or evicted.reason != BY_PARENT:
         return
     for each in family.variants:
-        since = _told(each, "QuotaReserved")
+        since = _condition(each, "QuotaReserved")
         if (
             each.current.true("Admitted")
             and not each.current.true("Evicted")
-            and _before(since, told)
+            and _before(since, evicted)
         ):
             conditions = each.conditions()
-            status = evicted_status(each.obj, conditions, BY_PARENT, told.message, family.now)
+            status = evicted_status(each.obj, conditions, BY_PARENT, evicted.message, family.now)
             delay = child(family.parent.current.json, "status").get("requeueState")
             each.write(status | ({"requeueState": delay} if delay else {}))
 
@@ -127,10 +127,10 @@ def evictions_settled(family: Family) -> None:
 def _evict(parent: Draft, own: Draft | None) -> None:
     """Evict the parent. Only its variants count in the eviction statistics."""
     reason, message = EvictionReason.NO_VARIANT, "None of its variants is admitted on its flavor"
-    told = _told(own, "Evicted") if own is not None else None
-    if own is not None and told is not None:
+    evicted = _condition(own, "Evicted") if own is not None else None
+    if own is not None and evicted is not None:
         reason = EvictionReason.VARIANT_EVICTED
-        message = f"Its variant {own.obj.metadata.name} was evicted: {told.message}"
+        message = f"Its variant {own.obj.metadata.name} was evicted: {evicted.message}"
     parent.set_condition("Evicted", True, reason.value, message)
     parent.add(*eviction_event(parent.obj, reason, message))
 
@@ -178,8 +178,8 @@ def brought_back(family: Family) -> None:
 
 
 def _expects_room(draft: Draft) -> bool:
-    said = draft.conditions().get("QuotaReserved")
-    return said is not None and said.reason == WaitReason.WAITING_FOR_PREEMPTED
+    reserved = draft.conditions().get("QuotaReserved")
+    return reserved is not None and reserved.reason == WaitReason.WAITING_FOR_PREEMPTED
 
 
 def admission_taken(family: Family) -> None:
@@ -218,7 +218,7 @@ def pods_followed(family: Family) -> None:
         own.write({"reclaimablePods": status.get("reclaimablePods")})
 
 
-def _told(draft: Draft, type_: str) -> Condition | None:
+def _condition(draft: Draft, type_: str) -> Condition | None:
     """Return the condition if it is true."""
     return true_condition(draft.obj.status.conditions, type_)
 

@@ -151,10 +151,10 @@ def sync_pods_ready(job_pass: JobPass) -> bool:
         return False
     before = condition(stored.obj.status.conditions, "PodsReady")
     status, reason, message = _readiness(job_pass, stored, before)
-    said = (before.status == "True", before.reason) if before is not None else None
-    if said == (status, reason):
+    current = (before.status == "True", before.reason) if before is not None else None
+    if current == (status, reason):
         return False
-    if said is None and not status and job_pass.view.config.defers_readiness:
+    if current is None and not status and job_pass.view.config.defers_readiness:
         return False
     with job_pass.draft(stored) as draft:
         draft.set_condition("PodsReady", status, reason, message)
@@ -188,13 +188,18 @@ def evicted(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not stored.true("Evicted"):
         return False
-    told = condition(stored.obj.status.conditions, "Evicted")
-    job_pass.stop(stored, told.message if told is not None else "")
+    evicted_condition = condition(stored.obj.status.conditions, "Evicted")
+    job_pass.stop(stored, evicted_condition.message if evicted_condition is not None else "")
     if stored.reserved and not active(job_pass.job):
         with job_pass.draft(stored) as draft:
             draft.write(released_status(stored.obj, job_pass.now, job_pass.view.config.gates))
-    if told is not None and told.last_transition_time is not None:
-        _retire(job_pass, stored, told.reason, told.last_transition_time.timestamp())
+    if evicted_condition is not None and evicted_condition.last_transition_time is not None:
+        _retire(
+            job_pass,
+            stored,
+            evicted_condition.reason,
+            evicted_condition.last_transition_time.timestamp(),
+        )
     return True
 
 
@@ -245,13 +250,13 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
 
 
 def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
-    said = [
+    changes = [
         f"{check.name}: {check.message}"
         for check in stored.obj.status.admission_checks or ()
         if check.state == "Pending" and check.message
     ]
-    if said:
-        job_pass.record_event("UpdatedAdmissionCheck", "; ".join(said))
+    if changes:
+        job_pass.record_event("UpdatedAdmissionCheck", "; ".join(changes))
 
 
 def not_admitted(job_pass: JobPass) -> bool:

@@ -88,9 +88,9 @@ class JobPass:
         """
         waits = annotation(self.job, STOPPING) == "true" and self._has_active_pods
         if not suspended(self.job):
-            told = annotation(self.job, STOPPING) == "true"
+            announced = annotation(self.job, STOPPING) == "true"
             self.write(stopping(self.job))
-            if not told:
+            if not announced:
                 self.record_event("Stopped", note)
         if child(self.job, "status").get("startTime"):
             version = child(self.job, "metadata").get("resourceVersion", "")

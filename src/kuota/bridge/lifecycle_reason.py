@@ -52,22 +52,22 @@ def _why(draft: Draft, view: WorkloadView) -> Why | None:
         return queue_obstacle(view)
     if not draft.active:
         return WaitReason.DEACTIVATED, "The workload is deactivated"
-    said = draft.conditions().get("QuotaReserved")
-    if said is not None and said.reason == WaitReason.ON_HOLD:
+    reserved = draft.conditions().get("QuotaReserved")
+    if reserved is not None and reserved.reason == WaitReason.ON_HOLD:
         return None
     blocked = queue_obstacle(view) or _own_obstacle(draft, view)
     if blocked is not None:
         return blocked
-    if said is not None and said.reason in _BY_ENGINE:
+    if reserved is not None and reserved.reason in _BY_ENGINE:
         return None
-    if said is None and view.parent:
+    if reserved is None and view.parent:
         return (
             WaitReason.PENDING_EVALUATION,
             "Its variants, one for each flavor, are queued instead",
         )
-    if said is None and not view.config.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
+    if reserved is None and not view.config.gates.on(Gate.UnadmittedWorkloadsExplicitStatus):
         return None
-    if said is not None and said.reason == WaitReason.PENDING_EVALUATION:
+    if reserved is not None and reserved.reason == WaitReason.PENDING_EVALUATION:
         return None
     return WaitReason.PENDING_EVALUATION, "The workload has not been evaluated yet"
 

@@ -83,10 +83,10 @@ def checks_answered(draft: Draft, view: WorkloadView) -> bool:
     rejected = [each for each in listed if each.state == "Rejected"]
     retried = [each for each in listed if each.state == "Retry"]
     if rejected:
-        said = _named(rejected)
-        message = f"rejected admission checks: {said}"
+        names = _named(rejected)
+        message = f"rejected admission checks: {names}"
         draft.set_condition("DeactivationTarget", True, "AdmissionCheck", message)
-        draft.record_event("AdmissionCheckRejected", f"Rejected by {said}", warning=True)
+        draft.record_event("AdmissionCheckRejected", f"Rejected by {names}", warning=True)
     elif retried:
         message = f"Admission checks requested a retry: {_named(retried)}"
         evict(draft, EvictionReason.ADMISSION_CHECK, message)

@@ -124,9 +124,9 @@ class Outbound:
         obj = self._workload(key)
         if obj is None:
             return []
-        said = pending_reason(reason, self._gates)
+        condition_reason = pending_reason(reason, self._gates)
         conditions = self._conditions(obj, now)
-        conditions.put("QuotaReserved", False, said, message)
+        conditions.put("QuotaReserved", False, condition_reason, message)
         sync_admitted(conditions, (), self._gates)
         if blocked:
             conditions.put("BlockedOnPreemptionGates", True, "PreemptionGated", message)
@@ -135,7 +135,7 @@ class Outbound:
             status["conditions"] = conditions.json()
         if not shows_requests(obj, pod_sets):
             status["resourceRequests"] = requests_json(pod_sets)
-        event = Event.about(key, said, message, warning=True)
+        event = Event.about(key, condition_reason, message, warning=True)
         return [_patch(obj, status), event] if status else [event]
 
     def _preempt(self, decision: Preempt, now: float) -> list[list[Effect]]:

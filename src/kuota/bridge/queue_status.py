@@ -273,8 +273,9 @@ def _share(node: Node) -> Json:
 def _changed(
     stored: Json, wanted: Json, conditions: Conditions, others: tuple[str, ...] = ()
 ) -> Json:
-    """Counters that nobody wrote yet count as zero, but a new queue gets all of them at once.
-    Of `others`, what is stored and not wanted goes.
+    """Return the status patch. Stored fields in `others` that are not wanted are removed.
+
+    Missing counters count as zero, but a new queue gets all counters in one write.
     """
     patch = difference(_known(stored, (*wanted, *others)), wanted)
     return patch | {"conditions": conditions.json()} if conditions.changed else patch

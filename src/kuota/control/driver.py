@@ -249,7 +249,7 @@ class Driver:
             return await self._write(decision, decided_at)
 
     async def _write(self, decision: Decision, decided_at: float) -> bool:
-        """Write the decision as it is now, with the time from which on the engine believes it.
+        """Write what is left of the decision, with the time at which the engine made it.
 
         Returns whether there was anything to write.
         """

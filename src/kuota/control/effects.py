@@ -117,8 +117,8 @@ class Sender:
 
     def record_internal_error(self, kind: str, key: Key, doing: str, error: Exception) -> None:
         """Record on an object that its reconciliation failed unexpectedly and will be retried."""
-        said = note(doing, error)
-        self.record(Event.about(key, INTERNAL_ERROR, said, warning=True, kind=kind))
+        text = note(doing, error)
+        self.record(Event.about(key, INTERNAL_ERROR, text, warning=True, kind=kind))
 
     def record(self, event: Event) -> None:
         """Record an event about a watched object."""

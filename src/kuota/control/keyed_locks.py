@@ -15,7 +15,7 @@ from kuota.api.base import Key
 
 
 class KeyedLocks:
-    """One lock for each key. A lock exists only while somebody holds it or waits for it."""
+    """One lock for each key. A lock exists only while a task holds it or waits for it."""
 
     def __init__(self) -> None:
         self._by_key: dict[Key, tuple[asyncio.Lock, int]] = {}

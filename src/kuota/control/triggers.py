@@ -9,11 +9,11 @@ from typing import Any
 from kuota.api.base import Json, Key
 from kuota.bridge.changes import (
     checks_of,
+    finalizer_changes,
     flavors_of,
-    let_go,
     revalued,
     settled,
-    to_hold,
+    unreferenced,
 )
 from kuota.bridge.draft import StoredWorkload
 from kuota.engine.affected import AffectedQueues
@@ -128,9 +128,9 @@ class Triggers:
             return
         self._queue_changed(key.name)
         before, after = _value(old), _value(new)
-        free = let_go(flavors_of(before), flavors_of(after), state.by_flavor)
+        free = unreferenced(flavors_of(before), flavors_of(after), state.by_flavor)
         self._mark_each(kinds.RESOURCE_FLAVORS, (Key("", name) for name in free))
-        free = let_go(checks_of(before), checks_of(after), state.by_check)
+        free = unreferenced(checks_of(before), checks_of(after), state.by_check)
         self._mark_each(kinds.ADMISSION_CHECKS, (Key("", name) for name in free))
 
     def _cohort(self, old: Change, new: Change) -> None:
@@ -138,7 +138,7 @@ class Triggers:
 
     def _flavor(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
-        if new is None or to_hold(_json(old), new.json):
+        if new is None or finalizer_changes(_json(old), new.json):
             self._mark((kinds.RESOURCE_FLAVORS, Key("", name)))
         if not _settled(old, new):
             for queue in self._engine.state.by_flavor.of(name):

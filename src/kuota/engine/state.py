@@ -303,15 +303,15 @@ class State:
         )
 
     def _replace(self, before: Running, after: Running) -> None:
-        """Know a charged workload anew; the charge itself stays.
+        """Replace the data of a charged workload; the charge does not change.
 
-        The confirmation of an assumed reservation brings the time of it, which only orders
-        candidates for preemption. No tree wakes for that: the victims of its heads are leaving.
+        The confirmation of an assumed reservation changes its time, which only affects the order of
+        preemption candidates. It makes no tree active: the victims of its heads are being evicted.
         """
         queue = self.queues[before.queue]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
-        if not _says_the_same(before, after):
+        if not _equal_for_decisions(before, after):
             self.dirty.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
@@ -390,7 +390,7 @@ def _same_charge(running: Running, reservation: Reservation) -> bool:
     return running.queue == reservation.cluster_queue and running.usage == reservation.usage
 
 
-def _says_the_same(before: Running, after: Running) -> bool:
+def _equal_for_decisions(before: Running, after: Running) -> bool:
     """Whether at most the time of a reservation that was assumed is new. The usage is not."""
     old, new = before.workload, after.workload
     if not before.assumed or old.reservation is None or new.reservation is None:

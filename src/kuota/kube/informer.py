@@ -92,7 +92,7 @@ class Informer(Cache[T]):
         """Whether the watch can resume from `_revision`."""
         self._paged = True
         self._failures = 0
-        self._told = False
+        self._reported = False
         self._lived = False
         self._said_at = 0.0
         self._watching: asyncio.Future[None] | None = None
@@ -114,7 +114,7 @@ class Informer(Cache[T]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
-            self._told = self._lived = False
+            self._reported = self._lived = False
             try:
                 while self._impatient or not self._listed:
                     await self._refresh()
@@ -168,7 +168,7 @@ class Informer(Cache[T]):
     async def _watch(self) -> None:
         async with aclosing(self._changes()) as changes:
             async for event in changes:
-                self._told = True
+                self._reported = True
                 self._recover()
                 self._take(event)
 
@@ -254,7 +254,7 @@ class Informer(Cache[T]):
         if self._lived:
             self._failures = 0
         else:
-            self._failures = 1 if self._told else self._failures + 1
+            self._failures = 1 if self._reported else self._failures + 1
         named_s = self.error.retry_after_s if isinstance(self.error, ApiError) else None
         wait_s = max(PAUSE.wait(self._failures) / 1000, named_s or 0.0)
         if self.lacking:

@@ -148,7 +148,7 @@ class Binder:
     async def _explain(self, key: Key, message: str) -> None:
         """Report why the pod waits, once per reason."""
         found = self._pending.get(key)
-        if found is None or found.told == message:
+        if found is None or found.reported == message:
             return
         condition = {
             "type": "PodScheduled",
@@ -157,7 +157,7 @@ class Binder:
             "message": message,
             "lastTransitionTime": time_text(self._clock.now().timestamp()),
         }
-        found.told = message
+        found.reported = message
         await self._client.patch(
             PODS,
             key,

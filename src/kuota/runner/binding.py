@@ -102,7 +102,7 @@ class Candidate:
         self.pod = pod
         self.uid: str = pod["metadata"].get("uid") or ""
         self.requests = requests_of(spec)
-        self.told = ""
+        self.reported = ""
         """The last reported reason for waiting."""
         self._selector: dict[str, str] = spec.get("nodeSelector") or {}
         affinity = (spec.get("affinity") or {}).get("nodeAffinity")

@@ -168,7 +168,7 @@ def _conditions(pod: Json, seen: Observed, status: Json, now: float) -> list[Jso
     if not initialized(spec, seen.histories) and phase != "Succeeded":
         words = f"containers with incomplete status: [{' '.join(pending)}]"
         first = ("False", "ContainersNotInitialized", words)
-    told = {
+    wanted = {
         "PodReadyToStartContainers": ("False" if seen.over else "True", "", ""),
         "Initialized": first,
         "Ready": ready,
@@ -177,8 +177,8 @@ def _conditions(pod: Json, seen: Observed, status: Json, now: float) -> list[Jso
     }
     before = {each.get("type"): each for each in (pod.get("status") or {}).get("conditions") or ()}
     if "PodScheduled" not in before:
-        told["PodScheduled"] = ("True", "", "")
-    return [_condition(type_, *words, before.get(type_), now) for type_, words in told.items()]
+        wanted["PodScheduled"] = ("True", "", "")
+    return [_condition(type_, *words, before.get(type_), now) for type_, words in wanted.items()]
 
 
 def _readiness(phase: str, unready: Sequence[str]) -> tuple[str, str, str]:

@@ -260,7 +260,7 @@ class CertificateDirectory:
         self._context = context
         self._clock = clock or SystemClock()
         self._seen: tuple[object, ...] = ()
-        self._told = ""
+        self._reported = ""
 
     async def run(self) -> NoReturn:
         """Watch the files until cancelled."""
@@ -281,10 +281,10 @@ class CertificateDirectory:
             # A pair does not match while it is being replaced, so it is read again later.
             self._tell(f"no usable certificate in {self._files[0].parent}: {error}")
             return
-        self._seen, self._told = seen, ""
+        self._seen, self._reported = seen, ""
         self.ready.set()
 
     def _tell(self, message: str) -> None:
-        if message != self._told:
+        if message != self._reported:
             _log.warning("%s", message)
-            self._told = message
+            self._reported = message

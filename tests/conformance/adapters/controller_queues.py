@@ -17,7 +17,7 @@ from kuota.api.base import Key
 from kuota.api.merge_patch import merged
 from kuota.api.quantity import canonical, parse
 from kuota.api.workload import Workload
-from kuota.bridge.changes import flavors_of, let_go, revalued, settled, to_hold
+from kuota.bridge.changes import finalizer_changes, flavors_of, revalued, settled, unreferenced
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle_checks import followers
@@ -68,13 +68,13 @@ _NOTIFIED = (
     ignores={"expected.wantOld": _NOTIFIED, "expected.wantNew": _NOTIFIED},
 )
 def flavor_changed(run: Run) -> None:
-    same(run.expected["wantBool"], to_hold(*_change(run, "oldRF", "newRF")))
+    same(run.expected["wantBool"], finalizer_changes(*_change(run, "oldRF", "newRF")))
 
 
 @suite("controller/core-TestNotifyClusterQueueUpdate")
 def flavors_dropped(run: Run) -> None:
     old, new = (_api(run.inputs.get(name)) for name in ("oldCQ", "newCQ"))
-    same(run.expected["expectEvent"], bool(let_go(flavors_of(old), flavors_of(new), ())))
+    same(run.expected["expectEvent"], bool(unreferenced(flavors_of(old), flavors_of(new), ())))
 
 
 @suite("controller/core-TestCqHandlerGeneric")
@@ -82,7 +82,7 @@ def flavors_let_go(run: Run) -> None:
     """The queue is gone, or names other flavors by now; `clusterQueues` are those there are."""
     others = [_api(each) for each in run.inputs.get("clusterQueues") or ()]
     used = {name for each in others for name in flavors_of(each)}
-    same(run.expected["wantEnqueued"], let_go(flavors_of(_api(run.inputs["cq"])), (), used))
+    same(run.expected["wantEnqueued"], unreferenced(flavors_of(_api(run.inputs["cq"])), (), used))
 
 
 def _api(obj: Json | None) -> kueue.ClusterQueue | None:
