@@ -7,11 +7,13 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
+from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import CRON_JOBS, JOBS, NODES, PODS, WORKLOADS
 from kuota.server.api import ApiServer
 from kuota.server.requests import Request, Response
 from kuota.server.store import Store
 from kuota.up.installation import Installation, UpOptions
+from kuota.up.quota_enforcement import QuotaEnforcement
 from kuota.up.state_dir import StateDir
 
 EXPECTED = {each.plural for each in (JOBS, CRON_JOBS, NODES, PODS, WORKLOADS)}
@@ -40,9 +42,9 @@ def test_no_kind_is_watched_twice(tmp_path: Path) -> None:
         server = Counting(store)
         await server.start()
         installation = Installation(StateDir(tmp_path), UpOptions(pretend_gpus=1, allow_root=True))
-        parts = [
-            asyncio.create_task(each) for each in installation._parts(server, installation._plans())
-        ]
+        quota = QuotaEnforcement(store, LifecycleConfig())
+        made = installation._parts(server, installation._plans(), quota)
+        parts = [asyncio.create_task(each) for each in made]
         async with asyncio.timeout(LIMIT_S):
             await server.all_begun.wait()
         for each in parts:

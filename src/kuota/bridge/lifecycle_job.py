@@ -22,7 +22,7 @@ from .admission import released_status
 from .draft import Draft, PassResult, StoredWorkload
 from .effects import Delete
 from .jobs.job_start import injections, started
-from .jobs.job_state import active, end, pods_ready, reclaimable
+from .jobs.job_state import end, pods_ready, reclaimable
 from .jobs.topology_request import TopologyRequestError
 from .lifecycle_job_workload import JOB, JobPass, created, found
 from .lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
@@ -46,13 +46,18 @@ def reconcile_job(view: JobView, now: float) -> PassResult:
 
 
 def gone(job_pass: JobPass) -> bool:
-    """Finish the Workloads of a deleted job, and remove their finalizers."""
+    """Finish the Workloads of a deleted job, and remove their finalizers.
+
+    A Workload whose quota is in use stays until the last process has ended.
+    """
     job = job_pass.view.job
     if job is not None and not child(job, "metadata").get("deletionTimestamp"):
         return False
     finishes = job_pass.view.config.gates.on(Gate.FinishOrphanedWorkloads)
     message = "The job of the workload no longer exists"
     for stored in job_pass.view.workloads:
+        if job_pass.occupied(stored):
+            continue
         with job_pass.draft(stored) as draft:
             if finishes and not stored.true("Finished"):
                 draft.set_condition("Finished", True, "OwnerNotFound", message)
@@ -88,13 +93,15 @@ def nested(job_pass: JobPass) -> bool:
 
 
 def unmanaged(job_pass: JobPass) -> bool:
-    return not claimed(job_pass.job, job_pass.view.config)
+    return not claimed(job_pass.job, job_pass.view.namespace, job_pass.view.config)
 
 
 def workload_finished(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not stored.true("Finished"):
         return False
+    if job_pass.occupied(stored):
+        return True
     with job_pass.draft(stored) as draft:
         held = draft.drop_finalizer()
     if held:
@@ -107,7 +114,7 @@ def workload_deleted(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not stored.deleting:
         return False
-    if job_pass.stop(stored, "The workload was deleted"):
+    if job_pass.stop(stored, "The workload was deleted") and not job_pass.occupied(stored):
         with job_pass.draft(stored) as draft:
             draft.drop_finalizer()
     return True
@@ -117,7 +124,7 @@ def job_finished(job_pass: JobPass) -> bool:
     over, stored = end(job_pass.job), job_pass.workload
     if over is None:
         return False
-    if stored is not None:
+    if stored is not None and not job_pass.occupied(stored):
         reason = "Succeeded" if over.success else "Failed"
         job_pass.finish(stored, reason, over.message or f"The job has {reason.lower()}")
         job_pass.record_event("FinishedWorkload", f"Workload {stored.key} is finished")
@@ -136,7 +143,8 @@ def pods_reclaimed(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not job_pass.view.config.gates.on(Gate.ReclaimablePods):
         return False
-    pods = limited(reclaimable(job_pass.job), stored.obj)
+    exact = job_pass.view.occupied is not None
+    pods = limited(reclaimable(job_pass.job, exact=exact), stored.obj)
     status = reclaimable_status(stored.obj, pods)
     if not status or (not pods and not stored.obj.status.reclaimable_pods):
         return False
@@ -190,7 +198,7 @@ def evicted(job_pass: JobPass) -> bool:
         return False
     evicted_condition = condition(stored.obj.status.conditions, "Evicted")
     job_pass.stop(stored, evicted_condition.message if evicted_condition is not None else "")
-    if stored.reserved and not active(job_pass.job):
+    if stored.reserved and not job_pass.busy:
         with job_pass.draft(stored) as draft:
             draft.write(released_status(stored.obj, job_pass.now, job_pass.view.config.gates))
     if evicted_condition is not None and evicted_condition.last_transition_time is not None:

@@ -54,6 +54,17 @@ class JobPass:
     def key(self) -> Key:
         return self.view.key
 
+    @property
+    def busy(self) -> bool:
+        """Whether the job has pods, or its pods may still have processes."""
+        uid = child(self.job, "metadata").get("uid")
+        return active(self.job) or uid in (self.view.occupied or ())
+
+    def occupied(self, stored: StoredWorkload) -> bool:
+        """Whether processes may still use the quota of the Workload, even if its job is gone."""
+        owners = stored.obj.metadata.owner_references or ()
+        return any(each.uid in (self.view.occupied or ()) for each in owners)
+
     def add(self, *effects: Effect) -> None:
         self._effects += effects
 
@@ -197,7 +208,7 @@ def found(job_pass: JobPass) -> bool:
         if not job_pass.stop(only, "No workload matches the job"):
             # The original pod template is known only from the Workload, so it has to stay.
             return True
-    excess = [stored for stored in surplus if stored is not outdated]
+    excess = [each for each in surplus if each is not outdated and not job_pass.occupied(each)]
     for stored in excess:
         job_pass.delete(stored)
     if any(not stored.deleting for stored in excess):
@@ -329,7 +340,7 @@ def created(job_pass: JobPass) -> None:
     named = prebuilt_name(job_pass.job, job_pass.view.config.gates)
     if named:
         job_pass.stop(None, "The workload that the job names does not exist")
-    if active(job_pass.job):
+    if job_pass.busy:
         return
     if named:
         job_pass.fault = f"workload {named} not found"

@@ -39,6 +39,9 @@ class LifecycleConfig(Struct):
     `retain_deactivated_s` are how long the Workload of a finished job, and the job of a Workload
     that Kueue deactivated, are kept. With `defers_readiness`, a pass over a job leaves the first
     PodsReady=False to `kuota.control.pending_reports`.
+
+    With `manage_all`, jobs without a queue name are managed too, in all managed namespaces or only
+    in those that `manage_all_in` selects.
     """
 
     gates: Gates = Gates()
@@ -50,6 +53,7 @@ class LifecycleConfig(Struct):
     retain_deactivated_s: float | None = None
     defers_readiness: bool = False
     manage_all: bool = False
+    manage_all_in: LabelSelector | None = None
     namespaces: LabelSelector | None = NOT_OUR_OWN
     labels_to_copy: tuple[str, ...] = ()
     annotations_to_copy: tuple[str, ...] = ()
@@ -195,7 +199,8 @@ class JobView(Struct):
 
     `workloads` are those it controls, by name. `prebuilt` is the one it names, if any. `namespace`
     are the labels of its namespace; None if the namespace does not exist. `nesting` is why its
-    owners cannot be determined.
+    owners cannot be determined. `occupied` are the UIDs of the jobs of this name, including deleted
+    ones, whose pods may still have processes. It is None where nobody keeps track of processes.
     """
 
     key: Key
@@ -206,6 +211,7 @@ class JobView(Struct):
     ancestor: Ancestor | None = None
     nested_too_deep: bool = False
     nesting: str = ""
+    occupied: frozenset[str] | None = None
     flavors: Mapping[str, ResourceFlavor] = {}
     classes: Classes = Classes()
     config: LifecycleConfig = LifecycleConfig()

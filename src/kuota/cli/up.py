@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from .connect import state_dir_option
+from .detached import start_detached, unusable_state
 
 if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 DOOR = 6443
 """The default port of --address, as for other API servers."""
 _PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
-START_S = 30.0
-"""Timeout of a detached start."""
-_LAST_LINES = 20
 
 
 @click.command("up")
@@ -73,6 +70,19 @@ _LAST_LINES = 20
     help="Limit the objects that users store in one namespace.",
 )
 @click.option(
+    "--max-grace-period",
+    type=click.IntRange(0, 86_400),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="End processes after this time at the latest, whatever grace period their pod has.",
+)
+@click.option(
+    "--allow-unqueued",
+    is_flag=True,
+    help="Let members run Pods, and Jobs without a queue, outside of any quota.",
+)
+@click.option(
     "-v",
     "--v",
     "verbosity",
@@ -104,7 +114,7 @@ def command(
     fallback = _fallback_uid(run_as, allow_root)
     _check_door(chosen["address"], chosen["tls_cert"], chosen["tls_key"])
     if detach:
-        _detach(state_dir)
+        start_detached(state_dir)
         return
     _begin_logs(verbosity)
     _serve(state_dir, _options(run_as=fallback, allow_root=allow_root, **chosen))
@@ -135,6 +145,8 @@ def _options(
     pod_pids_limit: int,
     accept_loss: bool,
     max_objects_per_namespace: int,
+    max_grace_period: int,
+    allow_unqueued: bool,
 ) -> UpOptions:
     from kuota.up.installation import UpOptions
 
@@ -151,6 +163,8 @@ def _options(
         pod_pids_limit=pod_pids_limit,
         accept_loss=accept_loss,
         max_objects_per_namespace=max_objects_per_namespace,
+        max_grace_s=max_grace_period,
+        allow_unqueued=allow_unqueued,
     )
 
 
@@ -328,7 +342,7 @@ def _failure(error: Exception, state_dir: StateDir, options: UpOptions) -> str:
         return f"{error}\n{_rescue(state_dir, isinstance(error, Lost))}"
     if not isinstance(error, OSError):
         return str(error)
-    return _homeless(state_dir, os.strerror(error.errno) if error.errno else str(error))
+    return unusable_state(state_dir, os.strerror(error.errno) if error.errno else str(error))
 
 
 def _rescue(state_dir: StateDir, readable: bool) -> str:
@@ -346,55 +360,3 @@ def _rescue(state_dir: StateDir, readable: bool) -> str:
     else:
         lines.append(f"Or move {state_dir.store} away to start without any objects.")
     return "\n".join(["Nothing was started or changed.", *lines])
-
-
-def _homeless(state_dir: StateDir, why: str) -> str:
-    return (
-        f"cannot use the state directory {state_dir.root}: {why}. Choose another one with --state"
-    )
-
-
-def _detach(state_dir: StateDir) -> None:
-    """Start the same command in a new session, and wait until the control plane is ready."""
-    import subprocess
-    import time
-
-    arguments = [each for each in sys.argv[1:] if each != "--detach"]
-    with _log(state_dir) as log:
-        before = log.tell()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kuota.cli.main", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
-        )
-    deadline = time.monotonic() + START_S
-    while state_dir.running() is None:
-        if process.poll() is not None:
-            raise click.ClickException(_last_words(state_dir, before))
-        if time.monotonic() > deadline:
-            raise click.ClickException(f"not ready after {START_S:.0f} s; see {state_dir.log}")
-        time.sleep(0.05)
-    click.echo(f"Kuota is running (pid {process.pid}); `kuota down` stops it")
-    click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
-
-
-def _log(state_dir: StateDir) -> BinaryIO:
-    from kuota.log_file import private_log
-
-    try:
-        state_dir.prepare()
-        return open(private_log(state_dir.log), "ab")
-    except OSError as error:
-        raise click.ClickException(_homeless(state_dir, error.strerror or str(error))) from None
-
-
-def _last_words(state_dir: StateDir, before: int) -> str:
-    """Return the last lines that a failed start wrote to its log."""
-    with open(state_dir.log, "rb") as log:
-        log.seek(before)
-        words = log.read().decode(errors="replace").strip()
-    lines = words.removeprefix("Error: ").splitlines()[-_LAST_LINES:]
-    return "\n".join(lines) if lines else f"the start failed; see {state_dir.log}"

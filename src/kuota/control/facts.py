@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace
+
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge import inbound
@@ -30,7 +32,11 @@ UNREADABLE = "Unreadable"
 
 
 class FactSource:
-    """Connects a World to an engine. `apply` receives the facts in order."""
+    """Connects a World to an engine. `apply` receives the facts in order.
+
+    As in Kueue, a deactivated Workload is not charged, even while its pods are being ended. With
+    `charges_inactive`, it is charged until its quota reservation is cleared.
+    """
 
     def __init__(
         self,
@@ -39,12 +45,15 @@ class FactSource:
         recorder: Recorder,
         config: Configuration | None,
         gates: Gates,
+        *,
+        charges_inactive: bool = False,
     ) -> None:
         self._world = world
         self._apply = apply
         self._recorder = recorder
         self._config = config
         self._gates = gates
+        self._charges_inactive = charges_inactive
         self.accounting: AccountingContext = accounting(config, gates)
 
     def follow(self) -> None:
@@ -63,7 +72,10 @@ class FactSource:
 
     def workload(self, stored: StoredWorkload) -> model.Workload:
         """Convert a Workload to the engine's model. Raises if its quantities are invalid."""
-        return inbound_workload(stored.obj, self.accounting)
+        found = inbound_workload(stored.obj, self.accounting)
+        if self._charges_inactive and found.reservation is not None and not found.active:
+            return replace(found, active=True)
+        return found
 
     def _workload(self, stored: StoredWorkload) -> EngineObject:
         return self.workload(stored)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kuota.api.base import Json, Key
 from kuota.api.rules.report import child, text
 from kuota.bridge.draft import StoredWorkload
@@ -18,6 +20,8 @@ from .effects import Sender
 from .world import World
 
 FINISHED = "FinishedWorkload"
+Occupied = Callable[[Key], frozenset[str]]
+"""Returns the UIDs of the Jobs of this name, including deleted ones, that may have processes."""
 
 
 class JobReconciler:
@@ -29,8 +33,10 @@ class JobReconciler:
         sender: Sender,
         clock: Clock,
         config: LifecycleConfig,
+        occupied: Occupied | None = None,
     ) -> None:
         self._world = world
+        self._occupied = occupied
         self._sender = sender
         self._clock = clock
         self._config = config
@@ -91,6 +97,7 @@ class JobReconciler:
             ancestor=above,
             nested_too_deep=too_deep,
             nesting=nesting,
+            occupied=self._occupied(key) if self._occupied is not None else None,
             flavors=world.flavor_objects(),
             classes=world.classes(),
             config=self._config,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.lifecycle_view import lifecycle_config
+from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
 from kuota.failures import tolerated
@@ -32,7 +33,7 @@ from .node_labels import NodeLabels
 from .observer import Instrument, uninstrumented
 from .pending_reports import PendingReports
 from .reconcile_family import FamilyReconciler
-from .reconcile_job import JobReconciler
+from .reconcile_job import JobReconciler, Occupied
 from .reconcile_queue import Name, QueueReconciler
 from .reconcile_workload import ClassReconciler, WorkloadReconciler
 from .recovery import PodRecovery
@@ -92,7 +93,8 @@ class System:
 
     The engine receives facts regardless of the parts. Without the scheduler it makes no decisions
     but still knows the pending and running workloads. `instrument` wraps every reconciler; set it
-    before `run`.
+    before `run`. `lifecycle` replaces the lifecycle of the configuration. With `occupied`, a Job is
+    charged as long as that reports processes. Otherwise the status of the Job decides.
     """
 
     def __init__(
@@ -104,6 +106,8 @@ class System:
         gates: Gates | None = None,
         clock: Clock | None = None,
         parts: Parts = ALL,
+        lifecycle: LifecycleConfig | None = None,
+        occupied: Occupied | None = None,
     ) -> None:
         self.clock = steady(clock)
         self.parts = parts
@@ -116,21 +120,20 @@ class System:
         self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
         self.world = World(client, self.clock)
         self.sender = Sender(client, self.world, recorder)
-        self.lifecycle = replace(
-            lifecycle_config(config, gates), defers_readiness=Part.SCHEDULER in parts
-        )
+        lifecycle = lifecycle or lifecycle_config(config, gates)
+        self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
+        self._occupied = occupied
         self.reports = self._pending_reports()
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
-        recovers = gates.on(Gate.FailureRecoveryPolicy)
-        self._recovery = PodRecovery(client, recorder, self.clock) if recovers else None
+        self._recovery = self._pod_recovery(client, recorder)
         self._families = self._family_reconciler()
-        self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
-        self._jobs: WorkQueue[Key] = WorkQueue(self.clock)
-        self._classes: WorkQueue[Key] = WorkQueue(self.clock)
+        queue: Callable[[], WorkQueue[Key]] = partial(WorkQueue, self.clock)
+        self._workloads, self._jobs, self._classes = queue(), queue(), queue()
         self._queues: WorkQueue[Name] = WorkQueue(self.clock)
         self.node_labels = self._followed_node_labels(client)
         self._queue_reconciler = self._status_reconciler()
-        self._facts = FactSource(self.world, self.driver.apply, recorder, config, gates)
+        facts = partial(FactSource, charges_inactive=occupied is not None)
+        self._facts = facts(self.world, self.driver.apply, recorder, config, gates)
         self._workload_reconciler = self._lifecycle_reconciler()
         self._triggers = self._enqueuing()
 
@@ -147,6 +150,10 @@ class System:
             self._mark,
             self._workload_reconciler.due_in_s,
         )
+
+    def _pod_recovery(self, client: Client, recorder: Recorder) -> PodRecovery | None:
+        recovers = self.lifecycle.gates.on(Gate.FailureRecoveryPolicy)
+        return PodRecovery(client, recorder, self.clock) if recovers else None
 
     def _pending_reports(self) -> PendingReports:
         readiness = Part.JOBS in self.parts and self.lifecycle.timeout_s is not None
@@ -174,6 +181,10 @@ class System:
 
     def _busy(self) -> bool:
         return self.driver.busy() or len(self.reports) > 0
+
+    def pods_ended(self, job: Key) -> None:
+        """Reconcile the Job, because pods of it have ended. See `occupied`."""
+        self._jobs.add(job)
 
     @property
     def synced(self) -> bool:
@@ -248,7 +259,7 @@ class System:
         world, sender, clock, instrument = self.world, self.sender, self.clock, self.instrument
         found: list[Coroutine[Any, Any, None]] = []
         if Part.JOBS in self.parts:
-            jobs = JobReconciler(world, sender, clock, self.lifecycle)
+            jobs = JobReconciler(world, sender, clock, self.lifecycle, self._occupied)
             found.append(self._serve_jobs(jobs))
         if Part.CORE in self.parts:
             classes = ClassReconciler(world, sender)

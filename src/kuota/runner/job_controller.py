@@ -9,7 +9,9 @@ decision, and finalizers are removed last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
 
 from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
@@ -32,12 +34,18 @@ _ROUNDS = 20
 _LULL_S = 0.1
 """Delay for unimportant changes such as readiness, which saves writes for short Jobs."""
 
+_NO_QUOTA_S = 0.5
+"""Delay before a Job that may not have more pods is checked again."""
+
 _NAMED = 3
 """The number of pods that a message names."""
 
 
 class JobController(Controller):
-    """Keeps the pods and the status of every Job as specified while `run` runs."""
+    """Keeps the pods and the status of every Job as specified while `run` runs.
+
+    A Job gets pods only while `may_create` allows it.
+    """
 
     def __init__(
         self,
@@ -48,10 +56,12 @@ class JobController(Controller):
         clock: Clock | None = None,
         backoff: ReplacementBackoff | None = None,
         recorder: Recorder | None = None,
+        may_create: Callable[[Json], bool] = lambda job: True,
     ) -> None:
         super().__init__("job-controller", client, jobs, clock, recorder)
         self._pods = pods
         self._backoff = backoff or ReplacementBackoff()
+        self._may_create = may_create
 
     async def run(self) -> None:
         """Reconcile until cancelled. Both informers must be running."""
@@ -79,7 +89,7 @@ class JobController(Controller):
         if job is None:
             return None
         for _ in range(_ROUNDS):
-            todo = step(job, self._pods_of(job), self._now(), self._backoff)
+            todo = self._step(job)
             if not (todo.create or todo.drop or todo.end):
                 break
             await self._change_pods(job, todo)
@@ -88,6 +98,13 @@ class JobController(Controller):
                 if is_over(pod):
                     self._pods.pack(pod)
         return await self._conclude(job, todo)
+
+    def _step(self, job: Json) -> Step:
+        todo = step(job, self._pods_of(job), self._now(), self._backoff)
+        if not todo.create or self._may_create(job):
+            return todo
+        again_at = self._now() + _NO_QUOTA_S
+        return replace(todo, create=[], retry_at=min(again_at, todo.retry_at or again_at))
 
     def _pods_of(self, job: Json) -> list[Json]:
         """The pods that the Job controls."""

@@ -159,9 +159,9 @@ def _replacements(
 ) -> tuple[list[Json], float | None]:
     """The pods to create now, and when to check again for delayed ones."""
     active = sum(each.active for each in pods)
-    room = _wanted(job, count, active) - active
-    if job.replaces_failed_only:
-        room -= sum(each.terminating for each in pods)
+    # Unlike in a cluster, a pod is never replaced before its processes have ended: until then, its
+    # share of the Job's quota is in use.
+    room = _wanted(job, count, active) - active - sum(each.terminating for each in pods)
     room = min(room, backoff.pods)
     if room <= 0:
         return [], None
@@ -194,11 +194,7 @@ def _indexed(
     backoff: ReplacementBackoff,
     room: int,
 ) -> tuple[list[Json], float | None]:
-    busy = {
-        each.index
-        for each in pods
-        if each.active or (each.terminating and job.replaces_failed_only)
-    }
+    busy = {each.index for each in pods if each.active or each.terminating}
     limited = job.backoff_limit_per_index is not None
     create: list[Json] = []
     later: list[float] = []

@@ -236,10 +236,11 @@ def _node_info() -> Json:
 
 def former(nodes: Iterable[Json], plans: Container[str]) -> list[Json]:
     """The Nodes that an earlier start registered and this one does not."""
-    return [each for each in nodes if _is_ours(each) and key_of(each).name not in plans]
+    return [each for each in nodes if is_ours(each) and key_of(each).name not in plans]
 
 
-def _is_ours(node: Json) -> bool:
+def is_ours(node: Json) -> bool:
+    """Whether a runner registered the Node."""
     made = (node.get("status") or {}).get("nodeInfo") or {}
     return str(made.get("kubeletVersion") or "").startswith(_VERSION)
 

@@ -60,7 +60,7 @@ class PodLaunch:
             gid=gid,
             groups=groups,
             cgroup=self._cgroup(pod, container),
-            grace_s=grace_period_s(pod),
+            grace_s=min(grace_period_s(pod), settings.max_grace_s),
             log_bytes=settings.log_bytes,
             log_files=settings.log_files,
             stdin=bool(container.get("stdin")),

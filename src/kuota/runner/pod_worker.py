@@ -203,7 +203,7 @@ class PodWorker:
 
     def _grace_s(self) -> float:
         """The remaining grace period, which starts with the deletion."""
-        whole = grace_period_s(self.pod)
+        whole = min(grace_period_s(self.pod), self._shared.settings.max_grace_s)
         end = instant(self.pod["metadata"].get("deletionTimestamp"))
         return whole if end is None else max(0.0, min(whole, end - self._now()))
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kuota.api.base import Json
 from kuota.kube.client import Client
@@ -26,7 +26,8 @@ from .settings import RunnerSettings
 class Runner:
     """Runs Jobs and pods on this machine while `run` runs. Processes outlive it.
 
-    The caller must run the informer `jobs`, which others may share.
+    The caller must run the informer `jobs`, which others may share. A Job gets pods only while
+    `may_create` allows it.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Runner:
         backoff: ReplacementBackoff | None = None,
         recorder: Recorder | None = None,
         cgroups: Cgroups | None = None,
+        may_create: Callable[[Json], bool] = lambda job: True,
     ) -> None:
         when = steady(clock)
         self._pods = pod_informer(client, when)
@@ -54,7 +56,13 @@ class Runner:
             recorder=recorder,
         )
         self._job_controller = JobController(
-            client, jobs, self._pods, clock=when, backoff=backoff, recorder=recorder
+            client,
+            jobs,
+            self._pods,
+            clock=when,
+            backoff=backoff,
+            recorder=recorder,
+            may_create=may_create,
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 
@@ -27,7 +28,8 @@ _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "V
 class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a runner.
 
-    `state_dir` must outlive the runner, because running processes are found through it.
+    `state_dir` must outlive the runner, because running processes are found through it. No process
+    gets more time than `max_grace_s` to end after it was told to.
     """
 
     state_dir: str
@@ -37,6 +39,7 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     isolation: Isolation = Isolation()
     pod_pids_limit: int = PODS_PIDS
     crash_backoff: CrashBackoff = CrashBackoff()
+    max_grace_s: float = math.inf
     log_bytes: int = 10 << 20
     log_files: int = 5
 

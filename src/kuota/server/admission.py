@@ -2,8 +2,9 @@
 """Prepares an object for the store: cleaning, defaults, hooks, validation.
 
 Objects arrive in the version of the request and leave in the stored version. Faults refer to the
-version that was written. Hooks take the place of webhooks: the server is constructed with functions
-that may change or reject an object. Advisers only return warnings.
+version that was written. Hooks take the place of mutating webhooks: the server is constructed with
+functions that may change or reject an object. Validators take the place of validating ones: they
+see the object as it will be stored, and also deletions. Advisers only return warnings.
 """
 
 from __future__ import annotations
@@ -43,6 +44,20 @@ Hook = Callable[[Review], Json]
 """Returns the object, changed or not. Raises `kuota.api.faults.Invalid` or Refused to reject it."""
 
 
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """One deletion as passed to a validator. `propagation` is "" if the request names no policy."""
+
+    kind: Kind
+    object: Json
+    user: User
+    propagation: str = ""
+    dry_run: bool = False
+
+
+Validator = Callable[[Review | Deletion], Sequence[str]]
+"""Returns warnings about an accepted request. Raises Refused to reject it."""
+
+
 Adviser = Callable[[Review], Sequence[str]]
 """Returns warnings about an object that is accepted. They are sent with the answer."""
 
@@ -70,8 +85,10 @@ class Admission:
         hooks: Sequence[Hook] = (),
         gates: Gates | None = None,
         advisers: Sequence[Adviser] = (),
+        validators: Sequence[Validator] = (),
     ) -> None:
         self._hooks = tuple(hooks)
+        self._validators = tuple(validators)
         self._advisers = tuple(advisers)
         self._gates = gates or Gates()
 
@@ -98,6 +115,7 @@ class Admission:
         kind_rules.generate(kind, stored)
         stored = self._reviewed(target, stored, None, write)
         self._check(target, stored, None)
+        warnings += self._validated(_review(target, stored, None, write))
         return stored, [*warnings, *self._advice(target, stored, None, write)]
 
     def updated(
@@ -115,7 +133,23 @@ class Admission:
         new = self._reviewed(target, new, old, write)
         new["metadata"] = _counted(target, new, old)
         self._check(target, new, old)
+        warnings += self._validated(_review(target, new, old, write))
         return new, [*warnings, *self._advice(target, new, old, write)]
+
+    def deleted(self, target: Target, obj: Json, propagation: str, write: Write) -> list[str]:
+        """Return warnings about the deletion of `obj`. Raises Refused to reject it."""
+        return self._validated(
+            Deletion(
+                kind=target.kind,
+                object=obj,
+                user=write.user,
+                propagation=propagation,
+                dry_run=write.dry_run,
+            )
+        )
+
+    def _validated(self, request: Review | Deletion) -> list[str]:
+        return [warning for each in self._validators for warning in each(request)]
 
     def _reviewed(self, target: Target, obj: Json, old: Json | None, write: Write) -> Json:
         for hook in self._hooks:

@@ -21,12 +21,13 @@ from kuota.failures import report, retried
 from kuota.steady_time import SHARED
 
 from . import crd
-from .admission import Admission, Adviser, Hook
+from .admission import Admission, Adviser, Hook, Validator
 from .auth import TEAM, Access, Roles, known, refusal
 from .builtin_kinds import CRD_GROUP, builtin_kinds
 from .collector import Collector, StoreWriter
 from .columns import dig
 from .credentials import Credentials
+from .deletion import ANYWHERE, PodDeletion
 from .documents import Documents
 from .fairness import Turns
 from .kinds import Kind, Kinds
@@ -84,8 +85,10 @@ class ApiServer:
         clock: Callable[[], datetime] = _now,
         hooks: Sequence[Hook] = (),
         advisers: Sequence[Adviser] = (),
+        validators: Sequence[Validator] = (),
         logs: LogSource | None = None,
         processes: PodProcesses | None = None,
+        pods: PodDeletion = ANYWHERE,
         gates: Gates | None = None,
         turns: Turns | None = None,
         limits: NamespaceLimits | None = None,
@@ -101,18 +104,15 @@ class ApiServer:
         self._clock = clock
         self._quota = ObjectQuota(store, limits)
         hooks = (run_as_hook, priority_hook(store), *hooks, self._quota.hook)
-        admission = Admission(hooks, gates, (*advisers, self._quota.advice))
-        self._rest = Rest(store, self.kinds, admission, self._written)
+        admission = Admission(hooks, gates, (*advisers, self._quota.advice), validators)
+        self._rest = Rest(store, self.kinds, admission, self._written, pods)
         self._reading = Reading(store, clock, self.turns)
         self._namespaces = Namespaces(store, self.kinds, clock)
         self._documents = Documents(self.kinds)
         self.watching = Watching(store, self._reading, self.turns)
-        runner = RunnerAccess(logs, processes)
         reviews = Reviews(self.roles, self.kinds, self.credentials)
-        reading, watching = self._reading, self.watching
-        self._verbs = Verbs(
-            *(self._rest, reading, watching, reviews, self.credentials, store, clock, runner)
-        )
+        access = self.credentials, store, clock, RunnerAccess(logs, processes)
+        self._verbs = Verbs(self._rest, self._reading, self.watching, reviews, *access)
         self._background: list[asyncio.Task[None]] = []
         self._role_objects = RoleObjects(store, self.kinds, clock)
         self._begin()
@@ -127,7 +127,9 @@ class ApiServer:
     async def start(self) -> None:
         """Start the garbage collector, and resume unfinished deletions."""
         if not self._background:
-            writer = StoreWriter(self.store, self.kinds, self._clock, self._written)
+            writer = StoreWriter(
+                self.store, self.kinds, self._clock, self._written, self._rest.pods
+            )
             # A failed collector may have missed changes, so a new one examines all objects.
             work = retried(
                 "garbage collector", lambda: Collector(self.store, self.kinds, writer).run()

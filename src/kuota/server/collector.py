@@ -29,7 +29,7 @@ from .collection import (
     in_ring,
     item_of,
 )
-from .deletion import DeleteOptions, ended, marked, terminating
+from .deletion import ANYWHERE, DeleteOptions, PodDeletion, ended, marked, terminating
 from .kinds import Kind, Kinds
 from .store import Gone, Store, StoreError, key_of
 
@@ -51,11 +51,13 @@ class StoreWriter:
         kinds: Kinds,
         clock: Callable[[], datetime],
         written: Callable[[Kind, Json, bool], None] = lambda kind, obj, gone: None,
+        pods: PodDeletion = ANYWHERE,
     ) -> None:
         self._store = store
         self._kinds = kinds
         self._clock = clock
         self._written = written
+        self._pods = pods
 
     def delete(self, resource: str, obj: Json, policy: str) -> None:
         """Remove the object, or mark it as being deleted if it has finalizers."""
@@ -63,7 +65,7 @@ class StoreWriter:
 
     def replace(self, resource: str, obj: Json) -> None:
         """Store the object, or remove it if it is being deleted and has no finalizers."""
-        self._put(resource, obj, None if ended(obj) else obj)
+        self._put(resource, obj, None if ended(resource, obj, self._pods) else obj)
 
     def _waiting(self, resource: str, obj: Json, policy: str) -> Json | None:
         kind, now = self._kinds.get(resource), self._clock()
@@ -71,7 +73,7 @@ class StoreWriter:
             return None
         if resource == "namespaces":
             return terminating(obj, now)
-        return marked(kind, obj, DeleteOptions(policy), now)
+        return marked(kind, obj, DeleteOptions(policy), now, self._pods)
 
     def _put(self, resource: str, old: Json, new: Json | None) -> None:
         if new is None:

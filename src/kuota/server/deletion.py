@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deletes one object: immediately, or after marking it until it may be removed.
 
-An object stays while it has finalizers. A pod stays on its node during its grace period; the runner
-deletes it with a grace period of 0 when it has ended. The garbage collector handles dependents
-according to the finalizers `foregroundDeletion` and `orphan`.
+An object stays while it has finalizers. A pod that is bound to a node of this machine stays until
+the runner has reported that all its processes have ended, even if it is deleted by force: what its
+processes hold must remain visible. On other nodes, a pod stays during its grace period. The garbage
+collector handles dependents according to the finalizers `foregroundDeletion` and `orphan`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -27,6 +29,17 @@ from .status import bad_request, conflict
 _FINALIZER = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 _POLICIES = ("", "Background", "Foreground", "Orphan")
 _LONGEST_GRACE_S = 10 * 365 * 24 * 3600
+
+
+class PodDeletion(msgspec.Struct, frozen=True):
+    """How pods are deleted: which may still have processes, and the longest grace period."""
+
+    occupied: Callable[[Json], bool] = lambda pod: False
+    max_grace_s: int = _LONGEST_GRACE_S
+
+
+ANYWHERE = PodDeletion()
+"""Pods that run elsewhere, if at all."""
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
@@ -83,15 +96,18 @@ def check_preconditions(kind: Kind, obj: Json, options: DeleteOptions) -> None:
             raise conflict(kind, str(metadata.get("name")), why)
 
 
-def marked(kind: Kind, obj: Json, options: DeleteOptions, now: datetime) -> Json | None:
+def marked(
+    kind: Kind, obj: Json, options: DeleteOptions, now: datetime, pods: PodDeletion = ANYWHERE
+) -> Json | None:
     """The object marked as being deleted; None if it can be removed immediately."""
     metadata = dict(obj["metadata"])
     finalizers = _finalizers(listed(metadata.get("finalizers")), options.propagation)
     metadata["finalizers"] = finalizers
     if not finalizers:
         del metadata["finalizers"]
-    grace_s = _grace_s(obj, options) if kind.resource == "pods" else 0
-    if not finalizers and grace_s == 0:
+    is_pod = kind.resource == "pods"
+    grace_s = min(_grace_s(obj, options), pods.max_grace_s) if is_pod else 0
+    if not finalizers and grace_s == 0 and not (is_pod and pods.occupied(obj)):
         return None
     before = parsed_time(metadata.get("deletionTimestamp"))
     old_grace_s = metadata.get("deletionGracePeriodSeconds")
@@ -108,13 +124,14 @@ def marked(kind: Kind, obj: Json, options: DeleteOptions, now: datetime) -> Json
     return obj | {"metadata": metadata}
 
 
-def ended(obj: Json) -> bool:
+def ended(resource: str, obj: Json, pods: PodDeletion = ANYWHERE) -> bool:
     """Whether an object that is being deleted can be removed."""
     metadata = mapped(obj.get("metadata"))
     return (
         bool(metadata.get("deletionTimestamp"))
         and not metadata.get("finalizers")
         and not metadata.get("deletionGracePeriodSeconds")
+        and not (resource == "pods" and pods.occupied(obj))
     )
 
 

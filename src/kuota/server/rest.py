@@ -19,7 +19,7 @@ from . import deletion, wire
 from .admission import Admission, Write, identify
 from .bodies import read_json, read_yaml
 from .columns import dig
-from .deletion import DeleteOptions
+from .deletion import ANYWHERE, DeleteOptions, PodDeletion
 from .kinds import Kind, Kinds, served_form
 from .ownership import applied_to, owned
 from .patch import json_patch
@@ -59,8 +59,16 @@ Written = Callable[[Kind, Json, bool], None]
 class Rest:
     """Objects by target. `written` is called for every change that is not a dry run."""
 
-    def __init__(self, store: Store, kinds: Kinds, admission: Admission, written: Written) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kinds: Kinds,
+        admission: Admission,
+        written: Written,
+        pods: PodDeletion = ANYWHERE,
+    ) -> None:
         self._store = store
+        self.pods = pods
         self._kinds = kinds
         self._admission = admission
         self._written = written
@@ -148,7 +156,7 @@ class Rest:
             return Outcome(new | {"metadata": new["metadata"] | revision}, tuple(warnings))
         kind = target.kind
         try:
-            if deletion.ended(new):
+            if deletion.ended(kind.resource, new, self.pods):
                 gone = self._store.delete(kind.stored_as, Key(target.namespace, target.name))
                 self._written(kind, gone, True)
                 return Outcome(gone, tuple(warnings), gone=True)
@@ -164,20 +172,21 @@ class Rest:
         """Delete the object, or mark it as being deleted."""
         kind, old = target.kind, self.read(target)
         deletion.check_preconditions(kind, old, options)
+        warnings = tuple(self._admission.deleted(target, old, options.propagation, write))
         if kind.resource == "namespaces":
             return self._terminate(target, old, options, write)
-        waiting = deletion.marked(kind, old, options, write.now)
+        waiting = deletion.marked(kind, old, options, write.now, self.pods)
         dry = options.dry_run or write.dry_run
         if waiting is not None:
             if not dry:
                 waiting = self._store.update(kind.stored_as, waiting, None)
                 self._written(kind, waiting, False)
-            return Outcome(waiting)
+            return Outcome(waiting, warnings)
         if dry:
-            return Outcome(old, gone=True)
+            return Outcome(old, warnings, gone=True)
         gone = self._store.delete(kind.stored_as, Key(target.namespace, target.name))
         self._written(kind, gone, True)
-        return Outcome(gone, gone=True)
+        return Outcome(gone, warnings, gone=True)
 
     def _terminate(
         self, target: Target, old: Json, options: DeleteOptions, write: Write

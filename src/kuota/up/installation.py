@@ -16,17 +16,17 @@ from time import time
 import msgspec
 
 from kuota import __version__
-from kuota.api.base import Json, Key
+from kuota.api.base import Json
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.jobs.ancestor import GroupKind, NestingError
-from kuota.bridge.jobs.job_webhook import LOOKED_UP, reviewed
+from kuota.bridge.jobs.ancestor import NestingError
+from kuota.bridge.jobs.job_webhook import reviewed
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.connections import Connections, raise_descriptor_limit
 from kuota.control.observer import WorldObjects, attach_observer
 from kuota.control.system import System
 from kuota.failures import retried
-from kuota.kube.resources import JOBS, by_kind
+from kuota.kube.resources import JOBS
 from kuota.listening import CannotListen
 from kuota.log_file import keep_rotated
 from kuota.memory import calm_collector
@@ -69,21 +69,20 @@ from .clock_file import ClockFile
 from .extensions import ExplanationExtension, VisibilityExtension
 from .local import SYSTEM, local_client
 from .machine_metrics import MachineFamilies, MetricsExtension
+from .pod_deletion import MAX_GRACE_S
 from .pod_logs import ArchivedLogs, pod_log
 from .pod_processes import MachineProcesses
+from .quota_enforcement import QuotaEnforcement
+from .quota_rules import stored_objects
 from .resource_metrics import ResourceMetrics, measured
 from .separation import limits
 from .state_dir import RunningInstance, StateDir
 from .traffic_metrics import TrafficFamilies
 
-_RESOURCES = by_kind(LOOKED_UP)
-
 
 def job_hook(store: Store, config: LifecycleConfig) -> Hook:
     """Return a hook that sets defaults of Jobs, suspends those that need quota, and validates."""
-
-    def look_up(kind: GroupKind, key: Key) -> Json | None:
-        return store.get(_RESOURCES[kind].name, key)
+    look_up = stored_objects(store)
 
     def hook(review: Review) -> Json:
         if review.kind.resource != JOBS.name or review.subresource:
@@ -116,6 +115,9 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     If the runner is root, pods that name no user run as `run_as`. They run as root only if allowed.
     With `accept_loss`, it starts even if acknowledged objects are missing from the store.
+
+    Everything in a namespace of a team needs quota, unless `allow_unqueued` is set. A pod gets at
+    most `max_grace_s` to end.
     """
 
     port: int = 0
@@ -125,6 +127,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     accept_loss: bool = False
     run_as: int | None = None
     pod_pids_limit: int = PODS_PIDS
+    allow_unqueued: bool = False
+    max_grace_s: int = MAX_GRACE_S
     nodes: tuple[NodePlan, ...] = ()
     config: Configuration | None = None
     gates: Gates = Gates()
@@ -158,25 +162,15 @@ class Installation:
             path = self._state_dir.store
             store = Store.open(path, Durability.NORMAL, accept_loss=accept_loss)
             stack.callback(store.close)
-            gates = self._options.gates
-            config = lifecycle_config(self._options.config, gates)
-            api = ApiServer(
-                store,
-                hooks=(pod_policy_hook(store, self._pod_policy()), job_hook(store, config)),
-                advisers=(adviser(store, config),),
-                logs=self._log,
-                processes=MachineProcesses(self._worker),
-                gates=gates,
-                turns=Turns({SYSTEM.name: SYSTEM_SHARE}),
-                limits=NamespaceLimits(self._options.max_objects_per_namespace),
-            )
+            quota = self._quota(store)
+            api = self._api(store, quota)
             await api.start()
             stack.push_async_callback(api.close)
             plans = self._plans()
             await check(local_client(api), plans)
             port = await self._listen(api, stack)
             async with asyncio.TaskGroup() as group:
-                for each in (*self._upkeep(store, clock_file), *self._parts(api, plans)):
+                for each in (*self._upkeep(store, clock_file), *self._parts(api, plans, quota)):
                     group.create_task(each)
                 calm_collector()
                 ready(port)
@@ -190,6 +184,30 @@ class Installation:
             retried("expiry of events", lambda: keep_expiring(store)),
             retried("clock", clock_file.keep_saved),
             retried("backups", lambda: keep_backed_up(store, backups, time)),
+        )
+
+    def _quota(self, store: Store) -> QuotaEnforcement:
+        options = self._options
+        return QuotaEnforcement(
+            store,
+            lifecycle_config(options.config, options.gates),
+            allow_unqueued=options.allow_unqueued,
+            max_grace_s=options.max_grace_s,
+        )
+
+    def _api(self, store: Store, quota: QuotaEnforcement) -> ApiServer:
+        pod_hook = pod_policy_hook(store, self._pod_policy())
+        return ApiServer(
+            store,
+            hooks=(pod_hook, job_hook(store, quota.lifecycle)),
+            validators=(quota.rules,),
+            advisers=(adviser(store, quota.lifecycle),),
+            logs=self._log,
+            processes=MachineProcesses(self._worker),
+            pods=quota.deletion,
+            gates=self._options.gates,
+            turns=Turns({SYSTEM.name: SYSTEM_SHARE}),
+            limits=NamespaceLimits(self._options.max_objects_per_namespace),
         )
 
     async def _listen(self, api: ApiServer, stack: AsyncExitStack) -> int:
@@ -228,10 +246,17 @@ class Installation:
             return await http.listen(tls=context)
 
     def _parts(
-        self, api: ApiServer, plans: Sequence[NodePlan]
+        self, api: ApiServer, plans: Sequence[NodePlan], quota: QuotaEnforcement
     ) -> Sequence[Coroutine[None, None, None]]:
         client = local_client(api)
-        system = System(client, config=self._options.config, gates=self._options.gates)
+        system = System(
+            client,
+            config=self._options.config,
+            gates=self._options.gates,
+            lifecycle=quota.lifecycle,
+            occupied=quota.occupied,
+        )
+        quota.follow(system)
         events = system.deferred_events()
         runner = Runner(
             client,
@@ -240,6 +265,7 @@ class Installation:
             self._runner_settings(),
             recorder=events,
             cgroups=self._cgroups,
+            may_create=quota.may_create,
         )
         self._runner = runner
         api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))
@@ -255,7 +281,7 @@ class Installation:
         for kind in resource_metrics.KINDS:
             api.kinds.add(kind)
         sampling = retried("measuring usage", sampler.run)
-        return (runner.run(), system.run(), events.run(), sampling)
+        return (runner.run(), system.run(), events.run(), quota.run(), sampling)
 
     def _serve_metrics(self, api: ApiServer, system: System, runner: Runner) -> None:
         runtime = Runtime(system.clock)
@@ -285,6 +311,7 @@ class Installation:
             run_as=policy,
             isolation=self._isolation,
             pod_pids_limit=options.pod_pids_limit,
+            max_grace_s=options.max_grace_s,
         )
 
     def _pod_policy(self) -> PodPolicy:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from msgspec.structs import replace
+
 from kuota.api.base import Json, Key, Struct
 from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
 from kuota.api.rules.job_common import queue_name
@@ -36,14 +38,19 @@ class OwnerNotFound(NestingError):
 
 
 class Owners(Struct):
-    """Kinds of owners: those that are followed, and those that may be managed."""
+    """Kinds of owners: those that are followed, and those that may be managed.
+
+    Users write owner references themselves. Where they are not trusted, `queues_owned` is set: a
+    job then needs quota of its own, whatever owns it.
+    """
 
     followed: frozenset[GroupKind] = frozenset({JOB})
     managed: frozenset[GroupKind] = frozenset({JOB})
+    queues_owned: bool = False
 
     def following(self, kinds: Iterable[GroupKind]) -> Owners:
         """Return the same, restricted to kinds that can be looked up."""
-        return Owners(followed=self.followed & frozenset(kinds), managed=self.managed)
+        return replace(self, followed=self.followed & frozenset(kinds))
 
 
 def owners_of(frameworks: Iterable[str], external: Iterable[str] = ()) -> Owners:
@@ -66,6 +73,8 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
 
     Raises NestingError.
     """
+    if owners.queues_owned:
+        return None
     found: Json | None = None
     seen = {_uid(job)} - {""}
     at, namespace = job, namespace_of(job)
@@ -85,8 +94,10 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
 
 
 def owned(job: Json, owners: Owners) -> bool:
-    """Whether the controller of a job is of a kind that may be managed."""
-    return any(_kind_of(owner) in owners.managed for owner in _controllers(job))
+    """Whether the controller of a job is of a kind that may be managed for both."""
+    return not owners.queues_owned and any(
+        _kind_of(owner) in owners.managed for owner in _controllers(job)
+    )
 
 
 def _above(

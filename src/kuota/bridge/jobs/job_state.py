@@ -45,17 +45,19 @@ def pods_ready(job: Json) -> bool:
     return there >= pod_count(job)
 
 
-def reclaimable(job: Json) -> list[ReclaimablePod]:
+def reclaimable(job: Json, *, exact: bool = False) -> list[ReclaimablePod]:
     """Return the pods that will not run again, because fewer completions are left.
 
     As in Kueue, parallelism is not limited to completions first, so a job with higher parallelism
-    releases more than it can; the caller limits this to the size of the pod set.
+    releases more than it can; the caller limits this to the size of the pod set. With `exact`, it
+    is limited first, so that quota of running pods is never released.
     """
     spec, status = child(job, "spec"), child(job, "status")
     parallelism = integer(spec.get("parallelism"))
     parallelism = 1 if parallelism is None else parallelism
     completions = integer(spec.get("completions"))
     completions = parallelism if completions is None else completions
+    parallelism = min(parallelism, completions) if exact else parallelism
     done = _count(status, "succeeded")
     if spec.get("completionMode") == "Indexed":
         listed = text(status.get("completedIndexes")), text(status.get("failedIndexes"))

@@ -45,7 +45,7 @@ def unqueued(job: Json, look_up: Lookup, config: LifecycleConfig) -> Unqueued | 
         return Unqueued.NAMESPACE
     if ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None:
         return Unqueued.NESTED
-    return None if claimed(job, config) else Unqueued.NO_QUEUE
+    return None if claimed(job, _namespace_labels(job, look_up), config) else Unqueued.NO_QUEUE
 
 
 def enabled(config: LifecycleConfig) -> bool:
@@ -53,15 +53,30 @@ def enabled(config: LifecycleConfig) -> bool:
     return JOB in config.owners.managed
 
 
-def claimed(job: Json, config: LifecycleConfig) -> bool:
-    """Whether a job in a managed namespace is queued, if it has no managed ancestor."""
-    return enabled(config) and (config.manage_all or bool(queue_name(job)))
+def claimed(job: Json, labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
+    """Whether a job in a managed namespace with these labels is queued.
+
+    A job with a managed ancestor is not.
+    """
+    return enabled(config) and (bool(queue_name(job)) or _manages_all(labels, config))
+
+
+def _manages_all(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
+    """Whether jobs without a queue name are managed in a namespace with these labels."""
+    if not config.manage_all or config.manage_all_in is None:
+        return config.manage_all
+    return labels is not None and matches(config.manage_all_in, labels)
 
 
 def in_scope(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the jobs of the job's namespace are managed."""
+    return managed_namespace(_namespace_labels(job, look_up), config)
+
+
+def _namespace_labels(job: Json, look_up: Lookup) -> Mapping[str, str] | None:
+    """Return the labels of the job's namespace; None if it does not exist."""
     found = look_up(NAMESPACE, Key("", namespace_of(job)))
-    return found is not None and managed_namespace(child(found, "metadata", "labels"), config)
+    return None if found is None else child(found, "metadata", "labels")
 
 
 def managed_namespace(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
@@ -151,7 +166,12 @@ def waits_for_quota(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool
         return False
     if ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None:
         return False
-    return bool(queue_name(job)) or (config.manage_all and in_scope(job, look_up, config))
+    if queue_name(job):
+        return True
+    if not config.manage_all:
+        return False
+    labels = _namespace_labels(job, look_up)
+    return managed_namespace(labels, config) and _manages_all(labels, config)
 
 
 def _default_queue(job: Json, look_up: Lookup) -> bool:

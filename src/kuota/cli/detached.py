@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a detached control plane, and reports why it did not start."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+if TYPE_CHECKING:
+    from kuota.up.state_dir import StateDir
+
+START_S = 30.0
+"""Timeout of a detached start."""
+_LAST_LINES = 20
+
+
+def unusable_state(state_dir: StateDir, why: str) -> str:
+    """Return the message for a state directory that cannot be used."""
+    return (
+        f"cannot use the state directory {state_dir.root}: {why}. Choose another one with --state"
+    )
+
+
+def start_detached(state_dir: StateDir) -> None:
+    """Start the same command in a new session, and wait until the control plane is ready."""
+    import subprocess
+    import time
+
+    arguments = [each for each in sys.argv[1:] if each != "--detach"]
+    with _log(state_dir) as log:
+        before = log.tell()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kuota.cli.main", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+    deadline = time.monotonic() + START_S
+    while state_dir.running() is None:
+        if process.poll() is not None:
+            raise click.ClickException(_last_words(state_dir, before))
+        if time.monotonic() > deadline:
+            raise click.ClickException(f"not ready after {START_S:.0f} s; see {state_dir.log}")
+        time.sleep(0.05)
+    click.echo(f"Kuota is running (pid {process.pid}); `kuota down` stops it")
+    click.echo(f"  export KUBECONFIG={state_dir.kubeconfig}")
+
+
+def _log(state_dir: StateDir) -> BinaryIO:
+    from kuota.log_file import private_log
+
+    try:
+        state_dir.prepare()
+        return open(private_log(state_dir.log), "ab")
+    except OSError as error:
+        raise click.ClickException(
+            unusable_state(state_dir, error.strerror or str(error))
+        ) from None
+
+
+def _last_words(state_dir: StateDir, before: int) -> str:
+    """Return the last lines that a failed start wrote to its log."""
+    with open(state_dir.log, "rb") as log:
+        log.seek(before)
+        words = log.read().decode(errors="replace").strip()
+    lines = words.removeprefix("Error: ").splitlines()[-_LAST_LINES:]
+    return "\n".join(lines) if lines else f"the start failed; see {state_dir.log}"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connects everything that enforces quota on one machine: API server, controllers and runner."""
+
+from __future__ import annotations
+
+from kuota.api.base import Json
+from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.control.system import System
+from kuota.server.deletion import PodDeletion
+from kuota.server.store import Store
+
+from .live_pods import LivePods
+from .pod_deletion import MAX_GRACE_S, pod_deletion
+from .pod_quota import PodQuota
+from .quota_rules import QuotaRules, queueing_all, stored_objects
+
+
+class QuotaEnforcement:
+    """What a process holds stays charged until it is gone.
+
+    Pass `lifecycle` and `occupied` to the System, `rules` and `deletion` to the API server, and
+    `may_create` to the Runner; then call `follow`, and run `run`.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: LifecycleConfig,
+        *,
+        allow_unqueued: bool = False,
+        max_grace_s: int = MAX_GRACE_S,
+    ) -> None:
+        self.lifecycle = config if allow_unqueued else queueing_all(config)
+        self.deletion: PodDeletion = pod_deletion(store, max_grace_s)
+        self._live = LivePods(store)
+        self._quota = PodQuota(store, self.lifecycle, self._live, stored_objects(store))
+        self.rules = QuotaRules(
+            store,
+            self.lifecycle,
+            self._live,
+            self._quota,
+            max_grace_s=max_grace_s,
+            pods_allowed=allow_unqueued,
+        )
+        self.occupied = self._live.jobs_named
+
+    def may_create(self, job: Json) -> bool:
+        """Whether the Job may get another pod."""
+        return self._quota.may_create(job)
+
+    def follow(self, system: System) -> None:
+        """Read Workloads and flavors from the system, and tell it when pods have ended."""
+        world = system.world
+        self._quota.workloads_of = lambda job: [each.key for each in world.workloads_of(job)]
+        self._quota.flavors = world.flavor_objects
+        self._live.on_end = system.pods_ended
+
+    async def run(self) -> None:
+        """Follow pods until the store is closed."""
+        await self._live.run()

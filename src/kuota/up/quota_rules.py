@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rejects requests that would let processes run without quota.
+
+Clusters leave these cases to the platform team and to Kueue, which corrects them afterwards. On one
+machine a process starts within milliseconds, so the API server rejects the request instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
+from kuota.api.core import is_finished
+from kuota.api.kueue import GROUP
+from kuota.api.match import matches
+from kuota.api.rules.job_common import QUEUE_NAME, queue_name, suspended
+from kuota.api.rules.report import child, elements, mapping, text
+from kuota.bridge.jobs.ancestor import GroupKind, NestingError
+from kuota.bridge.jobs.job_webhook import LOOKED_UP, unqueued
+from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.kube.resources import CRON_JOBS, JOBS, LOCAL_QUEUES, PODS, WORKLOADS, by_kind
+from kuota.server.admission import Deletion, Review
+from kuota.server.auth import TEAM
+from kuota.server.collection import ORPHAN
+from kuota.server.requests import ADMINS
+from kuota.server.status import conflict, forbidden
+from kuota.server.store import Store, key_of
+
+from .live_pods import LivePods
+from .local import SYSTEM
+from .pod_quota import PodQuota, is_charged
+
+TEAM_NAMESPACES = LabelSelector(
+    match_expressions=[LabelSelectorRequirement(key=TEAM, operator="Exists")]
+)
+"""The namespaces that belong to a team: members can write only there."""
+
+_RESOURCES = by_kind(LOOKED_UP)
+_GATES = f"{GROUP}/"
+_GRACE = "terminationGracePeriodSeconds"
+_POD_SPECS = {
+    PODS.name: ("spec",),
+    JOBS.name: ("spec", "template", "spec"),
+    CRON_JOBS.name: ("spec", "jobTemplate", "spec", "template", "spec"),
+}
+"""The paths of pod specs, by resource."""
+
+
+def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
+    """Return a lookup in the store, for `kuota.bridge.jobs.job_webhook`."""
+    return lambda kind, key: store.get(_RESOURCES[kind].name, key)
+
+
+def queueing_all(config: LifecycleConfig) -> LifecycleConfig:
+    """Return the configuration in which no Job of a team runs without quota of its own."""
+    return replace(
+        config,
+        manage_all=True,
+        manage_all_in=None if config.manage_all else TEAM_NAMESPACES,
+        owners=replace(config.owners, queues_owned=True),
+    )
+
+
+class QuotaRules:
+    """A validator of the API server. With `pods_allowed`, members may create Pods."""
+
+    def __init__(
+        self,
+        store: Store,
+        config: LifecycleConfig,
+        live: LivePods,
+        quota: PodQuota,
+        *,
+        max_grace_s: int,
+        pods_allowed: bool = False,
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._live = live
+        self._quota = quota
+        self._max_grace_s = max_grace_s
+        self._pods_allowed = pods_allowed
+
+    def __call__(self, request: Review | Deletion) -> Sequence[str]:
+        """Return warnings. Raises Refused if the request would bypass quota."""
+        resource = request.kind.resource
+        if isinstance(request, Deletion):
+            if resource == JOBS.name:
+                self._check_orphans(request)
+            return ()
+        if resource == WORKLOADS.name:
+            self._check_release(request)
+        elif request.subresource:
+            return ()
+        elif resource == PODS.name:
+            self._check_pod(request)
+        elif resource == JOBS.name:
+            self._check_job(request)
+        return self._warnings(request)
+
+    def _check_pod(self, review: Review) -> None:
+        if review.user == SYSTEM:
+            if review.old is None:
+                self._check_quota(review)
+            return
+        if ADMINS in review.user.groups or self._pods_allowed or not self._of_team(review.object):
+            return
+        if review.old is None:
+            raise _refused(
+                review,
+                "Pods are not queued yet, so this one would run without quota; submit the work as "
+                f"a batch/v1 Job with the label {QUEUE_NAME}",
+            )
+        if _owners(review.object) != _owners(review.old):
+            raise _refused(
+                review, "metadata.ownerReferences of a pod determines which Job is charged for it"
+            )
+        lost = _gates(review.old) - _gates(review.object)
+        if lost:
+            raise _refused(review, f"only its controller may remove {', '.join(sorted(lost))}")
+
+    def _check_quota(self, review: Review) -> None:
+        """Reject a pod of a queued Job unless the Job has quota for it."""
+        why = self._quota.refusal(review.object)
+        if why:
+            raise _refused(review, why)
+
+    def _check_job(self, review: Review) -> None:
+        job, old = review.object, review.old
+        if ORPHAN in elements(child(job, "metadata").get("finalizers")) and self._is_queued(job):
+            raise _refused(review, f"the finalizer {ORPHAN} {_ORPHANS}")
+        if old is None or review.user == SYSTEM or not suspended(old) or suspended(job):
+            return
+        if not is_finished(old) and self._is_queued(job):
+            raise _refused(
+                review,
+                "spec.suspend is set by the queue, which starts the Job when it is admitted; "
+                "leave the field out of the change, or see `kuota describe` for what it waits for",
+            )
+
+    def _check_orphans(self, deletion: Deletion) -> None:
+        own = elements(child(deletion.object, "metadata").get("finalizers"))
+        orphans = deletion.propagation == "Orphan" or (not deletion.propagation and ORPHAN in own)
+        if orphans and self._is_queued(deletion.object):
+            raise _refused(deletion, f"the propagation policy Orphan {_ORPHANS}")
+
+    def _check_release(self, review: Review) -> None:
+        """Reject the release of quota that processes still use."""
+        if review.old is None or not is_charged(review.old) or is_charged(review.object):
+            return
+        for owner in _owners(review.old):
+            job = Key(key_of(review.object).namespace, text(mapping(owner).get("name")))
+            if self._live.count(job, text(mapping(owner).get("uid"))):
+                why = f"processes of Job {job} still use its quota; it is released when they end"
+                raise conflict(review.kind, key_of(review.object).name, why)
+
+    def _warnings(self, review: Review) -> Sequence[str]:
+        """Tell users about values of a new object that do not have the effect they may expect."""
+        if review.old is not None or review.user == SYSTEM:
+            return ()
+        found = [*self._grace_warnings(review)]
+        if review.kind.resource == JOBS.name:
+            found += self._queue_warnings(review.object)
+        return found
+
+    def _grace_warnings(self, review: Review) -> Iterator[str]:
+        path = _POD_SPECS.get(review.kind.resource)
+        wanted = None if path is None else child(review.object, *path).get(_GRACE)
+        if isinstance(wanted, int) and wanted > self._max_grace_s:
+            where = ".".join((*(path or ()), _GRACE))
+            yield (
+                f"{where}: {wanted} exceeds the maximum of this machine; processes are killed "
+                f"after {self._max_grace_s} seconds (kuota up --max-grace-period)"
+            )
+
+    def _queue_warnings(self, job: Json) -> Sequence[str]:
+        """Say that a Job without a queue name waits, and what to do about it."""
+        if queue_name(job) or not self._is_queued(job):
+            return ()
+        namespace = key_of(job).namespace
+        queues = [each["metadata"]["name"] for each in self._queues(namespace)]
+        known = f"LocalQueues there: {', '.join(queues[:5])}" if queues else "It has no LocalQueue"
+        return (
+            f"the Job has no label {QUEUE_NAME}, and namespace {namespace} has no LocalQueue "
+            f"`default`: the Job waits until it has the label. {known}.",
+        )
+
+    def _queues(self, namespace: str) -> list[Json]:
+        return self._store.list(LOCAL_QUEUES.name, namespace).items
+
+    def _is_queued(self, job: Json) -> bool:
+        try:
+            return unqueued(job, stored_objects(self._store), self._config) is None
+        except NestingError:
+            return False
+
+    def _of_team(self, obj: Json) -> bool:
+        found = self._store.get("namespaces", Key("", key_of(obj).namespace))
+        return matches(TEAM_NAMESPACES, child(found, "metadata", "labels"))
+
+
+_ORPHANS = (
+    "would leave pods running without quota; delete the Job with --cascade=background or "
+    "--cascade=foreground"
+)
+
+
+def _refused(request: Review | Deletion, why: str) -> Exception:
+    return forbidden(request.kind, text(child(request.object, "metadata").get("name")), why)
+
+
+def _owners(obj: Json) -> list[Any]:
+    return elements(child(obj, "metadata").get("ownerReferences"))
+
+
+def _gates(pod: Json) -> set[str]:
+    """The scheduling gates that keep a pod from running before it is admitted."""
+    found = elements(child(pod, "spec").get("schedulingGates"))
+    names: set[str] = {text(mapping(each).get("name")) for each in found}
+    return {each for each in names if each.startswith(_GATES)}
