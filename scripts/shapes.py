@@ -34,6 +34,8 @@ ROOTS = (
     "V1Lease",
     "V1RuntimeClass",
     "V1CustomResourceDefinition",
+    "V1ValidatingAdmissionPolicy",
+    "V1ValidatingAdmissionPolicyBinding",
     "V1Scale",
     "V1SelfSubjectAccessReview",
     "V1SelfSubjectRulesReview",

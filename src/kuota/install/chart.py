@@ -21,6 +21,7 @@ from .deployment import disruption_budget, secret, service_account
 from .fairness import fairness
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor
 from .objects import definitions
+from .queue_policy import queue_policy
 from .rbac import controller_roles, people_roles
 from .settings import LABELS, Settings
 
@@ -60,7 +61,10 @@ def generated() -> dict[str, str]:
         f"{name}.yaml": _HEADER + _conditional(condition, _text(made(settings)))
         for name, condition, made in _TEMPLATES
     }
-    return texts | {"webhooks.yaml": _HEADER + _webhooks()}
+    return texts | {
+        "webhooks.yaml": _HEADER + _webhooks(),
+        "queue-name-policy.yaml": _HEADER + _queue_policy(),
+    }
 
 
 def dumped(objects: Iterable[Json]) -> str:
@@ -102,6 +106,20 @@ def _webhooks() -> str:
     for configuration in made:
         parts.append("---\n" + _configuration(configuration, frameworks))
     return "".join(parts).replace(_NAMESPACE, _RELEASE)
+
+
+def _queue_policy() -> str:
+    """The policy and its binding, which selects the managed namespaces of the configuration."""
+    *others, binding = queue_policy(Settings(queue_name_policy=True))
+    selected = binding["spec"]["matchResources"] | {"namespaceSelector": _SELECTOR}
+    binding = binding | {"spec": binding["spec"] | {"matchResources": selected}}
+    text = dumped([*others, binding])
+    at = _yaml(_SELECTOR).replace("\n", "\n      ").rstrip(" ")
+    assert at in text
+    return _conditional(
+        ".Values.queueNamePolicy.enabled",
+        _VARIABLES + text.replace(at, "{{- toYaml $selector | nindent 6 }}\n"),
+    )
 
 
 _VARIABLES = """\

@@ -29,6 +29,7 @@ from .deployment import (
 )
 from .fairness import fairness
 from .network import WEBHOOK_SERVICE, api_services, network_policy, service_monitor, services
+from .queue_policy import queue_policy
 from .rbac import controller_roles, people_roles
 from .settings import LABELS, Settings
 
@@ -78,7 +79,11 @@ def parts(settings: Settings) -> list[Json]:
 
 
 def hooks(settings: Settings) -> list[Json]:
-    return [*webhook_configurations(settings), *api_services(settings)]
+    return [
+        *webhook_configurations(settings),
+        *queue_policy(settings),
+        *api_services(settings),
+    ]
 
 
 def _located(definition: Json, settings: Settings) -> Json:
@@ -125,6 +130,10 @@ _ALL = (
     _of_cluster(_FLOW, "prioritylevelconfigurations", "PriorityLevelConfiguration"),
     _of_cluster(_ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
     _of_cluster(_ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    _of_cluster(_ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+    _of_cluster(
+        _ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
+    ),
     _of_cluster("apiregistration.k8s.io", "apiservices", "APIService"),
 )
 _BY_KIND = {each.kind: each for each in _ALL}

@@ -55,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     service_monitor: bool = False
     network_policy: bool = True
     disruption_budget: bool = True
+    queue_name_policy: bool = False
     reinvocation: str = "Never"
 
     @property
@@ -76,6 +77,7 @@ VALUES: Mapping[str, str] = {
     "enableVisibilityAPF": "fairness",
     "mutatingWebhook.reinvocationPolicy": "reinvocation",
     "networkPolicy.enabled": "network_policy",
+    "queueNamePolicy.enabled": "queue_name_policy",
 }
 """The name of each setting in the chart and here."""
 

@@ -35,6 +35,7 @@ from .metadata import timestamp
 from .namespaces import Namespaces
 from .object_quota import NamespaceLimits, ObjectQuota
 from .pods import LogSource, priority_hook
+from .policies import AdmissionPolicies
 from .rbac import RoleObjects, bound_roles, check_write
 from .reading import Reading
 from .requests import ADMINS, Request, Response, Target, User, refused, target
@@ -104,6 +105,7 @@ class ApiServer:
         self._clock = clock
         self._quota = ObjectQuota(store, limits)
         hooks = (run_as_hook, priority_hook(store), *hooks, self._quota.hook)
+        validators = (*validators, AdmissionPolicies(store, self.kinds))
         admission = Admission(hooks, gates, (*advisers, self._quota.advice), validators)
         self._rest = Rest(store, self.kinds, admission, self._written, pods)
         self._reading = Reading(store, clock, self.turns)

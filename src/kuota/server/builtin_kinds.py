@@ -17,6 +17,7 @@ from .kinds import VERBS, Kind, Kinds, Version
 from .shapes import reference, resolved
 
 CRD_GROUP = "apiextensions.k8s.io"
+ADMISSION_GROUP = "admissionregistration.k8s.io"
 
 
 def builtin_kinds() -> Kinds:
@@ -119,6 +120,23 @@ _OTHERS = (
         generations=True,
     ),
     _native("rolebindings", "RoleBinding", group=RBAC, status=False),
+    _native(
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        group=ADMISSION_GROUP,
+        namespaced=False,
+        categories=("api-extensions",),
+        generations=True,
+    ),
+    _native(
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        group=ADMISSION_GROUP,
+        status=False,
+        namespaced=False,
+        categories=("api-extensions",),
+        generations=True,
+    ),
 )
 _ROLES = tuple(
     _native(f"{kind.lower()}s", kind, group=RBAC, status=False, namespaced=kind == "Role")

@@ -20,6 +20,7 @@ from .kinds import Kind, Version
 from .metadata import metadata_faults, metadata_update_faults
 from .native_defaults import FILL, GENERATE, REFILL
 from .pod_faults import pod_update_faults, spec_faults
+from .policy_faults import policy_binding_faults, policy_faults
 from .rbac import BINDINGS, binding_faults, binding_update_faults
 
 
@@ -115,6 +116,8 @@ _FAULTS: dict[str, Callable[[Json], Iterable[FieldError]]] = {
     "pods": _pod_faults,
     BINDINGS: binding_faults,
     "secrets": config_data_faults,
+    "validatingadmissionpolicies.admissionregistration.k8s.io": policy_faults,
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io": policy_binding_faults,
 }
 _UPDATE_FAULTS: dict[str, Callable[[Json, Json], Iterable[FieldError]]] = {
     "configmaps": _immutable_faults,
