@@ -138,7 +138,7 @@ async def enforced(
         one_node(gpus),
         RunnerSettings(
             state_dir=str(state_dir),
-            run_as=RunAsPolicy(uid=0, allow_root=True),
+            run_as=RunAsPolicy(uid=1000),
             max_grace_s=max_grace_s,
         ),
         backoff=ReplacementBackoff(first_s=0.05),
