@@ -24,9 +24,15 @@ from . import wire
 MAGIC = b"k8s\x00"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+MOST_FIELDS = 200_000
+"""The number of fields in one body, including those of nested messages."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The exceptions that malformed input causes: wrong types, invalid UTF-8, missing bytes.
 _MALFORMED = (AttributeError, TypeError, ValueError, IndexError, OverflowError, struct.error)
+
+
+# How many more fields may be decoded. Decoding does not await, so there is one body at a time.
+_left = [MOST_FIELDS]
 
 
 class ProtobufError(ValueError):
@@ -44,6 +50,7 @@ def decoded(body: bytes) -> Json:
     """
     if not body.startswith(MAGIC):
         raise ProtobufError("the body does not begin with the magic bytes of Kubernetes protobuf")
+    _left[0] = MOST_FIELDS
     try:
         return _enveloped(body[len(MAGIC) :])
     except ProtobufError:
@@ -133,6 +140,9 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int, Any]]:
             if len(value) < length:
                 raise ProtobufError("the protobuf body ends within a field")
             at += length
+        _left[0] -= 1
+        if _left[0] < 0:
+            raise ProtobufError(f"the protobuf body has more than {MOST_FIELDS} fields")
         yield tag >> 3, kind, value
 
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cost of one request is bounded, and each malformed part has its status."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+import pytest
+
+from kuota.server.bodies import MOST_VALUES
+from kuota.server.http_bodies import decompressed
+from kuota.server.patch import MOST_OPERATIONS
+from kuota.server.protobuf import MAGIC, MOST_FIELDS
+from kuota.server.status import Refused
+from server.served import JOBS, MAPS, MERGE, Local, config_map, job
+
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+@pytest.fixture
+def api() -> Any:
+    local = Local()
+    local.ask("POST", MAPS, config_map("a", b="c"))
+    local.ask("POST", JOBS, job("a", suspend=True))
+    yield local
+    local.close()
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        ("application/json", json.dumps({"data": dict.fromkeys(range(MOST_VALUES + 1))}).encode()),
+        ("application/json", b'{"data":[' + b"[]," * MOST_VALUES + b"[]]}"),
+        (YAML, b"data: [" + b"a," * (2 * MOST_VALUES) + b"]"),
+    ],
+    ids=["fields", "items", "yaml"],
+)
+def test_a_body_with_too_many_values_is_too_large(api: Local, media: str, body: bytes) -> None:
+    refused = api.refusal("POST", MAPS, body, media=media)
+    assert (413, "RequestEntityTooLarge") == (refused["code"], refused["reason"])
+
+
+def test_commas_within_a_text_are_not_values(api: Local) -> None:
+    api.ask("POST", MAPS, config_map("csv", rows="," * (2 * MOST_VALUES)))
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b"a: " + b"[" * 200_000, b"- " * 200_000])
+def test_deep_yaml_is_rejected_before_it_is_composed(api: Local, body: bytes) -> None:
+    assert 400 == api.refusal("POST", MAPS, body, media=YAML)["code"]
+
+
+def test_a_protobuf_body_has_a_limited_number_of_fields(api: Local) -> None:
+    body = MAGIC + b"\x18\x00" * (MOST_FIELDS + 1)
+    refused = api.refusal("POST", MAPS, body, media=PROTOBUF)
+    assert (400, True) == (refused["code"], "fields" in refused["message"])
+
+
+def test_a_json_patch_has_a_limited_number_of_operations(api: Local) -> None:
+    ops = [{"op": "add", "path": "/data/x", "value": "y"}] * (MOST_OPERATIONS + 1)
+    assert 413 == api.refusal("PATCH", f"{MAPS}/a", ops, media=JSON_PATCH)["code"]
+
+
+def test_a_json_patch_has_a_limited_amount_of_work(api: Local) -> None:
+    api.ask("PATCH", f"{MAPS}/a", {"data": {f"k{at}": "" for at in range(9000)}}, media=MERGE)
+    ops = [{"op": "add", "path": "/data/x", "value": "y"}] * 9000
+    refused = api.refusal("PATCH", f"{MAPS}/a", ops, media=JSON_PATCH)
+    assert (422, True) == (refused["code"], "more than this server allows" in refused["message"])
+
+
+def test_what_a_json_patch_moves_is_validated_in_its_new_place(api: Local) -> None:
+    for op in ("copy", "move"):
+        ops = [{"op": op, "from": "/metadata/managedFields", "path": "/spec/template"}]
+        assert 400 == api.refusal("PATCH", f"{JOBS}/a", ops, media=JSON_PATCH)["code"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"metadata": {"$retainKeys": [1, {}]}},
+        {"metadata": {"finalizers": [{"$patch": "replace"}, 1]}},
+        {"spec": {"template": {"spec": {"containers": [{"$patch": "replace"}, 1]}}}},
+    ],
+)
+def test_odd_directives_of_a_strategic_patch_are_rejected(api: Local, patch: Any) -> None:
+    assert api.refusal("PATCH", f"{JOBS}/a", patch, media=STRATEGIC)["code"] in (400, 422)
+
+
+def test_a_strategic_patch_merges_long_lists_in_linear_time(api: Local) -> None:
+    # Quadratic time would take minutes.
+    tolerations = [{"key": f"k{at}", "operator": "Exists"} for at in range(15_000)]
+    env = [{"name": f"n{at}", "value": "v"} for at in range(15_000)]
+    containers = [{"name": "main", "env": env, "$setElementOrder/env": env}]
+    spec = {"containers": containers, "tolerations": tolerations}
+    patch = {"spec": {"template": {"spec": spec}}}
+    assert api.raw("PATCH", f"{JOBS}/a", patch, media=STRATEGIC).status < 500
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "code"),
+    [
+        (b"not gzip", "gzip", 400),
+        (gzip.compress(b"{}")[:-4], "gzip", 400),
+        (gzip.compress(b"{}") + b"more", "gzip", 400),
+        (gzip.compress(b"x" * 5_000_000), "gzip", 413),
+        (b"not deflate", "deflate", 400),
+    ],
+)
+def test_malformed_compression_is_rejected(body: bytes, encoding: str, code: int) -> None:
+    with pytest.raises(Refused) as error:
+        decompressed(body, encoding, 1_000_000)
+    assert code == error.value.code
+
+
+def test_compressed_bodies_are_read() -> None:
+    text = json.dumps({"a": "b"}).encode()
+    assert text == decompressed(gzip.compress(text), "gzip", 1000)
+    assert text == decompressed(zlib.compress(text), "deflate", 1000)
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"limit": "abc"}, 400),
+        ({"limit": "-1"}, 400),
+        ({"resourceVersion": "xyz"}, 400),
+        ({"resourceVersion": "999999999"}, 504),
+        ({"continue": "garbage"}, 400),
+        ({"continue": "e30"}, 400),
+        ({"labelSelector": "a in ((("}, 400),
+        ({"labelSelector": "!" * 30_000}, 400),
+        ({"fieldSelector": "\\" * 30_000}, 400),
+        ({"watch": "true", "timeoutSeconds": "9" * 40}, 400),
+    ],
+)
+def test_odd_parameters_have_their_status(api: Local, query: dict[str, str], code: int) -> None:
+    assert code == api.refusal("GET", MAPS, **query)["code"]
