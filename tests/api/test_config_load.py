@@ -152,7 +152,7 @@ def test_quantities_of_transformations_are_written_canonically() -> None:
     ]
 
 
-def test_every_fault_of_the_file_is_told_at_once() -> None:
+def test_every_fault_of_the_file_is_reported_at_once() -> None:
     text = V1BETA2 + (
         "namespaces: x\n"
         "waitForPodsReady: {timeout: 5, blockAdmision: true, recoveryTimeout: 5 minutes}\n"

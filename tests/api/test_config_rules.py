@@ -318,7 +318,7 @@ def test_an_unknown_cipher_suite_is_refused() -> None:
     assert found(tls={"cipherSuites": ["TLS_NOPE"]}) == [("tls", "Invalid")]
 
 
-def test_every_fault_is_told_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     assert found(
         waitForPodsReady={"timeout": "-1s", "recoveryTimeout": "-1s"},
         visibilityServer={"bindPort": 70000},

@@ -67,7 +67,7 @@ def test_lines_count_from_the_top_of_the_text_not_of_the_document() -> None:
     assert scanned("a: 1\n---\nb: 2\n")[1].lines["b"] == 3
 
 
-def test_every_key_set_twice_is_told() -> None:
+def test_every_key_set_twice_is_reported() -> None:
     with pytest.raises(Invalid) as caught:
         load_all("a: 1\na: 2\nb: {c: 1, c: 2}")
     assert [error.path for error in caught.value.errors] == ["a", "b.c"]

@@ -170,7 +170,7 @@ def test_fields_of_pods_that_kuota_does_not_read_are_not_unknown() -> None:
     assert [] == unknown_faults(image)
 
 
-def test_faults_of_the_older_version_are_told_in_its_own_words() -> None:
+def test_faults_of_the_older_version_are_reported_in_its_own_words() -> None:
     old = kueue("ClusterQueue", {"resourceGroups": [group(borrowingLimit=1)]}, V1BETA1)
     [fault] = faults(old)
     assert "set spec.cohort, or remove borrowingLimit" == fault.fix

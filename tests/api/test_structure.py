@@ -54,7 +54,7 @@ def test_null_is_absent_unless_the_schema_allows_it() -> None:
     assert {"gone": None} == Cleaning().clean({"count": None, "gone": None}, NODE)
 
 
-def test_cleaning_tells_wrong_types_and_takes_whole_floats() -> None:
+def test_cleaning_reports_wrong_types_and_takes_whole_floats() -> None:
     cleaning = Cleaning()
     assert {"count": 2} == Cleaning().clean({"count": 2.0}, NODE)
     cleaning.clean({"count": True, "inner": [], "list": {}}, NODE)

@@ -102,7 +102,7 @@ def test_after_a_refusal_nothing_is_written_while_its_pods_go() -> None:
     assert () == _effects(_job(active=1, stopping=True))
 
 
-def test_without_pods_it_is_set_back_and_its_workload_let_go() -> None:
+def test_without_pods_it_is_set_back_and_its_workload_released() -> None:
     effects = _effects(_job(active=0, stopping=True))
     (restored,) = _patches(effects, "Job")
     assert {STOPPING: None} == restored["metadata"]["annotations"]

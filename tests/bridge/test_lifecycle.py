@@ -66,7 +66,7 @@ def test_what_the_scheduler_said_stays_until_something_else_is_in_the_way() -> N
     assert "False/PendingEvaluation" == back.conditions["QuotaReserved"]
 
 
-def test_an_orphan_is_finished_and_let_go() -> None:
+def test_an_orphan_is_finished_and_released() -> None:
     label = {"kueue.x-k8s.io/job-uid": "u"}
     found = passed(owned(workload("w"), ownerReferences=None, labels=label))
     assert "True/OwnerNotFound" == found.conditions["Finished"]

@@ -134,7 +134,7 @@ def test_a_job_whose_flavor_is_missing_is_tried_again_later() -> None:
         ),
     ],
 )
-def test_readiness_is_told(obj: Workload, ready: int, expected: str) -> None:
+def test_readiness_is_reported(obj: Workload, ready: int, expected: str) -> None:
     status = {"active": 1, "ready": ready}
     found = worked(_job(suspend=False, status=status), obj, flavors=FLAVORS)
     assert expected == found.conditions["PodsReady"]
@@ -142,7 +142,7 @@ def test_readiness_is_told(obj: Workload, ready: int, expected: str) -> None:
     assert found.conditions == again.conditions
 
 
-def test_the_end_of_a_job_is_told_then_its_workload_is_let_go() -> None:
+def test_the_end_of_a_job_is_reported_then_its_workload_is_released() -> None:
     over = _job(suspend=False, status={"conditions": [DONE]})
     first = worked(over, _admitted(), flavors=FLAVORS)
     assert "True/Succeeded" == first.conditions["Finished"]

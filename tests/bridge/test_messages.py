@@ -62,7 +62,7 @@ def test_every_kind_of_waiting_has_words(why: Why) -> None:
     assert why.value not in words
 
 
-def test_what_is_missing_is_told_in_the_units_of_the_resource() -> None:
+def test_what_is_missing_is_reported_in_the_units_of_the_resource() -> None:
     cpu = Reason(cause=Cause.INSUFFICIENT, flavor="spot", resource="cpu", missing=1500)
     assert reason_text(cpu) == "cpu in flavor spot: 1500m more needed"
     memory = Reason(
@@ -90,7 +90,7 @@ def test_reasons_are_sorted_and_said_once() -> None:
     )
 
 
-def test_a_broken_pod_set_is_all_that_is_told() -> None:
+def test_a_broken_pod_set_is_all_that_is_reported() -> None:
     assert assignment_text(refused(SHORT, error="no such level")) == "no such level"
 
 
@@ -120,7 +120,7 @@ def test_a_victim_hears_for_whom_and_why(reason: PreemptionReason) -> None:
     assert reason.value not in words
 
 
-def test_priorities_are_told_with_base_and_boost() -> None:
+def test_priorities_are_reported_with_base_and_boost() -> None:
     found = preempt()
     assert priorities_text(found.workload, found.victims[0].workload) == (
         "preemptor priority: 10 (base 10, boost 0); preempted priority: 0 (base 0, boost 0)"

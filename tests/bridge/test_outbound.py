@@ -109,7 +109,7 @@ class TestAdmit:
         assert given.cluster_queue == "gpus"
         assert events(cluster.effects) == ["new: QuotaReserved", "new: Admitted"]
 
-    def test_the_event_tells_how_long_it_was_queued(self) -> None:
+    def test_the_event_reports_how_long_it_was_queued(self) -> None:
         cluster = Cluster(NEW)
         cluster.carry_out(admit(NEW))
         (event, _) = [effect for effect in cluster.effects if isinstance(effect, Event)]
@@ -135,7 +135,7 @@ class TestAdmit:
         cluster.carry_out(replace(decision, assignment=replace(assignment, pod_sets=(delayed,))))
         assert cluster.conditions("new")["Admitted"] == "False/PendingDelayedTopologyRequests"
 
-    def test_a_second_pass_tells_only_what_is_new(self) -> None:
+    def test_a_second_pass_reports_only_what_is_new(self) -> None:
         ready = {"admissionChecks": [check("prov", "Ready")]}
         obj = reserved("new", status=ready)
         cluster = Cluster(obj)
@@ -162,7 +162,7 @@ class TestAdmit:
 
 
 class TestWait:
-    def test_the_reason_is_written_with_the_requests_and_told(self) -> None:
+    def test_the_reason_is_written_with_the_requests_and_reported(self) -> None:
         cluster = Cluster(NEW)
         cluster.carry_out(wait(NEW))
         assert cluster.conditions("new") == {
@@ -191,7 +191,7 @@ class TestWait:
         cluster.carry_out(wait(NEW, Why.GATED))
         assert cluster.conditions("new")["BlockedOnPreemptionGates"] == "True/PreemptionGated"
 
-    def test_a_second_pass_that_failed_is_told_and_not_written(self) -> None:
+    def test_a_second_pass_that_failed_is_reported_and_not_written(self) -> None:
         obj = reserved("new")
         cluster = Cluster(obj)
         cluster.carry_out(wait(obj))

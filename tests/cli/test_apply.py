@@ -63,7 +63,7 @@ def test_a_folder_and_standard_input_are_taken(cluster: Cluster) -> None:
     assert "configmap/a\n" == cluster.kuota("apply", "-f", "-", "-o", "name", stdin=MAP)
 
 
-def test_with_one_fault_nothing_is_applied_and_all_faults_are_told(cluster: Cluster) -> None:
+def test_with_one_fault_nothing_is_applied_and_all_faults_are_reported(cluster: Cluster) -> None:
     broken = QUEUES.replace("QUOTA", "-1").replace("clusterQueue: gpus", "clusterQueue: Gpus!")
     said = cluster.kuota("apply", "-f", _written(cluster, broken), code=1)
     assert "nominalQuota" in said

@@ -15,7 +15,7 @@ from kuota.kube.errors import Unreachable
 from kuota.up.state_dir import RunningInstance, StateDir
 
 
-def test_a_certificate_that_proves_nothing_is_told_apart_from_silence() -> None:
+def test_a_certificate_that_proves_nothing_is_distinguished_from_silence() -> None:
     error = Unreachable("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate")
     assert "the certificate of the server cannot be verified" in explained(error).message
 

@@ -47,7 +47,7 @@ def test_a_node_is_described_with_what_is_free(cluster: Cluster) -> None:
     assert ["Pods:", "default/a"] in said
 
 
-def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
+def test_who_waits_in_vain_is_reported_what_would_help(cluster: Cluster) -> None:
     cluster.kuota("create", "cq", "gpus")
     cluster.create(LOCAL_QUEUES, local_queue("research", "gpus"))
     stopped = condition("Active", holds=False, message="it is stopped")
@@ -65,7 +65,7 @@ def test_who_waits_in_vain_is_told_what_would_help(cluster: Cluster) -> None:
     assert "To fix:      request less, or ask an admin to raise the quota" in said
 
 
-def test_who_names_a_queue_that_is_not_there_is_told_those_that_are(cluster: Cluster) -> None:
+def test_who_names_a_queue_that_is_not_there_is_reported_those_that_are(cluster: Cluster) -> None:
     cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train")), "reserch"))
     assert "To fix:      create LocalQueue reserch" in cluster.kuota("describe", "job/train")
     for name in ("research", "speech"):
@@ -74,7 +74,7 @@ def test_who_names_a_queue_that_is_not_there_is_told_those_that_are(cluster: Clu
     assert f"To fix:      {out}\n" in cluster.kuota("describe", "job/train")
 
 
-def test_a_job_whose_pods_find_no_room_is_told_why(cluster: Cluster) -> None:
+def test_a_job_whose_pods_find_no_room_reports_why(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train"))
     cluster.create(WORKLOADS, workload("w", made))
     cluster.status(WORKLOADS, "w", {"conditions": [condition("Admitted")]})
@@ -85,7 +85,7 @@ def test_a_job_whose_pods_find_no_room_is_told_why(cluster: Cluster) -> None:
     assert "Why:         pod train-1: 0/1 nodes are available\n" in said
 
 
-def test_a_job_without_a_queue_is_told_why_its_pods_wait(cluster: Cluster) -> None:
+def test_a_job_without_a_queue_reports_why_its_pods_wait(cluster: Cluster) -> None:
     cluster.start_pod(cluster.create(JOBS, job("train")), "train-1", "Pending")
     full = condition("PodScheduled", holds=False, message="0/1 nodes are available")
     cluster.status(PODS, "train-1", {"phase": "Pending", "conditions": [full]})
@@ -93,7 +93,7 @@ def test_a_job_without_a_queue_is_told_why_its_pods_wait(cluster: Cluster) -> No
     assert "Why:         pod train-1: 0/1 nodes are available\n" in said
 
 
-def test_a_job_whose_pods_fail_is_told_why_until_one_runs(cluster: Cluster) -> None:
+def test_a_job_whose_pods_fail_reports_why_until_one_runs(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train"))
     cluster.create(WORKLOADS, workload("w", made))
     waiting = condition("PodsReady", holds=False, message="Not all pods are ready")
@@ -122,7 +122,7 @@ def _preempted_by(cluster: Cluster, uid: str) -> str:
     return cluster.kuota("describe", "job/train")
 
 
-def test_who_was_preempted_is_told_for_whom(cluster: Cluster) -> None:
+def test_who_was_preempted_is_reported_for_whom(cluster: Cluster) -> None:
     cluster.create(NAMESPACES, {"kind": "Namespace", "metadata": {"name": "lab"}})
     urgent = job("urgent")
     urgent["metadata"]["namespace"] = "lab"

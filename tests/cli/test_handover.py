@@ -14,7 +14,7 @@ def test_the_embedded_server_has_nobody_to_hand_over_to(cluster: Cluster) -> Non
     assert "this server is `kuota up`" in cluster.kuota("handover", code=1)
 
 
-def test_a_bad_configuration_is_told_of_before_any_server_is_asked(
+def test_a_bad_configuration_is_reported_before_any_server_is_asked(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     config = tmp_path / "config.yaml"

@@ -48,7 +48,7 @@ def test_the_image_may_be_named_in_every_usual_way(image: str, expected: str) ->
     assert expected == found["spec"]["template"]["spec"]["containers"][0]["image"]
 
 
-def test_a_bad_configuration_is_told_of_with_all_its_faults(tmp_path: Path) -> None:
+def test_a_bad_configuration_is_reported_with_all_its_faults(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(
         "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"

@@ -111,7 +111,7 @@ def test_a_kind_may_be_called_as_in_other_commands(shell: Shell) -> None:
     assert ["get", "cq,workloads/wl", "-n", "wl"] == said[:-1]
 
 
-def test_without_kubectl_the_user_is_told_what_to_install(shell: Shell) -> None:
+def test_without_kubectl_the_user_is_reported_what_to_install(shell: Shell) -> None:
     shell.program.unlink()
     done = shell.kuota("get", "jobs", PATH="")
     assert (1, "") == (done.returncode, done.stdout)

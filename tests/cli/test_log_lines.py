@@ -112,7 +112,7 @@ def test_the_last_lines_and_what_follows_come_once(
     assert len(got) >= min(tail, len(lines))
 
 
-def test_lines_of_one_instant_are_told_apart() -> None:
+def test_lines_of_one_instant_are_distinguished() -> None:
     stamp = "00:00:00.100000000Z"
     lines = [(stamp, "a"), (stamp, "b"), (stamp, "c"), (stamp, "d")]
     broken = 2 * (len(stamp) + 3)

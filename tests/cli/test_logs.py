@@ -45,7 +45,7 @@ def test_a_job_is_followed_through_all_its_pods_to_its_end(cluster: Cluster) -> 
         assert 0 == process.wait(HANG_S)
 
 
-def test_several_pods_are_told_apart_line_by_line(cluster: Cluster) -> None:
+def test_several_pods_are_distinguished_line_by_line(cluster: Cluster) -> None:
     manifest = job("train")
     manifest["spec"] |= {"parallelism": 2, "completions": 2}
     made = cluster.create(JOBS, manifest)
@@ -82,7 +82,7 @@ def test_the_name_of_a_job_is_recognised(cluster: Cluster) -> None:
     assert "it is a Job: kuota logs -n default job/train\n" in said
 
 
-def test_a_pod_that_failed_without_a_word_is_told_why(cluster: Cluster) -> None:
+def test_a_pod_that_failed_without_a_word_reports_why(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train"))
     cluster.start_pod(made, "train-1")
     refusal = {"exitCode": 128, "message": "cannot execute its command"}
@@ -93,7 +93,7 @@ def test_a_pod_that_failed_without_a_word_is_told_why(cluster: Cluster) -> None:
         assert ("", "pod train-1 wrote nothing: cannot execute its command\n") == (said, errors)
 
 
-def test_a_pod_that_has_not_begun_is_told_why(cluster: Cluster) -> None:
+def test_a_pod_that_has_not_begun_reports_why(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train"))
     cluster.start_pod(made, "train-1", "Pending")
     full = condition("PodScheduled", holds=False, message="1 Insufficient cpu")
@@ -102,7 +102,7 @@ def test_a_pod_that_has_not_begun_is_told_why(cluster: Cluster) -> None:
         assert "1 Insufficient cpu" in cluster.kuota("logs", what, code=1)
 
 
-def test_a_job_whose_pods_are_gone_is_told_how_it_ended(cluster: Cluster) -> None:
+def test_a_job_whose_pods_are_gone_reports_how_it_ended(cluster: Cluster) -> None:
     cluster.create(JOBS, job("train"))
     cluster.end_job("train", "Failed", "it took too long")
     said = cluster.kuota("logs", "job/train", code=1)
@@ -123,7 +123,7 @@ def test_the_last_words_of_a_deleted_job_are_shown(cluster: Cluster) -> None:
         assert ("saved\n", "Error: job.batch/train was deleted before it ended\n") == (said, errors)
 
 
-def test_who_follows_a_pod_that_waits_is_told_why(cluster: Cluster) -> None:
+def test_who_follows_a_pod_that_waits_reports_why(cluster: Cluster) -> None:
     made = cluster.create(JOBS, job("train"))
     cluster.start_pod(made, "train-1", "Pending")
     full = condition("PodScheduled", holds=False, message="1 Insufficient cpu")

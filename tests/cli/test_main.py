@@ -34,7 +34,7 @@ def test_a_word_that_other_programs_have_leads_to_ours(word: str, command: str) 
     assert f"did you mean {command}?" in CliRunner().invoke(main, [word]).output
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_reported() -> None:
     assert f"kuota, version {__version__}\n" == CliRunner().invoke(main, ["--version"]).output
 
 

@@ -66,7 +66,7 @@ def test_without_times_everything_comes_at_once_in_the_order_of_the_files() -> N
     assert [] == plan["timeline"]
 
 
-def test_a_story_is_told_when_time_passes() -> None:
+def test_a_timeline_is_shown_when_time_passes() -> None:
     plan = planned([*TEAMS, job("one", "a", 4, runs_for="1m"), job("two", "a", 6, after="30s")])
     assert [
         ("0s", "default/one", ["Arrived", "Admitted"]),
@@ -87,7 +87,7 @@ def test_a_preempted_job_starts_its_time_anew() -> None:
     assert ("3m30s", "long", ["Finished"]) in times
 
 
-def test_a_waiting_job_is_told_why_and_what_would_help() -> None:
+def test_a_waiting_job_reports_why_and_what_would_help() -> None:
     plan = planned([*TEAMS, job("r", "a", 5), job("j", "b", 3)])
     why = row(plan, "j")["why"]
     assert "needs 3 nvidia.com/gpu on h100, only 1 left in cohort lab" == why["text"]
@@ -235,7 +235,7 @@ def test_missing_namespaces_are_taken_to_exist_and_that_is_said() -> None:
     assert any("Namespace default" in each for each in plan["notes"])
 
 
-def test_an_inactive_queue_tells_all_its_reasons() -> None:
+def test_an_inactive_queue_reports_all_its_reasons() -> None:
     queue = cluster_queue("a", 4, stopPolicy="Hold")
     plan = planned([queue, local_queue("a"), job("j", "a", 1)])
     (shown,) = plan["clusterQueues"]

@@ -41,7 +41,7 @@ def test_a_cluster_queue_is_made_of_flags(cluster: Cluster) -> None:
     assert ["32", "4"] == [each["nominalQuota"] for each in silver["resources"]]
 
 
-def test_faults_are_told_before_anything_is_sent(cluster: Cluster) -> None:
+def test_faults_are_reported_before_anything_is_sent(cluster: Cluster) -> None:
     limit = ("--nominal-quota", "f:cpu=4", "--borrowing-limit", "f:cpu=2")
     said = cluster.kuota("create", "cq", "alone", *limit, code=1)
     assert "borrowingLimit" in said
@@ -107,7 +107,7 @@ def test_a_workload_is_stopped_and_resumed(cluster: Cluster) -> None:
     assert cluster.get(WORKLOADS, "w")["spec"]["active"] is True
 
 
-def test_who_names_the_job_instead_of_its_workload_is_told_its_name(cluster: Cluster) -> None:
+def test_who_names_the_job_instead_of_its_workload_is_reported_its_name(cluster: Cluster) -> None:
     cluster.create(WORKLOADS, workload("w", cluster.create(JOBS, job("train"))))
     hint = "it is a Job, and its Workload is w"
     assert hint in cluster.kuota("stop", "workload", "train", code=1)

@@ -66,7 +66,7 @@ def test_who_creates_more_than_there_is_is_warned(machine: Cluster) -> None:
     assert f"Warning: {SHORT}\n" == warned(machine, *command)
 
 
-def test_the_status_tells(machine: Cluster) -> None:
+def test_the_status_reports(machine: Cluster) -> None:
     applied(machine, 8)
     assert "quota" not in status(machine)
     applied(machine, 8, 8)
@@ -83,7 +83,7 @@ def test_a_queue_is_described_with_what_it_cannot_keep(machine: Cluster) -> None
     assert "Room:" not in machine.kuota("describe", "cq", "empty")
 
 
-def test_members_of_teams_are_told_too(machine: Cluster) -> None:
+def test_members_of_teams_are_reported_too(machine: Cluster) -> None:
     applied(machine, 16)
     words = machine.kubeconfig.read_text().replace(TOKEN, MEMBER_TOKEN)
     machine.kubeconfig.write_text(words)

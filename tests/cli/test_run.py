@@ -151,7 +151,7 @@ def test_who_interrupts_again_does_not_wait_for_last_words(cluster: Cluster) -> 
         assert (130, []) == (process.returncode, cluster.names(JOBS))
 
 
-def test_a_pod_that_cannot_start_is_told_why(cluster: Cluster) -> None:
+def test_a_pod_that_cannot_start_reports_why(cluster: Cluster) -> None:
     with cluster.start("run", "--name", "x", "--", "true") as process:
         assert process.stderr is not None
         assert "submitted" in process.stderr.readline()

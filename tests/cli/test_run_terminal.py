@@ -112,7 +112,7 @@ def test_while_it_waits_one_line_says_why_and_goes(cluster: Cluster) -> None:
         assert INTERRUPTED == terminal.ended()
 
 
-def test_a_reason_too_long_for_the_line_is_told_whole_and_once(cluster: Cluster) -> None:
+def test_a_reason_too_long_for_the_line_is_reported_whole_and_once(cluster: Cluster) -> None:
     cluster.create(LOCAL_QUEUES, local_queue("research"))
     command = (cluster.program, "run", "--name", "x", "-q", "research", "--", "train")
     with Terminal(*command, folder=cluster.folder, env=cluster.environment()) as terminal:

@@ -37,7 +37,7 @@ def test_a_gang_waits_whole_until_there_is_room_for_all_of_it() -> None:
     assert "research/gang      is admitted" in output
 
 
-def test_a_job_that_can_never_run_is_told_so() -> None:
+def test_a_job_that_can_never_run_is_reported() -> None:
     output = shown("--explain", "speech/giant")
     assert "the borrowingLimit of ClusterQueue speech allows no" in output
     assert "request at most 6 nvidia.com/gpu" in output

@@ -137,7 +137,7 @@ def test_a_state_folder_that_cannot_be_made_is_no_crash(
     assert "Not a directory" in done.output
 
 
-def test_a_backup_that_has_no_place_is_told_so(tmp_path: Path) -> None:
+def test_a_backup_that_has_no_place_is_reported(tmp_path: Path) -> None:
     Store.open(tmp_path / "kuota.db").close()
     target = tmp_path / "none" / "copy"
     done = CliRunner().invoke(main, ["backup", str(target), "--state", str(tmp_path)])

@@ -134,7 +134,7 @@ def test_definitions_are_kept_if_so_wished(installed: Audited) -> None:
     conversing(installed, look)
 
 
-def test_what_somebody_else_manages_is_left_alone_unless_told(server: Audited) -> None:
+def test_what_somebody_else_manages_is_left_alone_unless_reported(server: Audited) -> None:
     async def others(client: Client) -> None:
         deployment = next(e for e in objects(Settings()) if e["kind"] == "Deployment")
         theirs = json.loads(json.dumps(deployment))

@@ -216,7 +216,7 @@ def test_long_lists_are_converted(server: Hooked) -> None:
     play(server, story)
 
 
-def test_whom_to_trust_is_told_everywhere(server: Hooked) -> None:
+def test_whom_to_trust_is_reported_everywhere(server: Hooked) -> None:
     async def story(client: Client) -> None:
         secret = await client.get(SECRETS, Key("kueue-system", SECRET))
         wanted = {secret["data"]["ca.crt"]}

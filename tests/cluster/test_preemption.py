@@ -178,7 +178,7 @@ def test_workloads_follow_the_value_of_their_class(on_stage: StageRunner) -> Non
     on_stage(scene)
 
 
-def test_a_missing_class_is_told_and_waited_for(on_stage: StageRunner) -> None:
+def test_a_missing_class_is_reported_and_waited_for(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.apply(job("a", labels={"kueue.x-k8s.io/priority-class": "new"}))

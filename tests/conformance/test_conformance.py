@@ -263,7 +263,7 @@ def test_empty_equals_absent(empty: Any) -> None:
         ("x", None, r"\.: want \"x\", got null"),
     ],
 )
-def test_the_first_difference_is_told_with_its_place(
+def test_the_first_difference_is_reported_with_its_place(
     expected: Any, actual: Any, place: str
 ) -> None:
     with pytest.raises(Difference, match=place):

@@ -191,7 +191,7 @@ def test_a_local_queue_that_goes_takes_quota_only_from_who_has_not_started() -> 
     run_scene(scene)
 
 
-def test_messages_of_pending_checks_are_told_on_the_job() -> None:
+def test_messages_of_pending_checks_are_reported_on_the_job() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage, {"name": "a"})
         await stage.api.apply(job("j", "4"))

@@ -42,7 +42,7 @@ def heard(story: Story, *, busy: bool = False) -> list[Told]:
     return played(run())
 
 
-def test_what_happened_is_told_soon_in_order_and_with_its_own_time() -> None:
+def test_what_happened_is_reportedon_in_order_and_with_its_own_time() -> None:
     async def story(events: DeferredEvents, said: list[Told]) -> None:
         events.record(about("a"), "SuccessfulCreate", "Created pod: a-1", controller=BY)
         events.record(about("a"), "Completed", "Job completed", controller=BY)
@@ -52,7 +52,7 @@ def test_what_happened_is_told_soon_in_order_and_with_its_own_time() -> None:
     assert [("a", "SuccessfulCreate", START), ("a", "Completed", START)] == heard(story)
 
 
-def test_while_decisions_are_written_only_a_few_are_told() -> None:
+def test_while_decisions_are_written_only_a_few_are_reported() -> None:
     async def story(events: DeferredEvents, said: list[Told]) -> None:
         for number in range(10):
             events.record(about(f"job-{number}"), "Completed", "", controller=BY)
@@ -61,7 +61,7 @@ def test_while_decisions_are_written_only_a_few_are_told() -> None:
     assert ["job-0", "job-1", "job-2"] == [name for name, _, _ in heard(story, busy=True)]
 
 
-def test_of_a_flood_only_the_first_are_told_and_what_went_wrong_always() -> None:
+def test_of_a_flood_only_the_first_are_reported_and_what_went_wrong_always() -> None:
     async def story(events: DeferredEvents, said: list[Told]) -> None:
         for number in range(MAX_PENDING + 10):
             events.record(about(f"job-{number}"), "Completed", "", controller=BY)

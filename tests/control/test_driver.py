@@ -109,7 +109,7 @@ def test_a_write_that_fails_is_tried_again_later() -> None:
     run_scene(scene)
 
 
-def test_one_whose_admission_is_refused_lets_others_go_first_and_is_told_so() -> None:
+def test_one_whose_admission_is_refused_lets_others_go_first_and_is_reported() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(cpu=1)
         await stage.api.apply(job("first"))

@@ -140,7 +140,7 @@ def test_a_bug_in_what_merely_counts_is_counted_and_harms_nobody() -> None:
     assert COUNTS["metrics"] > before
 
 
-def test_a_pass_that_keeps_failing_is_counted_and_told_on_its_object() -> None:
+def test_a_pass_that_keeps_failing_is_counted_and_reported_on_its_object() -> None:
     before = COUNTS["reconcile"]
 
     async def scene(stage: Stage) -> None:

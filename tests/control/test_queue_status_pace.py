@@ -140,7 +140,7 @@ def test_what_others_overwrite_is_put_right() -> None:
     run_scene(scene)
 
 
-def test_a_queue_that_is_let_go_gets_no_last_status() -> None:
+def test_a_queue_that_is_released_gets_no_last_status() -> None:
     async def scene(stage: Stage) -> None:
         await stage.api.apply(flavor(), queue("cq", 4))
         await stage.rest()

@@ -86,7 +86,7 @@ def test_metrics_behind_tls_ask_who_wants_to_know(tmp_path: Path) -> None:
     run_story(story, tmp_path)
 
 
-def test_a_follower_tells_who_waits_too(tmp_path: Path) -> None:
+def test_a_follower_reports_who_waits_too(tmp_path: Path) -> None:
     async def story(site: Site) -> None:
         first = await site.controller("--parts=core,scheduler,jobs")
         await first.said("leading")

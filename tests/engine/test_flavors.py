@@ -128,7 +128,7 @@ def test_resources_are_visited_by_the_hash_of_their_names() -> None:
     ) == visiting_order((*names, "ephemeral-storage"))
 
 
-def test_of_two_groups_that_fail_only_the_one_met_first_is_told() -> None:
+def test_of_two_groups_that_fail_only_the_one_met_first_is_reported() -> None:
     market = OfferedQueue({"a": {"cpu": 1}}, {"b": {"memory": 1}})
 
     found = market.assign(workload(pods(cpu=2, memory=2)))
@@ -147,7 +147,7 @@ def test_a_group_that_fails_after_another_took_a_flavor_takes_it_back() -> None:
     assert [(Cause.EXCEEDS_MAX, "a", "cpu")] == causes(found)
 
 
-def test_all_resources_of_a_group_over_the_maximum_are_told() -> None:
+def test_all_resources_of_a_group_over_the_maximum_are_reported() -> None:
     found = OfferedQueue({"a": {"cpu": 1, "memory": 1}}).assign(workload(pods(cpu=2, memory=3)))
 
     assert {
@@ -181,7 +181,7 @@ def test_pod_sets_after_one_that_failed_are_not_looked_at() -> None:
     assert ["one", "two"] == [each.name for each in found.pod_sets]
 
 
-def test_the_missing_amount_is_told_when_preemption_is_needed() -> None:
+def test_the_missing_amount_is_reported_when_preemption_is_needed() -> None:
     market = OfferedQueue({"a": {"cpu": 4}})
     market.use("a/cpu", 3)
 
@@ -271,7 +271,7 @@ def test_members_of_a_group_get_one_flavor_for_the_sum_of_their_requests() -> No
     assert {"b/cpu": 5, "b/gpu": 4} == usage(found)
 
 
-def test_a_group_that_fails_tells_every_member_why() -> None:
+def test_a_group_that_fails_reports_every_member_why() -> None:
     found = OfferedQueue({"a": {"cpu": 4}}).assign(
         workload(
             pods("worker", 4, group="g", topology=GROUPED, cpu=1),

@@ -98,7 +98,7 @@ def test_affinity_with_a_term_about_other_labels_is_ignored() -> None:
     assert Mode.FIT is on_flavor_a(ZONE_A, affinity(other_zone, ("disk", "In", ["ssd"]))).mode
 
 
-def test_malformed_affinity_is_an_error_and_nothing_else_is_told() -> None:
+def test_malformed_affinity_is_an_error_and_nothing_else_is_reported() -> None:
     found = on_flavor_a(ZONE_A, affinity(("zone", "Near", ["b"])))
 
     assert Mode.NO_FIT is found.mode

@@ -181,7 +181,7 @@ def test_no_search_stops_where_nothing_can_be_had(
 
 
 @pytest.mark.parametrize("gates", [{}, {"FlavorFungibility": False}], ids=["on", "off"])
-def test_the_preference_tells_which_resource_of_a_flavor_is_worst_even_without_the_gate(
+def test_the_preference_reports_which_resource_of_a_flavor_is_worst_even_without_the_gate(
     gates: dict[str, bool],
 ) -> None:
     made = OfferedQueue(

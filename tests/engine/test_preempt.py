@@ -40,13 +40,13 @@ def test_one_own_victim_among_others_makes_it_preempt() -> None:
 
 
 @BOTH
-def test_the_oracle_tells_the_height_as_things_are_when_nobody_can_go(policy: Policy) -> None:
+def test_the_oracle_reports_the_height_as_things_are_when_nobody_can_go(policy: Policy) -> None:
     stage = possibilities(policy)
     assert stage.oracle("a", 7) == OracleResult(Possibility.NO_CANDIDATES, 1)
     assert stage.oracle("b", 1) == OracleResult(Possibility.NO_CANDIDATES, 1)
 
 
-def test_the_oracle_tells_the_height_after_the_victims_are_gone() -> None:
+def test_the_oracle_reports_the_height_after_the_victims_are_gone() -> None:
     stage = Stage()
     stage.queue("a", 4, within="LowerPriority")
     stage.queue("b", 4)

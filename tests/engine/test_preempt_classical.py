@@ -290,7 +290,7 @@ def test_with_past_use_counted_the_heavier_local_queue_loses_before_priority_cou
 @pytest.mark.parametrize(
     ("usage_based", "local_queue"), [(False, "heavy"), (True, "light")], ids=["mode", "same queue"]
 )
-def test_past_use_counts_only_in_queues_told_so_and_between_different_local_queues(
+def test_past_use_counts_only_in_queues_configured_for_it_and_between_different_local_queues(
     usage_based: bool, local_queue: str
 ) -> None:
     stage = history({"heavy": 5.0, "light": 1.0})

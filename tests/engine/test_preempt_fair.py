@@ -179,14 +179,14 @@ def test_a_queue_without_a_cohort_displaces_its_own_in_plain_order() -> None:
     assert stage.victims("a", 5) == {}
 
 
-def test_equally_loaded_queues_are_told_apart_by_their_first_candidates() -> None:
+def test_equally_loaded_queues_are_distinguished_by_their_first_candidates() -> None:
     stage = three(3)
     stage.run("c1", "c", 4)
     stage.run("b1", "b", 4, priority=1)
     assert stage.victims("a", 2) == {"c1": RECLAIMED}
 
 
-def test_equally_loaded_cohorts_are_told_apart_by_name_and_come_before_queues() -> None:
+def test_equally_loaded_cohorts_are_distinguished_by_name_and_come_before_queues() -> None:
     stage = Stage(FAIR)
     for name in ("Y", "X"):
         stage.cohort(name, "R")

@@ -149,7 +149,7 @@ def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
     assert credentials._shown
 
 
-def test_a_plugin_may_be_told_about_the_cluster() -> None:
+def test_a_plugin_may_receive_the_cluster() -> None:
     connection = Connection(
         server="https://s", authority=Pem(text=Secret("pem")), tls_server_name="n", proxy="http://p"
     )

@@ -44,7 +44,7 @@ def test_what_is_wanted_again_is_unpacked() -> None:
     assert cache.get(KEY) is cache.get(KEY)
 
 
-def test_late_observers_are_told_of_what_is_packed() -> None:
+def test_late_observers_receive_packed_objects() -> None:
     cache, observed = _cache(), list[Json | None]()
     cache.put(_object(1, done=True))
     cache.observe(lambda old, new: observed.append(new))

@@ -265,7 +265,7 @@ def test_managed_fields_and_nothing_else_can_be_left_out() -> None:
     assert [wanted] == [each.object for each in setting.watched()]
 
 
-def test_managed_fields_are_kept_unless_told_otherwise() -> None:
+def test_managed_fields_are_kept_by_default() -> None:
     assert _managed("Pod") == Setting(ok(_managed("Pod"))).get()
 
 

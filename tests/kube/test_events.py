@@ -92,7 +92,7 @@ def test_an_event_has_all_that_the_api_demands() -> None:
     assert len(second["message"].encode()) <= 1024
 
 
-def test_it_can_be_told_for_another_and_later_than_it_happened() -> None:
+def test_it_can_be_recorded_for_another_and_later_than_it_happened() -> None:
     harness = RecorderHarness()
 
     async def story() -> None:

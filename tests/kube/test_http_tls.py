@@ -70,7 +70,7 @@ def test_a_server_unknown_to_anyone_is_not_trusted_and_nothing_is_sent() -> None
     assert not caught.value.sent
 
 
-def test_a_server_may_be_trusted_blindly_if_told_so() -> None:
+def test_a_server_may_be_trusted_without_verification() -> None:
     assert [] == seen_by(insecure=True)
 
 

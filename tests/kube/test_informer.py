@@ -18,7 +18,7 @@ from kuota.kube.errors import Unreachable
 A, B, C = (Key("team", name) for name in "abc")
 
 
-def test_what_is_there_is_told_and_then_every_change() -> None:
+def test_what_is_there_is_reported_and_then_every_change() -> None:
     server = TinyServer()
     server.put(f"{PATH}/a", size=1)
     it = Watched(server)
@@ -204,7 +204,7 @@ def test_a_refused_watch_waits_as_long_as_the_server_says() -> None:
     it.during(story)
 
 
-def test_a_late_observer_is_told_what_is_there() -> None:
+def test_a_late_observer_receives_the_existing_objects() -> None:
     server = TinyServer()
     server.put(f"{PATH}/a", size=1)
     it = Watched(server)

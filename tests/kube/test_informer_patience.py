@@ -31,7 +31,7 @@ def test_a_kind_that_may_not_be_read_is_tried_again_and_the_reason_kept() -> Non
 
 
 @pytest.mark.parametrize("status", [404, 403])
-def test_a_server_without_the_kind_is_told_apart_from_one_that_does_not_answer(
+def test_a_server_without_the_kind_is_distinguished_from_one_that_does_not_answer(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     reason = {404: "NotFound", 403: "Forbidden"}[status]

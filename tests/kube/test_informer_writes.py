@@ -26,7 +26,7 @@ def put(server: TinyServer, size: int) -> Json:
     return copy.deepcopy(server.put(A, size=size))
 
 
-def test_an_answer_is_visible_at_once_and_observers_are_told_once(server: TinyServer) -> None:
+def test_an_answer_is_visible_at_once_and_observers_are_notified_once(server: TinyServer) -> None:
     watched = Watched(server)
 
     async def story() -> None:

@@ -29,7 +29,7 @@ def test_waits_are_measured_from_a_second_to_hours() -> None:
     assert (16, 40960) == (len(longer), longer[-1])
 
 
-def test_the_build_is_told_without_a_role() -> None:
+def test_the_build_is_reported_without_a_role() -> None:
     seen = Scrape(Metrics(Engine()))
     ((labels, value),) = seen.all("build_info")
     assert 1 == value

@@ -92,7 +92,7 @@ def test_reconciliations_are_counted_and_timed_by_how_they_end() -> None:
     asyncio.run(story())
 
 
-def test_who_leads_is_told_and_what_the_process_uses() -> None:
+def test_who_leads_is_reported_and_what_the_process_uses() -> None:
     runtime, metrics = Runtime(), Metrics(Engine())
     metrics.show_process(runtime, lease="kueue-controller")
     assert {("kueue-controller",): 0} == values(metrics, "leader_election_master_status")

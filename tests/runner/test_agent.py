@@ -25,7 +25,7 @@ def condition(obj: Json, type_: str) -> Json:
     return result
 
 
-def test_a_pod_runs_its_command_and_tells_how_it_ended(tmp_path: Path) -> None:
+def test_a_pod_runs_its_command_and_reports_how_it_ended(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(pod("hello", container("echo hello; exit 3")))
         done = await world.phase("hello", "Failed")

@@ -65,7 +65,7 @@ def test_a_pod_that_finds_no_room_hears_why_and_later_where_it_went() -> None:
     assert [f"!FailedScheduling: {FULL}", bound] == event_texts(work)
 
 
-def test_the_same_reason_is_told_once_and_a_new_one_again() -> None:
+def test_the_same_reason_is_reported_once_and_a_new_one_again() -> None:
     async def work(world: Cluster, binder: Binder, said: RecordedEvents) -> None:
         binder.set_offers([here(1)])
         await comes(world, binder, "p", 2, nodeSelector={"zone": "x"})
@@ -84,7 +84,7 @@ def test_the_same_reason_is_told_once_and_a_new_one_again() -> None:
     ] == event_texts(work)
 
 
-def test_a_pod_that_is_over_before_the_answer_comes_is_told_too() -> None:
+def test_a_pod_that_is_over_before_the_answer_comes_is_reported_too() -> None:
     async def work(world: Cluster, binder: Binder, said: RecordedEvents) -> None:
         made = await world.client.create(PODS, pod("quick", container("true")))
         create = world.client.create

@@ -78,7 +78,7 @@ def test_what_is_taken_is_not_free() -> None:
     assert {"p": "a"} == where([pod("p", 2)], [node("a")], there)
 
 
-def test_all_that_is_too_little_is_told() -> None:
+def test_all_that_is_too_little_is_reported() -> None:
     resources = {"requests": {"cpu": "8"}, "limits": {GPU: "8"}}
     big = pod("p", containers=[{"name": "c", "resources": resources}])
     there = [pod("old", containers=big["spec"]["containers"], nodeName="a")]
@@ -86,7 +86,7 @@ def test_all_that_is_too_little_is_told() -> None:
     assert {"p": message} == where([big], [node("a")], there)
 
 
-def test_who_waits_in_vain_is_told_so() -> None:
+def test_who_waits_in_vain_is_reported() -> None:
     vain = "No node has that much, even when it is empty: ask for less."
     few = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     assert {"p": f"{few} {vain}"} == where([pod("p", 9)], [node("a")])

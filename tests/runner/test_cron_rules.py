@@ -50,7 +50,7 @@ def ran(name: str, end: str = "", at: float = START) -> Json:
     }
 
 
-def test_a_job_that_has_ended_is_told_once() -> None:
+def test_a_job_that_has_ended_is_reported_once() -> None:
     jobs = [ran("good", "Complete"), ran("bad", "Failed"), ran("on")]
     before = cron() | {"status": {"active": [{"uid": each} for each in ("good", "bad", "on")]}}
     step = cron_step(before, jobs, START + MINUTE)
@@ -82,7 +82,7 @@ def test_of_many_missed_moments_the_last_is_made_up_for() -> None:
     assert time_text(START + 30 * MINUTE) == step.status["lastScheduleTime"]
 
 
-def test_a_moment_that_is_too_long_ago_is_let_go() -> None:
+def test_a_moment_that_is_too_long_ago_is_released() -> None:
     step = cron_step(cron(startingDeadlineSeconds=60), [], START + 15 * MINUTE)
     assert (None, ["MissSchedule"]) == (step.create, [each.reason for each in step.events])
 

@@ -127,7 +127,7 @@ def test_a_job_with_no_time_to_live_is_removed_when_it_is_finished() -> None:
     story(work)
 
 
-def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
+def test_pods_of_a_job_that_is_gone_are_released() -> None:
     async def work(world: Cluster) -> None:
         await world.client.create(JOBS, job("left"))
         (pod,) = await world.some(PODS, lambda some: len(some) == 1)
@@ -139,7 +139,7 @@ def test_pods_of_a_job_that_is_gone_are_let_go() -> None:
     story(work)
 
 
-def test_what_becomes_of_a_job_is_told_in_few_words() -> None:
+def test_what_becomes_of_a_job_is_reported_in_few_words() -> None:
     async def work(world: Cluster) -> None:
         await world.client.create(JOBS, job("sum", parallelism=5, completions=5, suspend=True))
         await world.until(JOBS, "sum", has("Suspended"))
@@ -156,7 +156,7 @@ def test_what_becomes_of_a_job_is_told_in_few_words() -> None:
     assert recorded[1].endswith(" and 2 more")
 
 
-def test_pods_that_cannot_be_made_are_told() -> None:
+def test_pods_that_cannot_be_made_are_reported() -> None:
     recorded = RecordedEvents()
 
     async def work(world: Cluster) -> None:

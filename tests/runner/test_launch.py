@@ -47,7 +47,7 @@ def test_words_are_expanded_as_in_a_cluster(text: str, expected: str) -> None:
     assert expected == expanded(text, {"A": "1"})
 
 
-def test_processes_start_in_the_pods_root_unless_told_otherwise() -> None:
+def test_processes_start_in_the_pods_root_by_default() -> None:
     def cwd(**fields: Any) -> str:
         one = container(**fields)
         return container_plan(pod(one), one, PLACE, Sources()).cwd
@@ -65,7 +65,7 @@ def test_nobody_can_show_himself_devices_that_he_was_not_given() -> None:
     assert "" == plan.env["CUDA_VISIBLE_DEVICES"]
 
 
-def test_a_mount_is_told_by_its_real_place() -> None:
+def test_a_mount_is_reported_by_its_real_place() -> None:
     one = container(volumeMounts=[{"name": "data", "mountPath": "/data", "subPath": "in"}])
     plan = container_plan(pod(one), one, PLACE, Sources())
     assert "/pods/1/volumes/data" == plan.env["KUOTA_VOLUME_DATA"]

@@ -28,6 +28,6 @@ def test_the_story_ends_as_it_is_written(story: Story, pytestconfig: pytest.Conf
         assert story.text() == played.text()
 
 
-def test_titles_are_told_apart() -> None:
+def test_titles_are_distinguished() -> None:
     titles = [param.id for param in STORIES]
     assert len(set(titles)) == len(titles)

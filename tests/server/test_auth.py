@@ -190,5 +190,5 @@ def test_only_root_is_an_admin_on_the_socket() -> None:
     ("host", "expected"),
     [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("x.io", False)],
 )
-def test_loopback_is_told_from_other_addresses(host: str, expected: bool) -> None:
+def test_loopback_is_distinguished_from_other_addresses(host: str, expected: bool) -> None:
     assert expected == is_loopback(host)

@@ -125,7 +125,7 @@ def references(node: Any) -> set[str]:
     return own | {name for each in node.values() for name in references(each)}
 
 
-def test_version_and_health_are_told(api: Local) -> None:
+def test_version_and_health_are_reported(api: Local) -> None:
     assert api.ask("GET", "/version")["gitVersion"].startswith("v1.")
     for path in ("/healthz", "/livez", "/readyz", "/readyz/ping"):
         assert b"ok" == api.raw("GET", path).body

@@ -287,7 +287,7 @@ def test_explain_knows_the_fields(cluster: Served) -> None:
     assert "cohortName\t<string>" in cluster.kubectl("explain", "clusterqueue.spec")
 
 
-def test_explain_tells_what_kueues_fields_are_for(cluster: Served) -> None:
+def test_explain_reports_what_kueues_fields_are_for(cluster: Served) -> None:
     for what in ("cq", "clusterqueue.spec.resourceGroups", "workload.status.admission"):
         said = cluster.kubectl("explain", what).partition("FIELDS:")
         assert "<empty>" not in said[0]

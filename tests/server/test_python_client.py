@@ -54,7 +54,7 @@ def test_custom_objects_are_created_listed_and_patched(cluster: Served) -> None:
     assert [2] == [each["status"]["pendingWorkloads"] for each in found["items"]]
 
 
-def test_a_watch_tells_of_each_change(cluster: Served) -> None:
+def test_a_watch_reports_each_change(cluster: Served) -> None:
     core = client.CoreV1Api()
     start = core.list_namespaced_config_map("default").metadata.resource_version
     core.create_namespaced_config_map("default", {"metadata": {"name": "w"}})

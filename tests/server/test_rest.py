@@ -291,7 +291,7 @@ def test_a_namespace_goes_when_its_content_has_gone(api: Local) -> None:
     assert 403 == api.refusal("DELETE", "/api/v1/namespaces/default")["code"]
 
 
-def test_a_suspended_job_may_be_told_where_to_run_and_a_running_one_not(api: Local) -> None:
+def test_a_suspended_job_may_get_a_node_selector_and_a_running_one_not(api: Local) -> None:
     api.ask("POST", JOBS, job("a", suspend=True))
     placed = {"spec": {"template": {"spec": {"nodeSelector": {"gpu": "h100"}}}}}
     api.ask("PATCH", f"{JOBS}/a", placed, media=MERGE)

@@ -150,7 +150,7 @@ def test_callers_share_no_state_with_the_store(store: Store) -> None:
     assert at(thing("a", value={"deep": [1]}), 1) == store.get(PODS, key("a"))
 
 
-def test_the_log_tells_what_happened_and_what_it_replaced(store: Store) -> None:
+def test_the_log_reports_what_happened_and_what_it_replaced(store: Store) -> None:
     store.create(PODS, thing("a"))
     store.update(PODS, thing("a", value=2), None)
     store.create(JOBS, thing("j", ""))

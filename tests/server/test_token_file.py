@@ -63,7 +63,7 @@ def test_a_lost_admin_token_is_replaced_and_old_copies_stay_valid(path: Path) ->
     assert None not in map(Tokens.load(path).user, (first, second))
 
 
-def test_a_list_tells_tokens_apart_and_tells_none(path: Path) -> None:
+def test_a_list_distinguishes_tokens_and_shows_none(path: Path) -> None:
     tokens = TokenFile(path)
     given = [tokens.give("ann"), tokens.give("ann", ["vision"])]
     owner, first, second = tokens.holders()

@@ -48,7 +48,7 @@ def state() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_the_story_is_told_to_its_end_with_real_processes(state: Path) -> None:
+def test_the_demo_runs_to_its_end_with_real_processes(state: Path) -> None:
     done = subprocess.run(
         [KUOTA, "demo", "--state", str(state)],
         cwd=ROOT,

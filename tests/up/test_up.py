@@ -61,7 +61,7 @@ def test_a_killed_control_plane_takes_up_what_still_runs(machine: Machine) -> No
     assert "done\n" == machine.kubectl("logs", "job/long")
 
 
-def test_describe_tells_what_became_of_a_job(machine: Machine) -> None:
+def test_describe_shows_the_end_of_a_job(machine: Machine) -> None:
     machine.apply(queues(), job("brief", "true"))
     with machine.following(
         "get", "events", "--watch", "--field-selector", "reason=Completed"

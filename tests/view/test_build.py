@@ -99,7 +99,7 @@ def test_names_in_a_row_are_cut_when_they_are_many() -> None:
     ]
 
 
-def test_amounts_that_are_needed_together_are_told_together() -> None:
+def test_amounts_that_are_needed_together_are_reported_together() -> None:
     both = [
         Suggestion(
             advice=Advice.WAIT_FOR_RELEASE,
@@ -116,7 +116,7 @@ def test_amounts_that_are_needed_together_are_told_together() -> None:
     )
 
 
-def test_a_borrowing_limit_is_told_with_its_owner() -> None:
+def test_a_borrowing_limit_is_reported_with_its_owner() -> None:
     reason = Reason(
         cause=Cause.INSUFFICIENT, flavor="spot", resource="gpu", requested=4, limit=1, missing=3
     )

@@ -67,7 +67,7 @@ def test_an_unknown_queue_has_no_line_and_an_orphaned_one_an_empty_line() -> Non
     assert [] == in_local_queue(made, key("z"), PageRequest())
 
 
-def test_the_priority_that_is_told_is_without_the_boost() -> None:
+def test_the_priority_that_is_reported_is_without_the_boost() -> None:
     found = in_cluster_queue(engine(), "q", PageRequest()) or []
     assert [9, 0, 0, 0] == [each.priority for each in found]
 

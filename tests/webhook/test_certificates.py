@@ -94,7 +94,7 @@ def coded(given: Chain) -> str:
     return base64.b64encode(given.authority).decode()
 
 
-def test_the_first_replica_makes_a_certificate_and_tells_everybody() -> None:
+def test_the_first_replica_creates_a_certificate_and_publishes_it() -> None:
     async def story(api: Api) -> None:
         managed = api.managed()
         await managed.refresh()
@@ -301,7 +301,7 @@ def test_names_in_a_certificate_are_those_of_the_service() -> None:
     assert ("svc.ns.svc", "svc.ns", "svc.ns.svc.cluster.local", "127.0.0.1") == settings.names
 
 
-def test_only_what_names_a_webhook_is_told_whom_to_trust() -> None:
+def test_only_what_names_a_webhook_gets_a_ca_bundle() -> None:
     plain = next(each for each in crds() if each["spec"]["conversion"]["strategy"] == "None")
     assert plain is trusting(plain, "b")
     for each in configurations():

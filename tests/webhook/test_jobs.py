@@ -81,7 +81,7 @@ def test_a_class_that_cannot_be_looked_up_stops_nobody() -> None:
     assert answered(MUTATE, job(queue="q"), objects=objects).allowed
 
 
-def test_a_queue_that_cannot_be_looked_up_is_told_as_a_fault_of_ours() -> None:
+def test_a_queue_that_cannot_be_looked_up_is_reported_as_a_fault_of_ours() -> None:
     objects = Objects()
     objects.broken.add("localqueues")
     said = answered(MUTATE, job(), objects=objects)

@@ -90,7 +90,7 @@ def test_every_fault_is_a_cause_of_the_refusal() -> None:
     assert "ClusterQueue" == said.status["details"]["kind"]
 
 
-def test_faults_of_the_older_version_are_told_in_its_words() -> None:
+def test_faults_of_the_older_version_are_reported_in_its_words() -> None:
     bad = cluster_queue("v1beta1", cohort="c")
     bad["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["lendingLimit"] = "5"
     assert not answered(QUEUE, bad).allowed

@@ -25,7 +25,7 @@ from kuota.engine.model import LocalQueue, Workload
 @pytest.mark.slow
 @given(lives(WILD, turns=3, events=8) | lives(LOOPED, turns=3, events=8))
 @calm(120)
-def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Life) -> None:
+def test_a_cycle_never_raises_and_ends_for_any_facts(life: Life) -> None:
     """Loops of cohorts, missing flavors, absurd amounts, shrinking quotas, deletes in any order.
 
     Nor does it raise to ask why anybody is where it is.
@@ -41,7 +41,7 @@ def test_a_cycle_never_raises_and_comes_to_an_end_whatever_it_was_told(life: Lif
 @pytest.mark.slow
 @given(lives(WILD))
 @calm(50)
-def test_everyone_is_accounted_for_whatever_was_told(life: Life) -> None:
+def test_every_workload_is_accounted_for_after_any_facts(life: Life) -> None:
     witness = CheckedSimulation(life.policy, life.cluster)
     for step in life.steps:
         witness.do(step)
@@ -68,7 +68,7 @@ def _decisions(life: Life) -> list[tuple[Decision, ...]]:
 
 @given(lives(LOOPED, turns=2, events=10))
 @calm(60)
-def test_for_quota_only_what_is_told_last_counts(life: Life) -> None:
+def test_for_quota_only_the_latest_fact_counts(life: Life) -> None:
     told_all, told_last = Engine(), Engine()
     for fact in life.facts:
         told_all.apply(fact, 0.0)

@@ -142,7 +142,7 @@ def test_a_failed_admission_gives_the_room_back() -> None:
     assert ["first"] == admits(engine)
 
 
-def test_an_eviction_told_without_the_admission_before_it_frees_the_room() -> None:
+def test_an_eviction_reported_without_the_admission_before_it_frees_the_room() -> None:
     """A watch may skip states: the workload was admitted and evicted before any news came."""
     engine, first = Engine(), job("first", gpu=8, queue="a")
     apply_all(engine, queue("a", gpu=8), local_queue("a"), first)

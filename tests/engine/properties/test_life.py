@@ -57,7 +57,7 @@ def test_no_cycle_takes_more_than_quotas_and_limits_allow(life: Life) -> None:
 @pytest.mark.slow
 @given(lives(SOUND))
 @calm(80)
-def test_whoever_waits_when_the_world_is_at_rest_was_told_why(life: Life) -> None:
+def test_whoever_waits_when_the_world_is_at_rest_was_reported_why(life: Life) -> None:
     for witness, step in played(life):
         if step is Do.SETTLE and not witness.restless:
             witness.check_who_waits_knows_why()
