@@ -145,7 +145,7 @@ def test_the_separation_is_stated() -> None:
 
 STORY = """
 export KUOTA_STATE=$HOME/state
-kuota up --detach
+kuota up --allow-unqueued --detach
 trap 'kuota down --kill' EXIT
 eval "$(kuota status -o env)"
 kuota status

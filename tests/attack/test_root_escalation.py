@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,18 @@ from kuota.api.base import Json
 from kuota.runner.container_env import LaunchError
 from kuota.runner.pod_files import Refusal, prepare
 from kuota.runner.volumes import check_spec
-from up.machine import Machine, open_folder
+from up.machine import Machine, open_folder, running
 
 UID = 65534
 ENDED = "{.status.containerStatuses[0].state.terminated}"
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs pods as other users")
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """A machine on which members create pods without a queue."""
+    with running("--allow-unqueued") as found:
+        yield found
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
