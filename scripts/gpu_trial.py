@@ -50,7 +50,7 @@ class Trial:
     """One performance in a folder of its own."""
 
     def __init__(self, root: Path, pretend: bool) -> None:
-        self._root = root
+        self._root = root / "state"
         self._pretend = pretend
         self._saves = root / "saved"
         self._start = time.monotonic()
