@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 from attack.members import join
 from attack.raw import Target, answer, target
 from up.machine import Machine
 
 MAPS = "/api/v1/namespaces/vision/configmaps"
-THREADS, OBJECTS = 16, 400
+THREADS, OBJECTS = 32, 300
 
 
 def noise(where: Target, running: threading.Event) -> None:
@@ -26,6 +28,7 @@ def noise(where: Target, running: threading.Event) -> None:
             assert answer(line)[0] in (200, 429)
 
 
+@pytest.mark.slow
 def test_a_noisy_client_delays_nobody_else(
     machine: Machine, tmp_path: Path, long_run: bool
 ) -> None:
@@ -35,7 +38,9 @@ def test_a_noisy_client_delays_nobody_else(
     bob = target(machine, tmp_path / "bob.kubeconfig")
     with ann.connect() as line:
         for at in range(OBJECTS):
-            body = json.dumps({"metadata": {"name": f"m{at}"}, "data": {"a": "b" * 500}}).encode()
+            body = json.dumps(
+                {"metadata": {"name": f"m{at}"}, "data": {"a": "b" * 20_000}}
+            ).encode()
             line.sendall(ann.head("POST", MAPS, Content_Length=len(body)) + body)
             assert 201 == answer(line)[0]
     running = threading.Event()
