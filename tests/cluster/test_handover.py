@@ -123,7 +123,7 @@ def test_nothing_is_handed_over_while_kuota_leads(on_stage: StageRunner) -> None
         election = Election(stage.client, key, "kuota-1", timing=quick)
         await election.acquire()
         holding = asyncio.create_task(election.hold())
-        with pytest.raises(Failed, match="kuota-1 leads"):
+        with pytest.raises(Failed, match="kuota-1, a Kuota controller, holds the Lease"):
             await alone(stage.client, key)
         holding.cancel()
         await asyncio.gather(holding, return_exceptions=True)
