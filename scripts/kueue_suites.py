@@ -60,6 +60,9 @@ RECORDS = {
 _START = """
 		process, err := standin.Start(cfg, webhookInstallOptions.LocalServingHost,
 			webhookInstallOptions.LocalServingPort, webhookInstallOptions.LocalServingCertDir)
+		if err != nil {
+			close(done) // StopManager waits for it.
+		}
 		gomega.ExpectWithOffset(1, err).NotTo(gomega.HaveOccurred(), "failed to start kuota")
 		go func() {
 			defer close(done)
