@@ -101,6 +101,7 @@ class RejectingProxy:
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
+        self.credentials = api.credentials
         self.refused: dict[str, int] = {}
         self.hidden: set[str] = set()
         """Kinds, by plural, that discovery does not tell of."""
