@@ -164,7 +164,7 @@ def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
     assert tokens.user("S3cret") is None
     assert tokens.user("") is None
     path.write_text("lonely\n")
-    with pytest.raises(TokenError, match="entry 1"):
+    with pytest.raises(TokenError, match="line 1"):
         Tokens.load(path)
 
 

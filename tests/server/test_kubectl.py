@@ -11,9 +11,9 @@ from server.served import Served, config_map, job, pod
 
 
 def test_it_is_discovered(cluster: Served) -> None:
-    resources = cluster.kubectl("api-resources")
-    assert "jobs                                                            batch/v1" in resources
-    assert "clusterqueues                cq" in resources
+    resources = [line.split() for line in cluster.kubectl("api-resources").splitlines()]
+    assert ["jobs", "batch/v1", "true", "Job"] in resources
+    assert ["clusterqueues", "cq", "kueue.x-k8s.io/v1beta2", "false", "ClusterQueue"] in resources
     assert {"v1", "batch/v1", "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"} <= set(
         cluster.kubectl("api-versions").split()
     )

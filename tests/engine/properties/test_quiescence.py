@@ -99,11 +99,16 @@ def fruitless(decision: Decision) -> bool:
 
 
 def timeless(decision: Decision) -> Decision:
-    """The decision without the number of the cycle in which it was made."""
+    """Return the decision without the cycle in which it was made.
+
+    The generation of the quota matters only to a flavor scan that will be continued.
+    """
     assignment = getattr(decision, "assignment", None)
     if assignment is None:
         return decision
     progress = replace(assignment.progress, cycle=0)
+    if not progress.pending:
+        progress = replace(progress, generation=0)
     return replace(decision, assignment=replace(assignment, progress=progress))
 
 
