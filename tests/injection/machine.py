@@ -73,6 +73,10 @@ class SimulatedProcess:
             self.ended = True
             self._on_change()
 
+    def moments(self, now: float) -> tuple[float | None, float | None]:
+        state = self.state
+        return (None, None) if state is None else (state.started, state.finished)
+
     def stop(self, grace_s: float) -> None:
         run = self.machine.runs.get(self.folder)
         if run is not None and not self.ended and run.stop(self.machine.now(), grace_s):

@@ -25,6 +25,7 @@ from kuota.kube.resources import (
     NODES,
     PODS,
     RESOURCE_FLAVORS,
+    TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     key_of,
@@ -34,6 +35,15 @@ from kuota.runner.nodes import node_status, this_machine
 
 LIMIT_S = 900.0
 """By then everything must have come to rest, whatever failed."""
+
+
+_TOPOLOGY = {
+    "apiVersion": "kueue.x-k8s.io/v1beta2",
+    "kind": "Topology",
+    "metadata": {"name": "racks"},
+    "spec": {"levels": [{"nodeLabel": "rack"}]},
+}
+"""No flavor uses it; its levels are compared with the labels of nodes."""
 
 
 def _queue(name: str, gpus: int, **spec: Any) -> Json:
@@ -127,6 +137,7 @@ async def _play(it: Installation) -> None:
     await it.apply(
         (RESOURCE_FLAVORS, flavor()),
         (RESOURCE_FLAVORS, flavor("spare")),
+        (TOPOLOGIES, _TOPOLOGY),
         (CLUSTER_QUEUES, _queue("a", 2, preemption=preemption)),
         (CLUSTER_QUEUES, _queue("b", 3)),
         (LOCAL_QUEUES, local_queue("a", "a")),

@@ -29,8 +29,23 @@ APART = {
     "runner.logs.read_log#1": "the answer to a request, which nobody else depends on",
     "runner.logs.read_log#2": "the answer to a request, which nobody else depends on",
     "runner.logs._text#1": "the answer to a request, which nobody else depends on",
+    "runner.exec.ExecSessions.end#1": "no command runs in a container here",
 }
 """Points that are not part of the story, and why."""
+
+STREAMS = (
+    "runner.descriptors.",
+    "runner.exec.ExecSession.",
+    "runner.pod_sockets.",
+    "runner.pod_worker.PodWorker.exec#",
+    "runner.pod_worker.PodWorker._launch_again#",
+)
+"""Parts of the answer to `kubectl exec` or `port-forward`, which nobody else depends on."""
+
+USAGE = "runner.usage."
+"""Measures processes for `kubectl top`. It is retried, and nothing depends on it."""
+
+APART |= {each: "not part of the story" for each in points() if each.startswith((*STREAMS, USAGE))}
 
 ATOMIC = {
     "control.keyed_locks.LockSet.__aenter__#1",
