@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kuota.api.base import Key
 from kuota.api.quantity import add, text
+from kuota.api.rules.job_common import QUEUE_NAME
 from kuota.bridge.messages import reason_text
 from kuota.engine.decisions import Why
 from kuota.engine.explanation import (
@@ -86,7 +87,7 @@ def _unqueued_text(why: Explanation) -> str:
         return f"LocalQueue {why.local_queue.name}: {'; '.join(map(str, why.obstacles))}"
     if any(each.advice is Advice.CREATE for each in why.suggestions):
         name, space = why.local_queue.name, why.local_queue.namespace
-        return f"there is no LocalQueue {name or '(none named)'} in namespace {space}"
+        return f"there is no LocalQueue {name} in namespace {space}" if name else "it has no queue"
     if any(each.advice is Advice.WAIT_FOR_OTHERS for each in why.suggestions):
         return "its variants, one for each flavor, wait in its place"
     return "; ".join(each.detail for each in why.suggestions) or "it is not queued"
@@ -212,6 +213,8 @@ def _set_policy(one: Suggestion, named: Naming) -> str:
 
 def _create(one: Suggestion, named: Naming) -> str:
     space = f" in namespace {one.detail}" if one.detail else ""
+    if not one.where:
+        return f"set the label {QUEUE_NAME} to the name of a {one.kind}{space}"
     return f"create {one.kind} {one.where}{space}"
 
 
