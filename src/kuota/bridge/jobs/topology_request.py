@@ -72,7 +72,8 @@ def _slices(annotations: Mapping[str, str], gates: Gates) -> Json:
     if SLICE_REQUIRED not in annotations or SLICE_SIZE not in annotations:
         return {}
     size = whole(annotations[SLICE_SIZE])
-    if size not in _INT32:
+    # A range compares other types than integers with each of its members.
+    if size is None or size not in _INT32:
         raise TopologyRequestError(f"{SLICE_SIZE}: must be a 32-bit integer")
     return {"podSetSliceRequiredTopology": annotations[SLICE_REQUIRED], "podSetSliceSize": size}
 
