@@ -92,7 +92,7 @@ def _forwarded(member: Member, port: int, target: str = "job/own") -> bytes:
 
 
 CONFINED = """
-kuota up --detach
+kuota up --allow-unqueued --detach
 eval "$(kuota status -o env)"
 kubectl create namespace vision
 kubectl label namespace vision kuota.dev/team=vision
