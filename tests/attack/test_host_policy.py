@@ -20,7 +20,7 @@ from kuota.server.admission import Review
 from kuota.server.builtin_kinds import builtin_kinds
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.requests import User
-from kuota.server.status import Refused
+from kuota.server.status import StatusError
 from kuota.server.streaming.pod_sessions import check_user
 from server.served import ADMIN, MERGE, Local, job, namespace, pod
 
@@ -222,7 +222,7 @@ def test_nobody_enters_a_pod_with_more_rights_than_their_own() -> None:
     anns["metadata"]["annotations"] = {"kuota.dev/run-as-uid": "1001"}
     kind = next(each for each in builtin_kinds() if each.resource == "pods")
     for caller, entered in ((ANN, admins), (ben, admins), (ben, anns), (TOKEN_ONLY, anns)):
-        with pytest.raises(Refused, match="only"):
+        with pytest.raises(StatusError, match="only"):
             check_user(kind, entered, caller)
     for caller, entered in ((ADMIN, admins), (ADMIN, anns), (ANN, anns), (ben, pod("token"))):
         check_user(kind, entered, caller)

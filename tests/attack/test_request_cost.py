@@ -14,7 +14,7 @@ from kuota.server.bodies import MOST_VALUES
 from kuota.server.http_bodies import decompressed
 from kuota.server.patch import MOST_OPERATIONS
 from kuota.server.protobuf import MAGIC, MOST_FIELDS
-from kuota.server.status import Refused
+from kuota.server.status import StatusError
 from server.served import JOBS, MAPS, MERGE, Local, config_map, job
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -112,7 +112,7 @@ def test_a_strategic_patch_merges_long_lists_in_linear_time(api: Local) -> None:
     ],
 )
 def test_malformed_compression_is_rejected(body: bytes, encoding: str, code: int) -> None:
-    with pytest.raises(Refused) as error:
+    with pytest.raises(StatusError) as error:
         decompressed(body, encoding, 1_000_000)
     assert code == error.value.code
 

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from kuota.server.fairness import SLICE_S, RequestLimits, Slots, Turns
-from kuota.server.status import Refused
+from kuota.server.status import StatusError
 
 
 class Clock:
@@ -109,7 +109,7 @@ def test_requests_beyond_the_queue_are_rejected_with_429() -> None:
         async with slots.request("ann"):
             waiting = asyncio.create_task(anext_of(slots))
             await asyncio.sleep(0)
-            with pytest.raises(Refused) as refusal:
+            with pytest.raises(StatusError) as refusal:
                 async with slots.request("ann"):
                     pass
             assert (429, 1) == (refusal.value.code, refusal.value.details["retryAfterSeconds"])
@@ -117,7 +117,7 @@ def test_requests_beyond_the_queue_are_rejected_with_429() -> None:
                 pass
         await waiting
         async with slots.stream("ann"):
-            with pytest.raises(Refused):
+            with pytest.raises(StatusError):
                 async with slots.stream("ann"):
                     pass
         assert (0, 0) == (slots.executing, slots.streams)

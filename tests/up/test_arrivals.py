@@ -21,7 +21,7 @@ from kuota.server.admission import Hook, Review
 from kuota.server.api import ApiServer
 from kuota.server.kinds import Kind
 from kuota.server.requests import User
-from kuota.server.status import Refused
+from kuota.server.status import StatusError
 from kuota.server.store import Store
 from kuota.sim.scenario import load_scenario
 from kuota.up.installation import job_hook
@@ -259,7 +259,7 @@ def _hooked(hook: Hook, case: Case) -> ExpectedOutcome:
         stored = hook(Review(kind=JOBS, object=case.job, old=None, user=User("ann", ())))
     except Invalid as error:
         return ExpectedOutcome(refused=", ".join(sorted(each.path for each in error.errors)))
-    except Refused as error:
+    except StatusError as error:
         return ExpectedOutcome(refused=error.message if error.code == 403 else str(error.code))
     return outcome(stored, workload=case.outcome.workload)
 

@@ -24,7 +24,7 @@ from .columns import mapped
 from .kinds import Kind, served_form, stored_form
 from .metadata import NAMELESS, born, content, succeeding
 from .requests import Target, User
-from .status import Refused, bad_request, conflict, invalid
+from .status import StatusError, bad_request, conflict, invalid
 
 _OF_STATUS = ("apiVersion", "kind", "metadata", "status")
 
@@ -41,7 +41,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Hook = Callable[[Review], Json]
-"""Returns the object, changed or not. Raises `kuota.api.faults.Invalid` or Refused to reject it."""
+"""Returns the object, changed or not. Raises `Invalid` or StatusError to reject it."""
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Validator = Callable[[Review | Deletion], Sequence[str]]
-"""Returns warnings about an accepted request. Raises Refused to reject it."""
+"""Returns warnings about an accepted request. Raises StatusError to reject it."""
 
 
 Adviser = Callable[[Review], Sequence[str]]
@@ -137,7 +137,7 @@ class Admission:
         return new, [*warnings, *self._advice(target, new, old, write)]
 
     def deleted(self, target: Target, obj: Json, propagation: str, write: Write) -> list[str]:
-        """Return warnings about the deletion of `obj`. Raises Refused to reject it."""
+        """Return warnings about the deletion of `obj`. Raises StatusError to reject it."""
         return self._validated(
             Deletion(
                 kind=target.kind,
@@ -214,7 +214,7 @@ def identify(target: Target, obj: Json) -> None:
 def cleaned(
     target: Target, obj: Json, write: Write, old: Json | None = None
 ) -> tuple[Json, list[str]]:
-    """The object with known fields only, and warnings about others. Raises Refused if strict."""
+    """The object without unknown fields, and warnings about them. Raises StatusError if strict."""
     cleaning = Cleaning(stored=old)
     result = cleaning.clean(obj, target.version.structure)
     said = [f'duplicate field "{path}"' for path in write.duplicates]
@@ -232,7 +232,7 @@ def cleaned(
     return result, [] if write.validation == "Ignore" else said
 
 
-def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> Refused:
+def _mistyped(target: Target, obj: Json, cleaning: Cleaning) -> StatusError:
     """The rejection of mistyped fields.
 
     Kubernetes' own kinds fail to decode as a whole; for other kinds, the fields are listed.

@@ -42,7 +42,7 @@ from .requests import ADMINS, Request, Response, Target, User, refused, target
 from .rest import Rest
 from .reviews import Reviews
 from .run_as import run_as_hook
-from .status import Refused, bad_request, forbidden, not_allowed, too_large, unauthorized
+from .status import StatusError, bad_request, forbidden, not_allowed, too_large, unauthorized
 from .store import NoSpace, Store, StoreError, key_of
 from .streaming.pod_sessions import SUBRESOURCES, PodProcesses
 from .verbs import RunnerAccess, Verbs
@@ -65,7 +65,7 @@ class Extension(Protocol):
         """The access that the request needs; the same roles decide as for other requests."""
 
     def answer(self, request: Request) -> Response | Awaitable[Response]:
-        """The response to an authorized request. Raises Refused."""
+        """The response to an authorized request. Raises StatusError."""
 
 
 def _now() -> datetime:
@@ -159,19 +159,19 @@ class ApiServer:
             if len(request.body) > LARGEST_BODY:
                 raise too_large(LARGEST_BODY)
             return await self._answer(self._as_user(request))
-        except Refused as error:
+        except StatusError as error:
             return refused(error)
         except RecursionError:
             return refused(bad_request("the request is nested too deep"))
         except NoSpace as error:
-            return refused(Refused(507, "InsufficientStorage", str(error)))
+            return refused(StatusError(507, "InsufficientStorage", str(error)))
         except StoreError as error:
             LOG.error("%s %s: %s", request.method, request.path, error)
-            return refused(Refused(500, "InternalError", f"the store failed: {error}"))
+            return refused(StatusError(500, "InternalError", f"the store failed: {error}"))
         except Exception as error:
             report("API server", error, f"{request.method} {request.path} failed")
             message = f"an error on the server: {type(error).__name__}"
-            return refused(Refused(500, "InternalError", message))
+            return refused(StatusError(500, "InternalError", message))
 
     async def _answer(self, request: Request) -> Response:
         for each in self.extensions:
@@ -206,7 +206,7 @@ class ApiServer:
             return request
         if ADMINS not in request.user.groups:
             message = f'User "{request.user.name}" cannot impersonate others'
-            raise Refused(403, "Forbidden", message)
+            raise StatusError(403, "Forbidden", message)
         groups = request.headers.get("impersonate-group", "")
         named = tuple(group.strip() for group in groups.split(",") if group.strip())
         user = User(name, (*named, "system:authenticated"))
@@ -219,7 +219,7 @@ class ApiServer:
             raise unauthorized()
         why = refusal(user, access)
         if kind is None:
-            raise Refused(403, "Forbidden", f"forbidden: {why}")
+            raise StatusError(403, "Forbidden", f"forbidden: {why}")
         raise forbidden(kind, access.name, why)
 
     def _team_of(self, namespace: str) -> str:
@@ -257,7 +257,7 @@ class ApiServer:
 
 
 def _access(found: Target, request: Request) -> Access:
-    """The access that the request needs. Raises Refused for an unsupported method."""
+    """The access that the request needs. Raises StatusError for an unsupported method."""
     try:
         verb = found.verb(request.method, request.flag("watch"))
     except KeyError:

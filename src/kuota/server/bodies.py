@@ -16,7 +16,7 @@ from kuota.api.faults import Invalid
 from kuota.api.manifest_yaml import load_all
 
 from . import protobuf
-from .status import Refused, bad_request, unsupported_media
+from .status import StatusError, bad_request, unsupported_media
 
 YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 MAX_DEPTH = 100
@@ -29,7 +29,7 @@ def media_type(headers: dict[str, str]) -> str:
 
 
 def read_object(body: bytes, media: str) -> Json:
-    """The object in the body. Raises Refused if there is none or the media type is unknown."""
+    """The object in the body. Raises StatusError if there is none or the media type is unknown."""
     if media == protobuf.MEDIA_TYPE:
         return _protobuf(body)
     if media in YAML_TYPES:
@@ -59,12 +59,12 @@ def read_json(body: bytes) -> Any:
     return value
 
 
-def _too_deep() -> Refused:
+def _too_deep() -> StatusError:
     return bad_request(f"the body is nested more than {MAX_DEPTH} deep")
 
 
-def _too_many() -> Refused:
-    return Refused(
+def _too_many() -> StatusError:
+    return StatusError(
         413, "RequestEntityTooLarge", f"the body has more than {MOST_VALUES} fields and list items"
     )
 

@@ -40,7 +40,7 @@ class Documents:
         self._openapi = OpenApi(kinds)
 
     def answer(self, request: Request) -> Response | None:
-        """The document at the path; None if the path is for objects. Raises Refused."""
+        """The document at the path; None if the path is for objects. Raises StatusError."""
         path = request.path.rstrip("/") or "/"
         parts = path.split("/")[1:]
         if parts[0] in ("api", "apis"):

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from .status import Refused
+from .status import StatusError
 
 SLICE_S = 0.005
 """The time of the event loop that requests get before other tasks may run."""
@@ -33,10 +33,10 @@ class RequestLimits(msgspec.Struct, frozen=True):
     streams: int = 128
 
 
-def too_many(message: str) -> Refused:
+def too_many(message: str) -> StatusError:
     """The rejection of a request that may succeed later."""
     details = {"retryAfterSeconds": RETRY_AFTER_S}
-    return Refused(429, "TooManyRequests", message, details)
+    return StatusError(429, "TooManyRequests", message, details)
 
 
 class _Flow:
@@ -214,7 +214,7 @@ class Slots:
 
     @asynccontextmanager
     async def request(self, user: str) -> AsyncIterator[None]:
-        """Wait until the user may have one more request in progress. Raises Refused."""
+        """Wait until the user may have one more request in progress. Raises StatusError."""
         await self._enter(user)
         try:
             yield
@@ -223,7 +223,7 @@ class Slots:
 
     @asynccontextmanager
     async def stream(self, user: str) -> AsyncIterator[None]:
-        """Count a watch, a log or a similar stream of the user. Raises Refused."""
+        """Count a watch, a log or a similar stream of the user. Raises StatusError."""
         if self._streams[user] >= self.limits.streams:
             self.rejected["streams"] += 1
             raise too_many(f"{self.limits.streams} watches and logs are open; close some first")

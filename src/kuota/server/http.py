@@ -28,7 +28,7 @@ from .fairness import Slots, too_many
 from .http_bodies import body_of, header_texts, path_of, query_of, text_of
 from .http_streams import OpenStreams, send
 from .requests import ANONYMOUS, Request, Response, User, refused
-from .status import Refused, unauthorized
+from .status import StatusError, unauthorized
 from .streaming.sessions import SessionLimits
 from .streaming.upgrade import upgraded
 from .tokens import TokenFile, Tokens
@@ -125,11 +125,11 @@ class HttpServer:
             return await _closing(incoming, too_many("this user has too many open connections"))
         try:
             return await self._handled(incoming, user)
-        except Refused as refusal:
+        except StatusError as refusal:
             return await _closing(incoming, refusal)
 
     async def _handled(self, incoming: web.BaseRequest, user: User) -> web.StreamResponse:
-        """Handle the request of a user. Raises Refused if the rest of it is not read."""
+        """Handle the request of a user. Raises StatusError if the rest of it is not read."""
         async with self.slots.request(user.flow):
             request = Request(
                 method=incoming.method,
@@ -173,7 +173,7 @@ class HttpServer:
         return ANONYMOUS if uid is None else unix_user(uid, self._owner)
 
 
-async def _closing(incoming: web.BaseRequest, refusal: Refused) -> web.StreamResponse:
+async def _closing(incoming: web.BaseRequest, refusal: StatusError) -> web.StreamResponse:
     """Reject a request whose body may be unread, and close the connection."""
     return await send(incoming, refused(refusal), close=True)
 

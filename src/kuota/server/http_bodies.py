@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_exceptions import HTTPException
 from aiohttp.web_protocol import RequestPayloadError
 
-from .status import Refused, bad_request, too_large, unsupported_media
+from .status import StatusError, bad_request, too_large, unsupported_media
 
 BODY_S = 30.0
 """How long a client may take to send a body."""
@@ -30,7 +30,7 @@ def text_of(text: str) -> str:
 
 
 def path_of(incoming: web.BaseRequest) -> str:
-    """The path without the query. Raises Refused for the other forms, which proxies use."""
+    """The path without the query. Raises StatusError for the other forms, which proxies use."""
     path = text_of(incoming.raw_path).partition("?")[0]
     if not path.startswith("/"):
         raise bad_request("the target of a request must be a path that begins with /")
@@ -47,7 +47,7 @@ def header_texts(incoming: web.BaseRequest) -> dict[str, str]:
 
 
 def query_of(incoming: web.BaseRequest) -> dict[str, str]:
-    """The query parameters; the first of several values counts. Raises Refused."""
+    """The query parameters; the first of several values counts. Raises StatusError."""
     text = text_of(incoming.raw_path).partition("?")[2].partition("#")[0]
     if not text:
         return {}
@@ -62,7 +62,7 @@ def query_of(incoming: web.BaseRequest) -> dict[str, str]:
 
 
 async def body_of(incoming: web.BaseRequest, limit: int) -> bytes:
-    """The decompressed body. Raises Refused; the connection must then be closed."""
+    """The decompressed body. Raises StatusError; the connection must then be closed."""
     if not incoming.body_exists:
         return b""
     if (incoming.content_length or 0) > limit:
@@ -86,7 +86,7 @@ async def _read(incoming: web.BaseRequest, limit: int) -> bytes:
             return await incoming.read()
     except TimeoutError:
         message = f"the body was not complete after {BODY_S:.0f} s"
-        raise Refused(408, "Timeout", message) from None
+        raise StatusError(408, "Timeout", message) from None
     except web.HTTPRequestEntityTooLarge:
         raise too_large(limit) from None
     except (HttpProcessingError, RequestPayloadError, HTTPException) as error:
@@ -95,7 +95,7 @@ async def _read(incoming: web.BaseRequest, limit: int) -> bytes:
 
 
 def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
-    """The content of a compressed body. Raises Refused if it is malformed or too large."""
+    """The content of a compressed body. Raises StatusError if it is malformed or too large."""
     inflater = zlib.decompressobj(_WINDOWS[encoding])
     try:
         content = inflater.decompress(body, limit + 1)

@@ -24,7 +24,7 @@ from .kinds import Kind, Kinds
 from .metadata import timestamp
 from .requests import ADMINS, Target, User
 from .rest import Rest
-from .status import Refused
+from .status import StatusError
 from .store import NotFound, Store
 
 FIRST = ("default", "kube-system")
@@ -104,7 +104,7 @@ class Namespaces:
         target = Target(kind, kind.versions[0], key.namespace, key.name)
         write = Write(user=SYSTEM, now=self._clock(), manager="apiserver")
         # Already deleted together with its owner.
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(StatusError):
             rest.delete(target, DeleteOptions("Background"), write)
 
 

@@ -58,7 +58,7 @@ class ObjectQuota:
         self._limits = limits or NamespaceLimits()
 
     def hook(self, review: Review) -> Json:
-        """Reject an object that would exceed a limit. Raises Refused."""
+        """Reject an object that would exceed a limit. Raises StatusError."""
         namespace = str(review.object["metadata"].get("namespace") or "")
         if review.old is None and not review.subresource and namespace:
             if review.user.name != SYSTEM_USER:

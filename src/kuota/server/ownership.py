@@ -14,7 +14,7 @@ from .kinds import Kind, Version, served_form, stored_form
 from .metadata import timestamp
 from .ownership_schema import Schema, builtin_schema, custom_schema
 from .requests import Target
-from .status import Refused, bad_request
+from .status import StatusError, bad_request
 
 _STATUS: Json = {"f:status": {".": {}}}
 _ALL_BUT_STATUS: Json = {
@@ -80,7 +80,7 @@ def applied_to(target: Target, live: Json | None, config: Json, write: Write, fo
             versions=partial(_view, kind),
         )
     except ApplyConflict as error:
-        raise Refused(409, "Conflict", str(error), {"causes": error.causes}) from None
+        raise StatusError(409, "Conflict", str(error), {"causes": error.causes}) from None
     except ApplyError as error:
         raise bad_request(str(error)) from None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kuota.api.merge_patch import equal
 
-from .status import Refused
+from .status import StatusError
 from .strategic import PatchError
 
 _MISSING = object()
@@ -30,7 +30,7 @@ def json_patch(doc: Any, ops: Any) -> Any:
         raise PatchError("", "a JSON patch is a list of operations")
     if len(ops) > MOST_OPERATIONS:
         words = f"a JSON patch may have {MOST_OPERATIONS} operations, but this one has {len(ops)}"
-        raise Refused(413, "RequestEntityTooLarge", words)
+        raise StatusError(413, "RequestEntityTooLarge", words)
     copied = work = 0
     for op in ops:
         if not isinstance(op, dict) or not isinstance(op.get("path"), str):

@@ -39,7 +39,7 @@ _PLURALS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def log_options(pod: Json, request: Request) -> LogOptions:
-    """The log options of the request. Raises Refused if the container is ambiguous."""
+    """The log options of the request. Raises StatusError if the container is ambiguous."""
     since = request.query.get("sinceTime", "")
     if since and parsed_time(since) is None:
         raise bad_request(f"sinceTime={since[:60]} is not a time in RFC 3339 format")
@@ -63,7 +63,7 @@ def _not_negative(request: Request, name: str) -> int | None:
 
 
 def chosen_container(pod: Json, wanted: str) -> str:
-    """The container of that name, or the only one. Raises Refused if there is no such container."""
+    """The container of that name, or the only one. Raises StatusError if there is none."""
     name = dig(pod, "metadata", "name")
     known = [
         str(dig(each, "name")) for field in _PLURALS for each in listed(dig(pod, "spec", field))
@@ -79,7 +79,7 @@ def chosen_container(pod: Json, wanted: str) -> str:
 
 
 def check_started(pod: Json, options: LogOptions) -> None:
-    """Raise Refused for a container that has not started; kubectl retries."""
+    """Raise StatusError for a container that has not started; kubectl retries."""
     for field in ("initContainerStatuses", "containerStatuses"):
         for status in listed(dig(pod, "status", field)):
             waiting = dig(status, "state", "waiting")
@@ -98,7 +98,7 @@ def _waiting(pod: Json, container: str, reason: str) -> Exception:
 
 
 def bound(kind: Kind, pod: Json, binding: Json, now: datetime) -> Json:
-    """The pod bound to the node. Raises Refused if it is already bound."""
+    """The pod bound to the node. Raises StatusError if it is already bound."""
     name, node = str(pod["metadata"]["name"]), dig(binding, "target", "name")
     if not isinstance(node, str) or not node:
         raise bad_request("target.name must name a node")

@@ -25,7 +25,7 @@ from .cel import CelError, expression
 from .columns import dig, listed, mapped
 from .kinds import Kind, Kinds
 from .policy_matching import RequestFacts, matches_request
-from .status import Refused, forbidden
+from .status import StatusError, forbidden
 from .store import Store
 
 POLICIES = f"validatingadmissionpolicies.{ADMISSION_GROUP}"
@@ -53,7 +53,7 @@ class AdmissionPolicies:
         self._clock = clock
 
     def __call__(self, request: Review | Deletion) -> Sequence[str]:
-        """Return the warnings of the policies. Raises Refused if one of them denies the request."""
+        """Return the warnings of the policies. Raises StatusError if one denies it."""
         if request.kind.group == ADMISSION_GROUP:
             return ()
         bindings = self._store.list(BINDINGS).items
@@ -229,7 +229,7 @@ class _Scope:
 def _handled(
     request: Review | Deletion, policy: Json, binding: Json, violation: _Violation
 ) -> list[str]:
-    """The warnings that the binding demands. Raises Refused if it denies the request."""
+    """The warnings that the binding demands. Raises StatusError if it denies the request."""
     actions = listed(dig(binding, "spec", "validationActions"))
     names = f"'{policy['metadata']['name']}' with binding '{binding['metadata']['name']}'"
     if "Deny" in actions:
@@ -238,7 +238,7 @@ def _handled(
         whole = forbidden(request.kind, name, why, [{"message": why}])
         code = _CODES.get(violation.reason, 422)
         reason = violation.reason if violation.reason in _CODES else "Invalid"
-        raise Refused(code, reason, whole.message, whole.details)
+        raise StatusError(code, reason, whole.message, whole.details)
     if "Warn" in actions:
         said = f"Validation failed for ValidatingAdmissionPolicy {names}: {violation.message}"
         return [said]

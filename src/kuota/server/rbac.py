@@ -43,7 +43,7 @@ _ANONYMOUS = ("system:anonymous", "system:unauthenticated")
 
 
 def check_write(target: Target, verb: str) -> None:
-    """Raise Refused for a write to an object that only the server writes."""
+    """Raise StatusError for a write to an object that only the server writes."""
     if target.kind.group != RBAC or verb not in _WRITES:
         return
     plural = target.kind.plural

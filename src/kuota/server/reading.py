@@ -15,7 +15,7 @@ from .fairness import Turn, Turns
 from .kinds import same_form, served_form
 from .requests import Interrupted, Request, Response, Target, answered
 from .selectors import Selection, requested
-from .status import Refused, bad_request, expired
+from .status import StatusError, bad_request, expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only, table
 
@@ -122,7 +122,7 @@ class Reading:
         wanted = request.number("resourceVersion")
         if wanted is not None and wanted > self._store.revision:
             message = f"Too large resource version: {wanted}, current: {self._store.revision}"
-            raise Refused(504, "Timeout", message, {"retryAfterSeconds": 1})
+            raise StatusError(504, "Timeout", message, {"retryAfterSeconds": 1})
 
 
 class Scan:

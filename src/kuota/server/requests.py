@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 
 from .kinds import Kind, Kinds, Version
-from .status import Refused, bad_request, no_such_path
+from .status import StatusError, bad_request, no_such_path
 from .streaming.protocols import Session
 
 JSON = "application/json"
@@ -90,7 +90,7 @@ def answered(obj: object, status: int = 200, warnings: tuple[str, ...] = ()) -> 
     return Response(status, msgspec.json.encode(obj), warnings=warnings)
 
 
-def refused(refusal: Refused) -> Response:
+def refused(refusal: StatusError) -> Response:
     return answered(refusal.status(), refusal.code)
 
 
@@ -118,7 +118,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def target(kinds: Kinds, path: str) -> Target:
-    """The target of a resource path. Raises Refused if it is not served."""
+    """The target of a resource path. Raises StatusError if it is not served."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[0] == "api" and len(parts) >= 3:
         group, version, rest = "", parts[1], parts[2:]

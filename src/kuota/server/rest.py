@@ -25,7 +25,7 @@ from .ownership import applied_to, owned
 from .patch import json_patch
 from .requests import Target
 from .status import (
-    Refused,
+    StatusError,
     already_exists,
     bad_request,
     conflict,
@@ -74,7 +74,7 @@ class Rest:
         self._written = written
 
     def read(self, target: Target) -> Json:
-        """The stored object. Raises Refused if it does not exist."""
+        """The stored object. Raises StatusError if it does not exist."""
         found = self._store.get(target.kind.stored_as, Key(target.namespace, target.name))
         if found is None:
             raise not_found(target.kind, target.name)
@@ -238,7 +238,7 @@ def patched_json(current: Json, kind: Kind, media: str, body: bytes) -> Any:
                 return strategic_merge(current, patch, found)
             return merged(current, patch)
     except PatchError as error:
-        raise Refused(422, "Invalid", f"the patch cannot be applied: {error}") from None
+        raise StatusError(422, "Invalid", f"the patch cannot be applied: {error}") from None
     known = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if kind.strategic else []), APPLY_PATCH]
     raise unsupported_media(
         "the body of the request was in an unknown format - accepted media types include: "

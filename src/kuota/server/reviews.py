@@ -40,7 +40,7 @@ class Reviews:
         self._authenticator = authenticator
 
     def reviewed(self, target: Target, body: Json, user: User) -> Json:
-        """The review with its result. Raises Refused."""
+        """The review with its result. Raises StatusError."""
         answers: dict[str, Callable[[Json, User], Json]] = {
             "selfsubjectreviews": self._who,
             "selfsubjectaccessreviews": self._access,

@@ -121,7 +121,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def requested(target: Target, request: Request) -> Selection:
-    """The selection of the request. Raises Refused for invalid selectors."""
+    """The selection of the request. Raises StatusError for invalid selectors."""
     known = (*_ALWAYS, *_FIELDS.get(target.kind.resource, ()))
     known += tuple(path.lstrip(".") for path in target.version.selectable)
     try:

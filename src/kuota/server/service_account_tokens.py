@@ -22,7 +22,7 @@ from .auth import SERVICE_ACCOUNTS, Access, Roles
 from .columns import mapped
 from .metadata import timestamp
 from .requests import User
-from .status import Refused
+from .status import StatusError
 from .store import Store
 from .tokens import EVERYBODY
 
@@ -66,7 +66,7 @@ class ServiceAccountTokens:
         self._current = current
 
     def issue(self, account: Json, issuer: User, wanted_s: int | None) -> Issued:
-        """Create a token. The caller is authorized. Raises Refused for too many tokens."""
+        """Create a token. The caller is authorized. Raises StatusError for too many tokens."""
         now = self._clock()
         place = account["metadata"]["namespace"]
         self._make_room(place, now)
@@ -117,7 +117,7 @@ class ServiceAccountTokens:
         return any(self._roles.allows(each, access) for each in issuers)
 
     def _make_room(self, namespace: str, now: datetime) -> None:
-        """Delete expired tokens. Raises Refused if there are too many others."""
+        """Delete expired tokens. Raises StatusError if there are too many others."""
         valid = 0
         for each in self._store.list(_RESOURCE, namespace).items:
             record = msgspec.convert(each["spec"], TokenRecord)
@@ -130,7 +130,7 @@ class ServiceAccountTokens:
                 f'the service accounts of namespace "{namespace}" have {valid} valid tokens, which '
                 "is the limit; wait for one to expire, or create shorter ones"
             )
-            raise Refused(429, "TooManyRequests", message)
+            raise StatusError(429, "TooManyRequests", message)
 
 
 def _digest(token: str) -> str:
@@ -138,7 +138,7 @@ def _digest(token: str) -> str:
 
 
 def token_request(account: Json, body: Json) -> int | None:
-    """The lifetime that a TokenRequest asks for. Raises Refused if it cannot be served."""
+    """The lifetime that a TokenRequest asks for. Raises StatusError if it cannot be served."""
     spec = mapped(body.get("spec"))
     faults = []
     if spec.get("audiences"):
@@ -153,7 +153,7 @@ def token_request(account: Json, body: Json) -> int | None:
     if faults:
         name = account["metadata"]["name"]
         message = f'TokenRequest of service account "{name}" is invalid: ' + "; ".join(faults)
-        raise Refused(422, "Invalid", message)
+        raise StatusError(422, "Invalid", message)
     return wanted_s
 
 

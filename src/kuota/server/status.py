@@ -35,7 +35,7 @@ _MODIFIED = (
 )
 
 
-class Refused(Exception):
+class StatusError(Exception):
     """A rejected request. `details` is that of the Status, without empty fields."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
@@ -63,63 +63,63 @@ def _details(kind: Kind, name: str) -> Json:
     return {key: value for key, value in parts.items() if value}
 
 
-def not_found(kind: Kind, name: str) -> Refused:
+def not_found(kind: Kind, name: str) -> StatusError:
     message = f'{kind.resource} "{name}" not found'
-    return Refused(404, "NotFound", message, _details(kind, name))
+    return StatusError(404, "NotFound", message, _details(kind, name))
 
 
-def no_such_path() -> Refused:
-    return Refused(404, "NotFound", "the server could not find the requested resource")
+def no_such_path() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(kind: Kind, name: str) -> Refused:
+def already_exists(kind: Kind, name: str) -> StatusError:
     message = f'{kind.resource} "{name}" already exists'
-    return Refused(409, "AlreadyExists", message, _details(kind, name))
+    return StatusError(409, "AlreadyExists", message, _details(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str = "") -> Refused:
+def conflict(kind: Kind, name: str, why: str = "") -> StatusError:
     message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why or _MODIFIED}'
-    return Refused(409, "Conflict", message, _details(kind, name))
+    return StatusError(409, "Conflict", message, _details(kind, name))
 
 
-def forbidden(kind: Kind, name: str, why: str, causes: list[Json] | None = None) -> Refused:
+def forbidden(kind: Kind, name: str, why: str, causes: list[Json] | None = None) -> StatusError:
     message = f'{kind.resource} "{name}" is forbidden: {why}'
     details = _details(kind, name) | ({"causes": causes} if causes else {})
-    return Refused(403, "Forbidden", message, details)
+    return StatusError(403, "Forbidden", message, details)
 
 
-def bad_request(message: str) -> Refused:
-    return Refused(400, "BadRequest", message)
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
 
 
-def unauthorized() -> Refused:
-    return Refused(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def not_allowed(message: str) -> Refused:
-    return Refused(405, "MethodNotAllowed", message)
+def not_allowed(message: str) -> StatusError:
+    return StatusError(405, "MethodNotAllowed", message)
 
 
-def unsupported_media(message: str) -> Refused:
-    return Refused(415, "UnsupportedMediaType", message)
+def unsupported_media(message: str) -> StatusError:
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
-def expired(message: str) -> Refused:
-    return Refused(410, "Expired", message)
+def expired(message: str) -> StatusError:
+    return StatusError(410, "Expired", message)
 
 
-def too_large(limit: int) -> Refused:
-    return Refused(413, "RequestEntityTooLarge", f"limit is {limit}")
+def too_large(limit: int) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", f"limit is {limit}")
 
 
-def invalid(kind: Kind, name: str, faults: Iterable[FieldError]) -> Refused:
+def invalid(kind: Kind, name: str, faults: Iterable[FieldError]) -> StatusError:
     """The rejection of an invalid object. Every fault is in the message and in the causes."""
     causes = [_cause(each) for each in faults]
     said = [f"{each['field']}: {each['message']}" for each in causes]
     whole = said[0] if len(said) == 1 else f"[{', '.join(said)}]"
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = _details(kind, name) | {"kind": kind.kind, "causes": causes}
-    return Refused(422, "Invalid", f'{qualified} "{name}" is invalid: {whole}', details)
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {whole}', details)
 
 
 def _cause(fault: FieldError) -> Json:

@@ -26,7 +26,7 @@ from .rest import APPLY_PATCH, Outcome, Rest, patched_json
 from .reviews import Reviews
 from .selectors import requested
 from .service_account_tokens import token_request, token_response
-from .status import SUCCESS, Refused, bad_request, deleted, expired, no_such_path, not_allowed
+from .status import SUCCESS, StatusError, bad_request, deleted, expired, no_such_path, not_allowed
 from .store import Gone, Store, key_of
 from .streaming.pod_sessions import PodProcesses, pod_session
 from .watching import Watching
@@ -34,7 +34,7 @@ from .watching import Watching
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _OF_ONE = ("update", "patch")
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
-_NO_RUNNER = Refused(501, "NotImplemented", "nothing on this server runs pods")
+_NO_RUNNER = StatusError(501, "NotImplemented", "nothing on this server runs pods")
 
 
 class RunnerAccess(msgspec.Struct, frozen=True):
@@ -141,7 +141,7 @@ class Verbs:
                     one = Target(target.kind, target.version, key.namespace, key.name)
                     try:
                         self._rest.delete(one, options, write)
-                    except Refused as error:
+                    except StatusError as error:
                         if error.reason != "NotFound":
                             raise
                     await turn.pause()
@@ -184,7 +184,7 @@ class Verbs:
         try:
             stream = await _begun(self._runner.logs(pod, options))
         except LookupError as error:
-            raise Refused(404, "NotFound", f"no log of pod {target.name}: {error}") from None
+            raise StatusError(404, "NotFound", f"no log of pod {target.name}: {error}") from None
         return Response(200, stream, TEXT, long_running=True)
 
     async def _token(self, target: Target, verb: str, request: Request) -> Response:

@@ -18,7 +18,7 @@ from .kinds import same_form
 from .reading import Reading, Scan
 from .requests import Request, Response, Target
 from .selectors import Selection, requested
-from .status import Refused, expired
+from .status import StatusError, expired
 from .store import Gone, Store
 from .tables import Form, form_of, metadata_only
 
@@ -164,16 +164,16 @@ def _line(type_: str, obj: Json) -> bytes:
     return msgspec.json.encode({"type": type_, "object": obj}) + b"\n"
 
 
-def _error(refusal: Refused) -> bytes:
+def _error(refusal: StatusError) -> bytes:
     return _line("ERROR", refusal.status())
 
 
-async def _failed(refusal: Refused) -> AsyncIterator[bytes]:
+async def _failed(refusal: StatusError) -> AsyncIterator[bytes]:
     yield _error(refusal)
 
 
 def _initial(request: Request) -> bool:
-    """Whether to send the current objects first. Raises Refused for invalid options."""
+    """Whether to send the current objects first. Raises StatusError for invalid options."""
     match = request.query.get("resourceVersionMatch", "")
     if "sendInitialEvents" not in request.query:
         if match:
@@ -184,7 +184,7 @@ def _initial(request: Request) -> bool:
     return request.flag("sendInitialEvents")
 
 
-def _forbidden(parameter: str, why: str) -> Refused:
+def _forbidden(parameter: str, why: str) -> StatusError:
     cause = {"reason": "FieldValueForbidden", "message": f"Forbidden: {why}", "field": parameter}
     message = f"ListOptions.meta.k8s.io is invalid: {parameter}: Forbidden: {why}"
-    return Refused(422, "Invalid", message, {"kind": "ListOptions", "causes": [cause]})
+    return StatusError(422, "Invalid", message, {"kind": "ListOptions", "causes": [cause]})

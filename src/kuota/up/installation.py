@@ -54,7 +54,7 @@ from kuota.server.http import HttpServer, server_context
 from kuota.server.object_quota import NamespaceLimits
 from kuota.server.pod_policy import PodPolicy, pod_policy_hook
 from kuota.server.pods import LogOptions
-from kuota.server.status import Refused
+from kuota.server.status import StatusError
 from kuota.server.store import Durability, Store
 from kuota.server.streaming.sessions import SessionLimits
 from kuota.server.tokens import TokenFile, admin_token
@@ -90,7 +90,7 @@ def job_hook(store: Store, config: LifecycleConfig) -> Hook:
         try:
             job = reviewed(review.object, review.old, look_up, config)
         except NestingError as error:
-            raise Refused(403, "Forbidden", str(error)) from None
+            raise StatusError(403, "Forbidden", str(error)) from None
         if review.old is None and job["spec"].get("suspend"):
             # The Job controller would write this status first. Setting it here saves that write.
             job = job | {"status": suspended_status(SHARED.now())}

@@ -20,7 +20,7 @@ from kuota.runner.pod_home import PodHome
 from kuota.server.auth import Access
 from kuota.server.pods import LogOptions, log_options
 from kuota.server.requests import Request, Response
-from kuota.server.status import Refused, bad_request, not_allowed
+from kuota.server.status import StatusError, bad_request, not_allowed
 
 GROUP = "logs.kuota.dev"
 _TEXT = "text/plain"
@@ -69,18 +69,18 @@ class ArchivedLogs:
             raise not_allowed("archived logs can only be read")
         key = _parsed(request.path)
         if key is None:
-            raise Refused(404, "NotFound", "the path was not found")
+            raise StatusError(404, "NotFound", "the path was not found")
         pods = self._archive.pods(key.namespace)
         if not key.name:
             return _listed(pods, request.query.get("labelSelector", ""))
         pod = next((each for each in pods if each["metadata"]["name"] == key.name), None)
         if pod is None:
-            raise Refused(404, "NotFound", f'pods.{GROUP} "{key.name}" not found')
+            raise StatusError(404, "NotFound", f'pods.{GROUP} "{key.name}" not found')
         options = msgspec.structs.replace(log_options(pod, request), follow=False)
         try:
             return Response(200, pod_log(self._archive.home(pod), options), _TEXT)
         except LookupError as error:
-            raise Refused(404, "NotFound", f"no log of pod {key.name}: {error}") from None
+            raise StatusError(404, "NotFound", f"no log of pod {key.name}: {error}") from None
 
 
 def _listed(pods: list[Json], labels: str) -> Response:

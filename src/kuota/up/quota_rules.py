@@ -85,7 +85,7 @@ class QuotaRules:
         self._pods_allowed = pods_allowed
 
     def __call__(self, request: Review | Deletion) -> Sequence[str]:
-        """Return warnings. Raises Refused if the request would bypass quota."""
+        """Return warnings. Raises StatusError if the request would bypass quota."""
         resource = request.kind.resource
         if isinstance(request, Deletion):
             if resource == JOBS.name:

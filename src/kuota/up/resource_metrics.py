@@ -21,7 +21,7 @@ from kuota.server.auth import Access
 from kuota.server.builtin_kinds import with_metadata
 from kuota.server.kinds import Kind, Kinds, Version
 from kuota.server.requests import Request, Response, answered
-from kuota.server.status import Refused, bad_request, no_such_path, not_allowed
+from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
 
 GROUP = "metrics.k8s.io"
 VERSION = "v1beta1"
@@ -103,7 +103,7 @@ class ResourceMetrics:
             if item["metadata"]["name"] == key.name:
                 return answered(item)
         message = f'{resource}.{GROUP} "{key.name}" not found: it has no running processes'
-        raise Refused(404, "NotFound", message)
+        raise StatusError(404, "NotFound", message)
 
     def _document(self, path: str) -> Response:
         match path.strip("/").split("/"):

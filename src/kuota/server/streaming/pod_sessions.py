@@ -17,7 +17,7 @@ from ..columns import dig, listed
 from ..kinds import Kind
 from ..pods import chosen_container
 from ..requests import ADMINS, Request, User
-from ..status import Refused, bad_request, conflict, forbidden
+from ..status import StatusError, bad_request, conflict, forbidden
 from .port_forward import MOST_PORTS, Connection
 from .protocols import Session
 from .remote_command import CommandOptions, RemoteProcess
@@ -43,7 +43,7 @@ class PodProcesses(Protocol):
 def pod_session(
     kind: Kind, pod: Json, subresource: str, request: Request, processes: PodProcesses
 ) -> Session:
-    """The session that the request asks for. Raises Refused."""
+    """The session that the request asks for. Raises StatusError."""
     if not is_upgrade(request.headers):
         raise bad_request(
             "Upgrade request required: exec, attach and portforward need a client that upgrades "
@@ -72,7 +72,7 @@ def pod_session(
 
 
 def check_user(kind: Kind, pod: Json, user: User) -> None:
-    """Raise Refused if a command in the pod would have rights that its caller lacks.
+    """Raise StatusError if a command in the pod would have rights that its caller lacks.
 
     A team shares its namespaces, but each member has a user of the machine, and pods of admins may
     run as root.
@@ -88,7 +88,7 @@ def check_user(kind: Kind, pod: Json, user: User) -> None:
 
 
 def check_running(kind: Kind, pod: Json) -> None:
-    """Raise Refused unless the pod is running."""
+    """Raise StatusError unless the pod is running."""
     phase = dig(pod, "status", "phase")
     if phase != "Running":
         name = str(dig(pod, "metadata", "name"))
@@ -97,7 +97,7 @@ def check_running(kind: Kind, pod: Json) -> None:
 
 
 def command_options(pod: Json, request: Request, command: tuple[str, ...]) -> CommandOptions:
-    """The options of exec and attach. Raises Refused if they are invalid."""
+    """The options of exec and attach. Raises StatusError if they are invalid."""
     tty = request.flag("tty")
     options = CommandOptions(
         container=chosen_container(pod, request.query.get("container", "")),
@@ -125,7 +125,9 @@ def _check_container(pod: Json, container: str) -> None:
     ]
     if not any(dig(each, "state", "running") is not None for each in statuses):
         name = dig(pod, "metadata", "name")
-        raise Refused(400, "BadRequest", f'container "{container}" in pod "{name}" is not running')
+        raise StatusError(
+            400, "BadRequest", f'container "{container}" in pod "{name}" is not running'
+        )
 
 
 def _ports(texts: list[str]) -> tuple[int, ...]:

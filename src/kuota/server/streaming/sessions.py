@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..status import Refused
+from ..status import StatusError
 from . import spdy_command
 from .channels import V4, V5, ChannelStreams
 from .port_forward import SPDY_VERSION, TUNNEL, Connect, WebSocketForward, serve_spdy
@@ -131,7 +131,7 @@ class SessionLimits(msgspec.Struct):
 
     @contextmanager
     def held(self, user: str) -> Iterator[None]:
-        """Count one session. Raises Refused if there are too many."""
+        """Count one session. Raises StatusError if there are too many."""
         if self.open[user] >= self.most_per_user:
             raise _too_many(f'user "{user}" has {self.open[user]} open sessions')
         if self.open.total() >= self.most:
@@ -145,9 +145,9 @@ class SessionLimits(msgspec.Struct):
                 del self.open[user]
 
 
-def _too_many(what: str) -> Refused:
+def _too_many(what: str) -> StatusError:
     message = f"{what} of exec, attach and port-forward, which is the limit; close some of them"
-    return Refused(429, "TooManyRequests", message)
+    return StatusError(429, "TooManyRequests", message)
 
 
 class Active:

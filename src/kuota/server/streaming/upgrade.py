@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import WSMsgType, web
 
-from ..status import Refused, bad_request
+from ..status import StatusError, bad_request
 from .protocols import Disconnected, Link, Session
 from .sessions import Active, SessionLimits
 
@@ -32,7 +32,7 @@ async def upgraded(
     limits: SessionLimits,
     may_go_on: Callable[[], bool],
 ) -> web.StreamResponse:
-    """Upgrade the connection and serve the session. Returns after its end. Raises Refused.
+    """Upgrade the connection and serve the session. Returns after its end. Raises StatusError.
 
     The session ends when `may_go_on` returns False, because the client's token was revoked.
     """
@@ -54,7 +54,7 @@ def _offered(incoming: web.BaseRequest, header: str) -> list[str]:
     return [each.strip() for line in lines for each in line.split(",") if each.strip()]
 
 
-def _unsupported(offered: list[str], supported: tuple[str, ...]) -> Refused:
+def _unsupported(offered: list[str], supported: tuple[str, ...]) -> StatusError:
     said = ", ".join(offered)[:200] or "none"
     return bad_request(
         f"unable to upgrade: unsupported protocol {said}; the server supports "
