@@ -167,7 +167,7 @@ def test_webhooks_wait_for_the_controller(server: Audited) -> None:
 
     late = kuota(server, "install", "--timeout", "0.2")
     assert 1 == late.exit_code
-    assert "no pod has been made" in late.output
+    assert "no pod was created" in late.output
     conversing(server, look)
 
     async def come_up(client: Client) -> None:
