@@ -53,18 +53,33 @@ def test_the_rate_is_that_of_the_window_not_of_the_whole_life(
     asyncio.run(main())
 
 
-def test_a_sample_is_shared_by_requests_of_the_same_second() -> None:
+def test_a_sample_is_shared_by_requests_of_the_same_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    samples = 0
+
+    def readings(measured: object) -> dict[ContainerKey, Reading]:
+        nonlocal samples
+        samples += 1
+        return {MACHINE: Reading(0, 0)}
+
+    monkeypatch.setattr(usage, "_readings", readings)
+
     async def main() -> None:
-        calls = 0
-
-        def measured() -> dict[ContainerKey, Measured]:
-            nonlocal calls
-            calls += 1
-            return {}
-
-        sampler = UsageSampler(measured, lambda: 1000.0)
+        sampler = UsageSampler(dict, lambda: 1000.0)
         await asyncio.gather(*(sampler.usage() for _ in range(10)))
-        assert 11 == calls  # One sample, and one look at the containers per request.
+
+    asyncio.run(main())
+    assert samples == 1
+
+
+def test_a_container_that_has_just_started_is_measured_at_once() -> None:
+    async def main() -> None:
+        running: dict[ContainerKey, Measured] = {}
+        sampler = UsageSampler(lambda: running, lambda: 1000.0)
+        assert {MACHINE} == set(await sampler.usage())
+        running[KEY] = Measured((os.getpid(),), 999.0)
+        assert {MACHINE, KEY} == set(await sampler.usage())
 
     asyncio.run(main())
 

@@ -87,7 +87,7 @@ class UsageSampler:
     async def usage(self) -> dict[ContainerKey, Usage]:
         """The usage of every running container, and of the machine."""
         async with self._turn:
-            if not self._samples or self._clock() - self._samples[-1].at >= _FRESH_S:
+            if not self._is_fresh():
                 await self._sample()
         started = {key: each.started for key, each in self._measured().items()}
         started[MACHINE] = boot_time()
@@ -96,6 +96,12 @@ class UsageSampler:
             for key, reading in self._samples[-1].readings.items()
             if key in started
         }
+
+    def _is_fresh(self) -> bool:
+        """Whether the last sample is recent and contains every running container."""
+        if not self._samples or self._clock() - self._samples[-1].at >= _FRESH_S:
+            return False
+        return self._measured().keys() <= self._samples[-1].readings.keys()
 
     def _since(self, key: ContainerKey, reading: Reading, started: float) -> Usage:
         """The usage since an older sample, or since the start of a new container."""
