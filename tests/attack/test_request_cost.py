@@ -104,11 +104,11 @@ def test_a_strategic_patch_merges_long_lists_in_linear_time(api: Local) -> None:
 @pytest.mark.parametrize(
     ("body", "encoding", "code"),
     [
-        (b"not gzip", "gzip", 400),
-        (gzip.compress(b"{}")[:-4], "gzip", 400),
-        (gzip.compress(b"{}") + b"more", "gzip", 400),
-        (gzip.compress(b"x" * 5_000_000), "gzip", 413),
-        (b"not deflate", "deflate", 400),
+        pytest.param(b"not gzip", "gzip", 400, id="not-gzip"),
+        pytest.param(gzip.compress(b"{}")[:-4], "gzip", 400, id="truncated"),
+        pytest.param(gzip.compress(b"{}") + b"more", "gzip", 400, id="trailing-bytes"),
+        pytest.param(gzip.compress(b"x" * 5_000_000), "gzip", 413, id="bomb"),
+        pytest.param(b"not deflate", "deflate", 400, id="not-deflate"),
     ],
 )
 def test_malformed_compression_is_rejected(body: bytes, encoding: str, code: int) -> None:
