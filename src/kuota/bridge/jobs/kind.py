@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of a job kind: what Kuota needs to know in order to queue, start and stop its jobs.
+
+A kind is a stateless object. Jobs are JSON as stored and may contain anything that the API server
+accepts, so a kind reads them with the tolerant functions of `kuota.api.rules.report`. Kinds with
+pod templates in their spec extend `kuota.bridge.jobs.template_kind.TemplateKind`. Optional features
+are protocols; a kind supports one by having its methods.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+
+from kuota.api.base import Json, Key
+from kuota.api.config.frameworks import GroupVersionKind
+from kuota.api.faults import FieldError
+from kuota.api.gates import Gates
+from kuota.api.podset import Injection
+from kuota.api.rules.job_common import common_faults, common_update_faults
+from kuota.api.rules.report import child, text
+from kuota.api.workload import ReclaimablePod
+from kuota.engine.model import Struct
+
+from ..effects import Effect, edit
+from .ancestor import GroupKind
+
+
+class JobKey(NamedTuple):
+    """Identifies a job among those of all kinds."""
+
+    kind: GroupKind
+    key: Key
+
+    def __str__(self) -> str:
+        return f"{self.kind[1]} {self.key}"
+
+
+class End(Struct):
+    """How a job ended."""
+
+    success: bool
+    message: str = ""
+
+
+class Stop(Struct):
+    """The writes that stop a job, in order.
+
+    `begins` is whether the job was running and no earlier pass has begun to stop it. Not `complete`
+    means that the next pass has to continue.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    begins: bool = False
+    complete: bool = True
+
+
+class JobKind(ABC):
+    """One kind of job. Methods do not modify their arguments."""
+
+    framework: ClassVar[str]
+    """Its name in `integrations.frameworks` of the configuration."""
+    gvk: ClassVar[GroupVersionKind]
+    native_manager: ClassVar[str] = ""
+    """The value of `managedBy` for the kind's own controller."""
+    managed_by: ClassVar[tuple[str, ...]] = ()
+    """The path of the field `managedBy`; empty if the kind has none."""
+    prebuilt: ClassVar[bool] = True
+    """Whether a job may name a Workload that exists already."""
+    ancestors: ClassVar[bool] = True
+    """Whether a managed owner is queued instead of the job."""
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return self.gvk.group, self.gvk.kind
+
+    @property
+    def api_version(self) -> str:
+        group, version = self.gvk.group, self.gvk.version
+        return f"{group}/{version}" if group else version
+
+    @property
+    def plural(self) -> str:
+        return f"{self.gvk.kind.lower()}s"
+
+    @property
+    def name(self) -> str:
+        """The name of the kind in effects: `Job.batch`, or `Pod` in the core group."""
+        return ".".join(part for part in (self.gvk.kind, self.gvk.group) if part)
+
+    @abstractmethod
+    def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
+        """Return the pod sets of its Workload. Raises TopologyRequestError or PodSetsUnknown."""
+
+    @abstractmethod
+    def suspended(self, job: Json) -> bool:
+        """Whether the job is suspended. A job that is still being stopped is not."""
+
+    @abstractmethod
+    def suspend(self, job: Json) -> Json:
+        """Return the job with its suspend switch on, otherwise unchanged."""
+
+    @abstractmethod
+    def start(self, job: Json, given: Sequence[Injection], gates: Gates) -> list[Effect]:
+        """Return the writes that inject an admission and start the job.
+
+        `given` has one injection for each pod set, in the same order. Raises MergeConflict if that
+        is impossible.
+        """
+
+    @abstractmethod
+    def stop(self, job: Json, pod_sets: Sequence[Json] | None) -> Stop:
+        """Return the writes that suspend the job and restore its templates.
+
+        `pod_sets` are those of its Workload; without them, nothing is restored. A job that is
+        stopped already needs no writes.
+        """
+
+    @abstractmethod
+    def end(self, job: Json) -> End | None:
+        """Return how the job ended; None if it has not."""
+
+    @abstractmethod
+    def active(self, job: Json) -> bool:
+        """Whether the job occupies quota: usually, whether it has pods."""
+
+    @abstractmethod
+    def pods_ready(self, job: Json) -> bool:
+        """Whether all pods are ready or have succeeded."""
+
+    def pod_priority_class(self, job: Json) -> str:
+        """Return the PriorityClass of its pods, which applies without a WorkloadPriorityClass."""
+        return ""
+
+    def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
+        """Return a new job with the kind's own defaults, after the defaults of all kinds.
+
+        `managed` jobs wait for quota.
+        """
+        return job
+
+    def faults(
+        self, job: Json, old: Json | None, gates: Gates, *, managed: bool, default_queue: bool
+    ) -> Iterator[FieldError]:
+        """Yield what is wrong with a new job, or with a change from `old`.
+
+        `managed` is whether jobs without a queue name are managed or the job has one.
+        `default_queue` is whether the namespace has a LocalQueue named `default`.
+        """
+        known = list(common_faults(job, gates))
+        yield from known
+        if old is not None:
+            changed = common_update_faults(job, old, gates, default_queue, self.suspended)
+            yield from (fault for fault in changed if fault not in known)
+        yield from self.own_faults(job, old, gates, managed=managed)
+
+    def own_faults(
+        self, job: Json, old: Json | None, gates: Gates, *, managed: bool
+    ) -> Iterable[FieldError]:
+        """Return the faults by rules of this kind alone."""
+        return ()
+
+    def write(self, job: Json, after: Json, *, may_be_rejected: bool = False) -> list[Effect]:
+        """Return the writes that change the job to `after`, except for its status."""
+        return edit(self.name, key_of(job), job, after, may_be_rejected=may_be_rejected)
+
+
+def key_of(job: Json) -> Key:
+    meta = child(job, "metadata")
+    return Key(text(meta.get("namespace")), text(meta.get("name")))
+
+
+class PodSetsUnknown(ValueError):
+    """The pod sets cannot be derived, for example because another object is missing."""
+
+
+@runtime_checkable
+class Reclaiming(Protocol):
+    """A kind that releases the quota of pods that will not run again, before the job ends."""
+
+    def reclaimable(self, job: Json, *, exact: bool) -> list[ReclaimablePod]:
+        """Return those pods. With `exact`, never count a pod that may still run."""
+
+
+@runtime_checkable
+class Elastic(Protocol):
+    """A kind whose jobs can be resized while they run, through workload slices."""
+
+    def slice_suffix(self, job: Json) -> str:
+        """Return what distinguishes the name of the next slice from the previous ones."""
+
+
+@runtime_checkable
+class Skipping(Protocol):
+    """A kind with jobs that are not queued although they name a queue."""
+
+    def skipped(self, job: Json) -> bool:
+        """Whether Kuota ignores the job."""
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A kind whose jobs can be on hold: their quota is released and they are not retried."""
+
+    def on_hold(self, job: Json) -> str:
+        """Return why the job is on hold; "" if it is not."""
+
+
+@runtime_checkable
+class Finalizing(Protocol):
+    """A kind that leaves a finalizer on jobs, or other objects, until their work is accounted."""
+
+    def finalize(self, job: Json) -> list[Effect]:
+        """Return the writes that remove it, after the job ended or while it is being deleted."""
+
+
+@runtime_checkable
+class Composed(Protocol):
+    """A kind whose job consists of several objects with one Workload, as a group of pods does.
+
+    Its job is JSON like a Kubernetes List: `items` are the member objects, and `metadata` has the
+    name and namespace of the group and the labels and annotations that its members agree on.
+    """
+
+    member: GroupKind
+
+    def group_of(self, member: Json) -> str:
+        """Return the name of the group of a member; "" if it belongs to none."""
+
+    def compose(self, key: Key, members: Sequence[Json]) -> Json:
+        """Return the job that consists of these members."""
