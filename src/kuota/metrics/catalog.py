@@ -22,6 +22,7 @@ from .metric import (
     Kind,
     Metric,
     Requirement,
+    by_name,
     counter,
     gauge,
     histogram,
@@ -267,10 +268,12 @@ _QUOTAS = (
     ),
 )
 
-METRICS: dict[str, Metric] = {
-    each.name: each
-    for each in chain(
-        (_BUILD,), _SCHEDULING, *_EITHER_QUEUE, _CLUSTER_QUEUES, _LOCAL_QUEUES, _QUOTAS
-    )
-}
-"""All metrics by name, in the order of exposition."""
+METRICS = by_name(
+    _BUILD,
+    *_SCHEDULING,
+    *chain.from_iterable(_EITHER_QUEUE),
+    *_CLUSTER_QUEUES,
+    *_LOCAL_QUEUES,
+    *_QUOTAS,
+)
+"""All metrics of Kueue."""

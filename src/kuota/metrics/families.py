@@ -72,7 +72,7 @@ class Families(Collector):
                     yield family
 
     def _family(self, metric: Metric, readings: GaugeReadings) -> Family:
-        family = family_of(metric, self._series, partial(self._counted, metric))
+        family = _family_of(metric, self._series, partial(self._counted, metric))
         names = (*metric.labels, *self._custom.names(*metric.custom))
         for values, number in readings.readings[metric.name].items():
             family.add_sample(metric.name, self._labels(metric, names, values), number)
@@ -130,13 +130,18 @@ class RuntimeFamilies(Collector):
             series.put(BUGS, count, where)
         if self._lease:
             series.put(MASTER, float(self._leads()), self._lease)
-        for metric in RUNTIME_METRICS.values():
-            family = family_of(metric, series, partial(_named, metric.labels))
-            if family.samples:
-                yield family
+        yield from families(RUNTIME_METRICS, series)
 
 
-def family_of(metric: Metric, series: Series, named: Callable[[Labels], dict[str, str]]) -> Family:
+def families(metrics: Mapping[str, Metric], series: Series) -> Iterator[Family]:
+    """Return the families of metrics without custom labels."""
+    for metric in metrics.values():
+        family = _family_of(metric, series, partial(_named, metric.labels))
+        if family.samples:
+            yield family
+
+
+def _family_of(metric: Metric, series: Series, named: Callable[[Labels], dict[str, str]]) -> Family:
     """Return the family of a metric with its samples; `named` returns the labels of a series."""
     # The client library adds the suffix of counters.
     name = metric.name.removesuffix("_total") if metric.kind is Kind.COUNTER else metric.name

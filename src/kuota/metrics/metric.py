@@ -97,6 +97,11 @@ counter = partial(_metric, Kind.COUNTER, ())
 histogram = partial(_metric, Kind.HISTOGRAM)
 
 
+def by_name(*metrics: Metric) -> dict[str, Metric]:
+    """Return the metrics by name, in the order of exposition."""
+    return {each.name: each for each in metrics}
+
+
 def _owner_label(labels: tuple[str, ...]) -> str:
     return next((each for each in _OWNERS if each in labels), "")
 

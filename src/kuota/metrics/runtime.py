@@ -12,7 +12,7 @@ from kuota.kube.clock import Clock, SystemClock
 from kuota.kube.errors import ApiError, Unreachable
 from kuota.kube.requests import HttpRequest, HttpResponse, Transport
 
-from .metric import Metric, counter, gauge, histogram
+from .metric import by_name, counter, gauge, histogram
 from .series import Series
 
 N = TypeVar("N")
@@ -33,18 +33,15 @@ DEPTH = "workqueue_depth"
 MASTER = "leader_election_master_status"
 BUGS = "kuota_internal_errors_total"
 
-METRICS: dict[str, Metric] = {
-    each.name: each
-    for each in (
-        counter(_REQUESTS, "code host method", "Requests to the API server"),
-        counter(_PASSES, "controller result", "Reconciliations by result"),
-        counter(_ERRORS, "controller", "Reconciliations that failed"),
-        histogram(_TIMES, _TOOK, "controller", "Duration of reconciliations in seconds"),
-        gauge(DEPTH, "name", "Number of names in the work queue"),
-        gauge(MASTER, "name", "1 while this replica leads"),
-        counter(BUGS, "where", "Unexpected errors, by the part of the program that failed"),
-    )
-}
+METRICS = by_name(
+    counter(_REQUESTS, "code host method", "Requests to the API server"),
+    counter(_PASSES, "controller result", "Reconciliations by result"),
+    counter(_ERRORS, "controller", "Reconciliations that failed"),
+    histogram(_TIMES, _TOOK, "controller", "Duration of reconciliations in seconds"),
+    gauge(DEPTH, "name", "Number of names in the work queue"),
+    gauge(MASTER, "name", "1 while this replica leads"),
+    counter(BUGS, "where", "Unexpected errors, by the part of the program that failed"),
+)
 
 
 class Runtime:

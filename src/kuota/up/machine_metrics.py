@@ -6,18 +6,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from kuota.metrics.families import CollectedFamilies, family_of
+from kuota.metrics.families import families
 from kuota.metrics.http import CONTENT_TYPE, PATH
-from kuota.metrics.metric import SHORT, Metric, counter, gauge, histogram
+from kuota.metrics.metric import SHORT, by_name, counter, gauge, histogram
 from kuota.metrics.metrics import Metrics
-from kuota.metrics.series import Labels, Series
+from kuota.metrics.series import Series
 from kuota.runner.runner import Runner
 from kuota.server.api import ApiServer
 from kuota.server.auth import Access
@@ -34,20 +33,17 @@ _PODS = "kuota_runner_pods"
 _DEVICES = "kuota_runner_devices"
 _ALLOCATED = "kuota_runner_devices_allocated"
 
-METRICS: dict[str, Metric] = {
-    each.name: each
-    for each in (
-        counter(_REQUESTS, "verb resource code", "Requests by HTTP method, resource and status"),
-        histogram(SHORT, _DURATION, "verb resource", "Seconds until the response began"),
-        gauge(_OBJECTS, "resource", "Number of stored objects"),
-        gauge(_BYTES, "", "Size of the store with its log, in bytes"),
-        gauge(_WATCHERS, "", "Number of open watches, including those of the controllers"),
-        gauge(_SESSIONS, "", "Number of open sessions of exec, attach and port-forward"),
-        gauge(_PODS, "node", "Number of pods that the runner works on"),
-        gauge(_DEVICES, "resource", "Number of devices of this machine"),
-        gauge(_ALLOCATED, "resource", "Number of devices that are allocated to pods"),
-    )
-}
+METRICS = by_name(
+    counter(_REQUESTS, "verb resource code", "Requests by HTTP method, resource and status"),
+    histogram(SHORT, _DURATION, "verb resource", "Seconds until the response began"),
+    gauge(_OBJECTS, "resource", "Number of stored objects"),
+    gauge(_BYTES, "", "Size of the store with its log, in bytes"),
+    gauge(_WATCHERS, "", "Number of open watches, including those of the controllers"),
+    gauge(_SESSIONS, "", "Number of open sessions of exec, attach and port-forward"),
+    gauge(_PODS, "node", "Number of pods that the runner works on"),
+    gauge(_DEVICES, "resource", "Number of devices of this machine"),
+    gauge(_ALLOCATED, "resource", "Number of devices that are allocated to pods"),
+)
 _OTHER = "other"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
@@ -70,10 +66,7 @@ class MachineFamilies(Collector):
 
     def collect(self) -> Iterator[Family]:
         self._read()
-        for metric in METRICS.values():
-            family = family_of(metric, self._series, partial(named, metric.labels))
-            if family.samples:
-                yield family
+        yield from families(METRICS, self._series)
 
     def _read(self) -> None:
         put, store = self._series.put, self._api.store
@@ -123,12 +116,8 @@ class MetricsExtension:
         if request.method not in ("GET", "HEAD"):
             raise not_allowed("metrics can only be read")
         async with self._turn:
-            body = await asyncio.to_thread(_encoded, self._metrics.collected())
+            body = await asyncio.to_thread(generate_latest, self._metrics.collected())
         return Response(200, body, CONTENT_TYPE)
-
-
-def _encoded(collected: CollectedFamilies) -> bytes:
-    return generate_latest(collected)
 
 
 def _size(path: str) -> int:
@@ -136,8 +125,3 @@ def _size(path: str) -> int:
         return os.stat(path).st_size
     except OSError:
         return 0
-
-
-def named(names: Sequence[str], values: Labels) -> dict[str, str]:
-    """Return the labels of a sample by name."""
-    return dict(zip(names, values, strict=True))

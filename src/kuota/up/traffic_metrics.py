@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from kuota.metrics.families import family_of
-from kuota.metrics.metric import Metric, counter, gauge
+from kuota.metrics.families import families
+from kuota.metrics.metric import by_name, counter, gauge
 from kuota.metrics.series import Series
 from kuota.server.api import ApiServer
 from kuota.server.http import HttpServer
-
-from .machine_metrics import named
 
 _CONNECTIONS = "kuota_http_connections"
 _CLOSED = "kuota_http_connections_closed_total"
@@ -29,21 +26,18 @@ _EXPIRED = "kuota_watches_expired_total"
 _BUFFERED = "kuota_watch_buffered_bytes"
 _LOG = "kuota_change_log_bytes"
 
-METRICS: dict[str, Metric] = {
-    each.name: each
-    for each in (
-        gauge(_CONNECTIONS, "state", "Number of open connections, by whether they authenticated"),
-        counter(_CLOSED, "reason", "Connections that a limit closed or rejected"),
-        counter(_REJECTED, "reason", "Requests that were rejected with status 429"),
-        gauge(_EXECUTING, "", "Number of requests in progress"),
-        gauge(_WAITING, "", "Number of requests that wait for their turn"),
-        gauge(_STREAMS, "", "Number of open watches and logs of clients"),
-        counter(_ENDED, "reason", "Watches and logs that the server ended"),
-        counter(_EXPIRED, "", "Watches that ended with status 410 because they fell behind"),
-        gauge(_BUFFERED, "", "Size of the changes that watches have not read yet, in bytes"),
-        gauge(_LOG, "", "Size of the log of changes, in bytes"),
-    )
-}
+METRICS = by_name(
+    gauge(_CONNECTIONS, "state", "Number of open connections, by whether they authenticated"),
+    counter(_CLOSED, "reason", "Connections that a limit closed or rejected"),
+    counter(_REJECTED, "reason", "Requests that were rejected with status 429"),
+    gauge(_EXECUTING, "", "Number of requests in progress"),
+    gauge(_WAITING, "", "Number of requests that wait for their turn"),
+    gauge(_STREAMS, "", "Number of open watches and logs of clients"),
+    counter(_ENDED, "reason", "Watches and logs that the server ended"),
+    counter(_EXPIRED, "", "Watches that ended with status 410 because they fell behind"),
+    gauge(_BUFFERED, "", "Size of the changes that watches have not read yet, in bytes"),
+    gauge(_LOG, "", "Size of the log of changes, in bytes"),
+)
 
 
 class TrafficFamilies(Collector):
@@ -56,10 +50,7 @@ class TrafficFamilies(Collector):
 
     def collect(self) -> Iterator[Family]:
         self._read()
-        for metric in METRICS.values():
-            family = family_of(metric, self._series, partial(named, metric.labels))
-            if family.samples:
-                yield family
+        yield from families(METRICS, self._series)
 
     def _read(self) -> None:
         put, http = self._series.put, self._http
