@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 
 SLEW = 0.05
 """The rate at which steady time approaches the system clock, per second."""
@@ -23,6 +25,14 @@ UNSET_BEFORE = 1_704_067_200.0
 def uptime() -> float:
     """Seconds since this machine booted, including the time in which it was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@cache
+def boot_id() -> str:
+    """The identity of the current boot; "" if the kernel does not tell. No process is older."""
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
+    return ""
 
 
 class SteadyTime:

@@ -20,16 +20,12 @@ from kuota.api.host_paths import HostDirectory
 
 from .confine import LANDLOCK, NAMESPACES
 from .pod_home import PodHome
+from .spawn import SOURCE
 
-_SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_PROBE = (
-    f"import sys; sys.path.append({_SOURCE!r}); from kuota.runner.confine import probe; probe()"
-)
+_PROBE = f"import sys; sys.path.append({SOURCE!r}); from kuota.runner.confine import probe; probe()"
 _PROBE_S = 30.0
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")
 """Directories in which programs of the same user find each other, such as tmux and ssh-agent."""
-
-
 _CGROUPS = "/sys/fs/cgroup"
 
 

@@ -14,12 +14,12 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from kuota.steady_time import uptime
+from kuota.steady_time import boot_id, uptime
 
 from .proc import start_ticks
 from .spawn import ShimStarter, take_lock
@@ -127,7 +127,7 @@ class Process:
             if launch.uid is not None:
                 os.chown(fifo, launch.uid, launch.gid)
         with open(self.folder + "/settings", "wb") as file:
-            kept = RunSettings(launch.log_bytes, launch.log_files, launch.cgroup, _boot_id())
+            kept = RunSettings(launch.log_bytes, launch.log_files, launch.cgroup, boot_id())
             file.write(msgspec.json.encode(kept))
         lock = take_lock(self.folder)
         if lock is None:
@@ -260,7 +260,7 @@ class Process:
             **self._paths(),
             "log_bytes": settings.log_bytes,
             "log_files": settings.log_files,
-            "adopt": state.pid if settings.boot in ("", _boot_id()) else -1,
+            "adopt": state.pid if settings.boot in ("", boot_id()) else -1,
             "adopt_start": state.pid_start,
             "started": _known(started=state.started, startedUp=state.started_up),
             "cgroup": settings.cgroup,
@@ -314,7 +314,7 @@ class Process:
         state = self.state
         if state is None:
             return None, None
-        if self._settings().boot != _boot_id():
+        if self._settings().boot != boot_id():
             return state.started, state.finished
         boot = now - uptime()
         times = (state.started_up, state.started), (state.finished_up, state.finished)
@@ -357,14 +357,6 @@ def _opened(pid: int, start: int) -> int | None:
         return fd
     os.close(fd)
     return None
-
-
-@cache
-def _boot_id() -> str:
-    """The identity of the current boot. No process is older."""
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
-    return ""
 
 
 def boot_time() -> float:

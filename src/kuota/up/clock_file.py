@@ -15,7 +15,7 @@ from typing import Never
 
 import msgspec
 
-from kuota.steady_time import SteadyTime
+from kuota.steady_time import SteadyTime, boot_id
 
 EVERY_S = 10.0
 CHANGE_S = 0.5
@@ -24,7 +24,6 @@ JUMP_S = 10.0
 LONGEST_S = 86_400.0
 """After a reboot, a system clock that is further behind was corrected, or was wrong before."""
 LOG = logging.getLogger(__name__)
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class ClockRecord(msgspec.Struct, frozen=True):
@@ -33,14 +32,6 @@ class ClockRecord(msgspec.Struct, frozen=True):
     boot: str
     offset: float
     at: float
-
-
-def boot_id() -> str:
-    """The identity of the current boot; "" if the kernel does not tell."""
-    try:
-        return _BOOT.read_text().strip()
-    except OSError:
-        return ""
 
 
 class ClockFile:
