@@ -101,7 +101,7 @@ class Connections:
             self.counts["user_limit"] += 1
             return False
         if connection.user is not None:
-            _decrement(self._per_user, connection.user)
+            decrement(self._per_user, connection.user)
         elif connection not in self._anonymous:
             return False  # It is closed already.
         self._anonymous.pop(connection, None)
@@ -116,10 +116,10 @@ class Connections:
             del self._anonymous[connection]
         elif connection in self._known:
             del self._known[connection]
-            _decrement(self._per_user, connection.user or "")
+            decrement(self._per_user, connection.user or "")
         else:
             return
-        _decrement(self._per_peer, connection.peer)
+        decrement(self._per_peer, connection.peer)
 
     def make_room(self) -> bool:
         """Close an anonymous connection because descriptors have run out. False if none is left."""
@@ -143,7 +143,8 @@ class Connections:
         return True
 
 
-def _decrement(counter: Counter[str], name: str) -> None:
+def decrement(counter: Counter[str], name: str) -> None:
+    """Count one less, and drop a name whose count is 0."""
     counter[name] -= 1
     if counter[name] <= 0:
         del counter[name]

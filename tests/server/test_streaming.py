@@ -267,21 +267,25 @@ def test_an_unknown_protocol_is_rejected_with_those_that_are_known() -> None:
     serving(work)
 
 
+async def rejected(client: Client, **options: str) -> int:
+    with pytest.raises(aiohttp.WSServerHandshakeError) as error:
+        await client.exec("run", "0", **options)
+    return error.value.status
+
+
 def test_sessions_are_limited_per_user_and_in_total() -> None:
     async def work(client: Client) -> None:
         options = {"stdin": "true", "stdout": "true"}
         async with client.exec("run", "0", **options), client.exec("run", "0", **options):
-            for token in ("ann", "admin"):
-                with pytest.raises(aiohttp.WSServerHandshakeError) as error:
-                    await client.exec("run", "0", token=token, **options)
-                assert 429 == error.value.status
-                break
+            assert 429 == await rejected(client, token="ann", **options)
+            async with client.exec("run", "0", token="admin", **options):
+                assert 429 == await rejected(client, token="admin", **options)
         while not all(each.closed for each in client.fakes.started):
             await asyncio.sleep(0.01)
         async with client.exec("run", "0", **options):
             pass
 
-    serving(work, SessionLimits(most_per_user=2))
+    serving(work, SessionLimits(most=3, most_per_user=2))
 
 
 def test_a_session_without_traffic_ends() -> None:
@@ -293,27 +297,26 @@ def test_a_session_without_traffic_ends() -> None:
     serving(work, SessionLimits(idle_s=0.05))
 
 
-def test_a_session_ends_when_the_token_is_revoked() -> None:
+async def revoke_token(client: Client) -> None:
+    client.tokens.revoked = True
+
+
+async def take_namespace(client: Client) -> None:
+    url, patch = f"{client.url}/api/v1/namespaces/vision", {"metadata": {"labels": None}}
+    headers = {"Authorization": "Bearer admin", "Content-Type": MERGE}
+    async with client.session.patch(url, json=patch, headers=headers) as response:
+        assert 200 == response.status
+
+
+@pytest.mark.parametrize("lose_access", [revoke_token, take_namespace])
+def test_a_session_ends_when_its_user_loses_access(
+    lose_access: Callable[[Client], Awaitable[None]],
+) -> None:
     async def work(client: Client) -> None:
         async with client.exec("run", "0", stdin="true", stdout="true") as socket:
             await socket.send_bytes(b"\x00x")
             assert b"\x01x" == (await socket.receive()).data
-            client.tokens.revoked = True
-            assert {} == await _messages(socket)
-        assert client.fakes.started[0].closed
-
-    serving(work, SessionLimits(recheck_s=0.01))
-
-
-def test_a_session_ends_when_the_namespace_is_taken_from_the_team() -> None:
-    async def work(client: Client) -> None:
-        async with client.exec("run", "0", stdin="true", stdout="true") as socket:
-            await socket.send_bytes(b"\x00x")
-            assert b"\x01x" == (await socket.receive()).data
-            url, patch = f"{client.url}/api/v1/namespaces/vision", {"metadata": {"labels": None}}
-            headers = {"Authorization": "Bearer admin", "Content-Type": MERGE}
-            async with client.session.patch(url, json=patch, headers=headers) as response:
-                assert 200 == response.status
+            await lose_access(client)
             assert {} == await _messages(socket)
         assert client.fakes.started[0].closed
 

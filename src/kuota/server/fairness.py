@@ -16,6 +16,8 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
+from kuota.connections import decrement
+
 from .status import StatusError
 
 SLICE_S = 0.005
@@ -231,7 +233,7 @@ class Slots:
         try:
             yield
         finally:
-            _decrement(self._streams, user)
+            decrement(self._streams, user)
 
     async def _enter(self, user: str) -> None:
         if self._executing[user] < self.limits.executing:
@@ -261,10 +263,4 @@ class Slots:
                 future.set_result(None)
                 return
         self._queues.pop(user, None)
-        _decrement(self._executing, user)
-
-
-def _decrement(counter: Counter[str], name: str) -> None:
-    counter[name] -= 1
-    if counter[name] <= 0:
-        del counter[name]
+        decrement(self._executing, user)

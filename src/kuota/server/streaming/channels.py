@@ -15,11 +15,10 @@ from kuota.api.base import Json
 
 from .inbox import CHUNK, Inbox
 from .protocols import Link
-from .remote_command import CommandOptions, SizeDecoder, TerminalSize
+from .remote_command import V5, CommandOptions, SizeDecoder, TerminalSize
 
 STDIN, ERROR, RESIZE, CLOSE = 0, 3, 4, 255
 _MOST_SIZES = 8
-V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 
 
 class ChannelStreams:

@@ -17,6 +17,8 @@ import msgspec
 from kuota.api.base import Json
 
 STDOUT, STDERR = 1, 2
+V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
+"""The versions of the protocol. With version 5, a client can end the input of a command."""
 LONGEST_SIZE_MESSAGE = 4096
 
 

@@ -15,12 +15,15 @@ from typing import Any
 
 import msgspec
 
+from kuota.connections import decrement
+
 from ..status import StatusError
-from . import spdy_command
-from .channels import V4, V5, ChannelStreams
+from .channels import ChannelStreams
 from .port_forward import SPDY_VERSION, TUNNEL, Connect, WebSocketForward, serve_spdy
 from .protocols import Disconnected, Link
 from .remote_command import (
+    V4,
+    V5,
     CommandFailed,
     CommandOptions,
     CommandStreams,
@@ -29,6 +32,7 @@ from .remote_command import (
     serve_command,
 )
 from .spdy import SpdyConnection
+from .spdy_command import opened_streams
 from .spdy_frames import SpdyError
 
 MOST_SESSIONS = 256
@@ -47,7 +51,7 @@ class CommandSession:
     """A session that runs a command or attaches to one."""
 
     websocket_protocols: tuple[str, ...] = (V5, V4)
-    spdy_protocols: tuple[str, ...] = spdy_command.VERSIONS
+    spdy_protocols: tuple[str, ...] = (V5, V4)
 
     def __init__(self, user: str, options: CommandOptions, start: Start) -> None:
         self.user = user
@@ -62,7 +66,7 @@ class CommandSession:
         connection = SpdyConnection(link)
 
         async def serve() -> None:
-            await self._serve(await spdy_command.opened_streams(connection, self._options))
+            await self._serve(await opened_streams(connection, self._options))
 
         await _until_disconnected(connection.run(), serve())
 
@@ -140,9 +144,7 @@ class SessionLimits(msgspec.Struct):
         try:
             yield
         finally:
-            self.open[user] -= 1
-            if not self.open[user]:
-                del self.open[user]
+            decrement(self.open, user)
 
 
 def _too_many(what: str) -> StatusError:
@@ -153,7 +155,7 @@ def _too_many(what: str) -> StatusError:
 class Active:
     """A link that ends its session after a time without traffic in either direction.
 
-    The session also ends if `may_go_on`, which is asked from time to time, says so.
+    The session also ends when `may_go_on`, which is called every `recheck_s`, returns False.
     """
 
     def __init__(self, link: Link, limits: SessionLimits, may_go_on: Callable[[], bool]) -> None:

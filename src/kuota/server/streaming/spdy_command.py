@@ -16,7 +16,6 @@ from .protocols import Disconnected
 from .remote_command import STDERR, STDOUT, CommandOptions, SizeDecoder, TerminalSize
 from .spdy import SpdyConnection, SpdyStream
 
-VERSIONS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 TYPE = "streamtype"
 _CREATION_S = 30.0
 _NAMES = {STDOUT: "stdout", STDERR: "stderr"}

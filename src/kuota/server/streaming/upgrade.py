@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import WSMsgType, web
 
-from ..status import StatusError, bad_request
+from ..status import bad_request
 from .protocols import Disconnected, Link, Session
 from .sessions import Active, SessionLimits
 
@@ -49,14 +49,15 @@ async def upgraded(
     raise bad_request(f"unable to upgrade: {kind[:40]!r} is neither websocket nor {SPDY}")
 
 
-def _offered(incoming: web.BaseRequest, header: str) -> list[str]:
+def _chosen(incoming: web.BaseRequest, header: str, supported: tuple[str, ...]) -> str:
+    """The first supported protocol that the client offers. Raises StatusError."""
     lines = incoming.headers.getall(header, [])
-    return [each.strip() for line in lines for each in line.split(",") if each.strip()]
-
-
-def _unsupported(offered: list[str], supported: tuple[str, ...]) -> StatusError:
+    offered = [each.strip() for line in lines for each in line.split(",") if each.strip()]
+    for each in supported:
+        if each in offered:
+            return each
     said = ", ".join(offered)[:200] or "none"
-    return bad_request(
+    raise bad_request(
         f"unable to upgrade: unsupported protocol {said}; the server supports "
         + ", ".join(supported)
     )
@@ -65,11 +66,7 @@ def _unsupported(offered: list[str], supported: tuple[str, ...]) -> StatusError:
 async def _on_websocket(
     incoming: web.BaseRequest, session: Session, active: Callable[[Link], Active]
 ) -> web.StreamResponse:
-    supported = session.websocket_protocols
-    offered = _offered(incoming, "Sec-WebSocket-Protocol")
-    chosen = next((each for each in supported if each in offered), None)
-    if chosen is None:
-        raise _unsupported(offered, supported)
+    chosen = _chosen(incoming, "Sec-WebSocket-Protocol", session.websocket_protocols)
     socket = web.WebSocketResponse(
         protocols=(chosen,), max_msg_size=LARGEST_MESSAGE, compress=False, timeout=_CLOSE_S
     )
@@ -87,13 +84,12 @@ class _WebSocketLink:
         self._socket = socket
 
     async def receive(self) -> bytes:
-        while True:
-            message = await self._socket.receive()
-            if message.type is WSMsgType.BINARY:
-                return bytes(message.data)
-            if message.type is WSMsgType.TEXT:
-                return str(message.data).encode()
-            raise Disconnected
+        message = await self._socket.receive()
+        if message.type is WSMsgType.BINARY:
+            return bytes(message.data)
+        if message.type is WSMsgType.TEXT:
+            return str(message.data).encode()
+        raise Disconnected
 
     async def send(self, content: bytes) -> None:
         try:
@@ -105,11 +101,7 @@ class _WebSocketLink:
 async def _on_spdy(
     incoming: web.BaseRequest, session: Session, active: Callable[[Link], Active]
 ) -> web.StreamResponse:
-    supported = session.spdy_protocols
-    offered = _offered(incoming, _VERSION)
-    chosen = next((each for each in supported if each in offered), None)
-    if chosen is None:
-        raise _unsupported(offered, supported)
+    chosen = _chosen(incoming, _VERSION, session.spdy_protocols)
     headers = {"Connection": "Upgrade", "Upgrade": SPDY, _VERSION: chosen}
     response = web.StreamResponse(status=101, headers=headers)
     response.force_close()
