@@ -93,7 +93,7 @@ def pod_requests(spec: PodSpec) -> Nanos:
         _add_init(total, spec.init_containers)
     if spec.resources and spec.resources.requests:
         for name, quantity in spec.resources.requests.items():
-            if _pod_level(name):
+            if is_pod_level(name):
                 total[name] = parse(quantity)
     _add(total, spec.overhead)
     return total
@@ -124,7 +124,8 @@ def _add_init(total: Nanos, containers: Iterable[Container]) -> None:
         total[name] = max(value, total.get(name, value))
 
 
-def _pod_level(resource: str) -> bool:
+def is_pod_level(resource: str) -> bool:
+    """Whether a pod as a whole can request the resource."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 

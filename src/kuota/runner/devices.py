@@ -45,7 +45,7 @@ class DeviceAllocations:
         free = self.free(node)
         grant: Grant = {}
         for resource in self.resources(node) & set(wanted):
-            count = wanted[resource]
+            count = max(0, wanted[resource])
             if len(free[resource]) < count:
                 return None
             grant[resource] = free[resource][:count]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kuota.api import names, quantity
+from kuota.api import names
 from kuota.api.base import Json
 from kuota.api.faults import (
     ErrorType,
@@ -20,6 +20,7 @@ from kuota.api.faults import (
 from kuota.api.rules.metadata import annotation_faults, label_faults
 from kuota.api.rules.volumes import user_faults, volume_faults
 
+from .amount_faults import container_amount_faults, pod_amount_faults
 from .columns import dig, listed, mapped
 
 _RESTART = ("Always", "OnFailure", "Never")
@@ -68,6 +69,7 @@ def spec_faults(
     for field in ("initContainers", "containers"):
         for at, container in enumerate(listed(spec.get(field))):
             yield from _container_faults(container, f"{path}.{field}[{at}]", seen)
+    yield from pod_amount_faults(spec, path)
     yield from volume_faults(spec, path)
     yield from user_faults(spec, path)
     if listed(spec.get("ephemeralContainers")):
@@ -98,22 +100,7 @@ def _container_faults(container: Json, path: str, seen: set[str]) -> Iterator[Fi
         field = dig(variable, "valueFrom", "fieldRef", "fieldPath")
         if field is not None and not _FIELD.fullmatch(str(field)):
             yield invalid(f"{path}.env[{at}].valueFrom.fieldRef.fieldPath", field, _NO_FIELD)
-    yield from _resource_faults(mapped(container.get("resources")), f"{path}.resources")
-
-
-def _resource_faults(resources: Json, path: str) -> Iterator[FieldError]:
-    requests, limits = mapped(resources.get("requests")), mapped(resources.get("limits"))
-    for field, amounts in (("requests", requests), ("limits", limits)):
-        for name, value in amounts.items():
-            if quantity.parse(value) < 0:
-                yield invalid(f"{path}.{field}[{name}]", value, "must be 0 or more")
-    for name, value in requests.items():
-        limit = limits.get(name)
-        if limit is not None and quantity.parse(value) > quantity.parse(limit):
-            message = f"must be less than or equal to the limit of {name}, {limit}"
-            yield invalid(f"{path}.requests[{name}]", value, message)
-        elif limit is None and "/" in name and "kubernetes.io/" not in name:
-            yield required(f"{path}.limits[{name}]", f"a limit must be set for {name}")
+    yield from container_amount_faults(container, path)
 
 
 def _node_affinity_faults(spec: Json, path: str) -> Iterator[FieldError]:
