@@ -92,6 +92,23 @@ def test_members_have_no_directories_by_default(api: Local, path: str) -> None:
     assert "not allowed" in refused(api, pod("a", **using(path)), TOKEN_ONLY)
 
 
+def test_faults_of_the_policy_are_reported_together_with_all_others(root_api: Local) -> None:
+    one = pod("a", **using("/etc"), securityContext={"runAsUser": 0})
+    one["metadata"]["labels"] = {"-": "x"}
+    one["spec"]["containers"][0] |= {"name": "Not A Name", "resources": {"requests": {"cpu": -1}}}
+    one["spec"]["volumes"].append({"name": "../x", "emptyDir": {}})
+    status = root_api.refusal("POST", PODS, one, user=ANN)
+    assert 422 == status["code"]
+    assert {
+        "metadata.labels",
+        "spec.containers[0].name",
+        "spec.containers[0].resources.requests[cpu]",
+        "spec.securityContext.runAsUser",
+        "spec.volumes[0].hostPath",
+        "spec.volumes[1].name",
+    } == {cause["field"] for cause in status["details"]["causes"]}
+
+
 def test_members_have_the_directories_that_an_admin_lists(api: Local) -> None:
     list_directories(api, "/data:ro, /scratch/vision:rw,/models")
     for at, spec in enumerate(

@@ -15,7 +15,7 @@ from datetime import datetime
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.faults import Invalid
+from kuota.api.faults import FieldError, Invalid
 from kuota.api.gates import Gates
 from kuota.api.structure import Cleaning
 
@@ -41,7 +41,10 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Hook = Callable[[Review], Json]
-"""Returns the object, changed or not. Raises `Invalid` or StatusError to reject it."""
+"""Returns the object, changed or not. Raises `Invalid` or StatusError to reject it.
+
+Faults are reported together with those of other hooks and of validation.
+"""
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,8 +116,8 @@ class Admission:
         if owned is not None:
             stored = owned(stored)
         kind_rules.generate(kind, stored)
-        stored = self._reviewed(target, stored, None, write)
-        self._check(target, stored, None)
+        stored, faults = self._reviewed(target, stored, None, write)
+        self._check(target, stored, None, faults)
         warnings += self._validated(_review(target, stored, None, write))
         return stored, [*warnings, *self._advice(target, stored, None, write)]
 
@@ -130,9 +133,9 @@ class Admission:
         _check_identity(target, obj, old)
         obj = kind_rules.filled_changed(kind, version, obj, target.subresource)
         new = _separated(target, stored_form(kind, obj), old)
-        new = self._reviewed(target, new, old, write)
+        new, faults = self._reviewed(target, new, old, write)
         new["metadata"] = _counted(target, new, old)
-        self._check(target, new, old)
+        self._check(target, new, old, faults)
         warnings += self._validated(_review(target, new, old, write))
         return new, [*warnings, *self._advice(target, new, old, write)]
 
@@ -151,13 +154,17 @@ class Admission:
     def _validated(self, request: Review | Deletion) -> list[str]:
         return [warning for each in self._validators for warning in each(request)]
 
-    def _reviewed(self, target: Target, obj: Json, old: Json | None, write: Write) -> Json:
+    def _reviewed(
+        self, target: Target, obj: Json, old: Json | None, write: Write
+    ) -> tuple[Json, list[FieldError]]:
+        """The object after all hooks, and the faults that they found."""
+        faults: list[FieldError] = []
         for hook in self._hooks:
             try:
                 obj = hook(_review(target, obj, old, write))
             except Invalid as error:
-                raise invalid(target.kind, obj["metadata"].get("name", ""), error.errors) from None
-        return obj
+                faults += error.errors
+        return obj, faults
 
     def _advice(self, target: Target, obj: Json, old: Json | None, write: Write) -> list[str]:
         if not self._advisers:
@@ -165,11 +172,15 @@ class Admission:
         review = _review(target, obj, old, write)
         return [warning for adviser in self._advisers for warning in adviser(review)]
 
-    def _check(self, target: Target, obj: Json, old: Json | None) -> None:
+    def _check(
+        self, target: Target, obj: Json, old: Json | None, faults: Sequence[FieldError]
+    ) -> None:
+        """Validate the object. Raises StatusError with all faults, including those of hooks."""
         kind, version = target.kind, target.version
         before = None if old is None else served_form(kind, old, version.name)
         after = served_form(kind, obj, version.name)
         found = kind_rules.faults(kind, version, after, before, self._gates)
+        found += [each for each in faults if each not in found]
         if found:
             raise invalid(kind, str(obj["metadata"].get("name", "")), found)
 

@@ -76,9 +76,10 @@ def faults(
     if kind.group == crds.GROUP:
         return [*found, *rules.faults(obj, old, gates)]
     found += metadata_faults(obj, kind, old)
-    found += value_faults(obj, version.structure, old)
+    violations = list(value_faults(obj, version.structure, old))
+    found += violations
     # The following rules rely on the schema.
-    if found or is_custom(kind):
+    if violations or is_custom(kind):
         return found
     if old is not None and "spec" in obj and obj["spec"] is old.get("spec"):
         return found
