@@ -33,11 +33,11 @@ def machine() -> Iterator[Machine]:
         yield found
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_the_runner_does_not_rely_on_the_validation_of_the_server(attack: str) -> None:
-    field, spec = ATTACKS[attack]
-    if field == "ephemeralContainers":
-        pytest.skip("the runner starts no ephemeral containers")
+# The runner starts no ephemeral containers, so it need not check them.
+@pytest.mark.parametrize(
+    "spec", [spec for field, spec in ATTACKS.values() if field != "ephemeralContainers"]
+)
+def test_the_runner_does_not_rely_on_the_validation_of_the_server(spec: Json) -> None:
     one = {"containers": [{"name": "main", "image": "x"}]} | copy.deepcopy(spec)
     with pytest.raises(LaunchError) as failure:
         check_spec(one)
