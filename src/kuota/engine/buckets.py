@@ -15,6 +15,7 @@ correct once it has been checked.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar
 
@@ -30,7 +31,7 @@ Rank = tuple[int, Instant, str, Key]
 _MIN_CAPACITY = 64
 
 
-class HeapItem:
+class HeapItem(ABC):
     """Something with a best workload that is in at most one heap."""
 
     __slots__ = ("entry",)
@@ -38,8 +39,9 @@ class HeapItem:
     def __init__(self) -> None:
         self.entry: tuple[Rank, HeapItem] | None = None
 
+    @abstractmethod
     def best(self) -> Pending | None:
-        raise NotImplementedError
+        """Return the workload with the smallest rank, or None if there is none."""
 
     def __lt__(self, other: HeapItem) -> bool:
         # Ranks are equal only between a current and an outdated entry, so any order is correct.

@@ -259,7 +259,7 @@ def _request(request: Review | Deletion) -> Json:
     kind, obj = request.kind, request.object
     what = {"group": kind.group, "version": kind.stored, "kind": kind.kind}
     which = {"group": kind.group, "version": kind.stored, "resource": kind.plural}
-    user = {"username": request.user.name, "groups": list(request.user.groups), "extra": {}}
+    user = request.user
     return {
         "uid": "",
         "kind": what,
@@ -271,7 +271,12 @@ def _request(request: Review | Deletion) -> Json:
         "name": str(dig(obj, "metadata", "name") or ""),
         "namespace": str(dig(obj, "metadata", "namespace") or ""),
         "operation": _operation(request),
-        "userInfo": user | ({"uid": request.user.uid} if request.user.uid else {"uid": ""}),
+        "userInfo": {
+            "username": user.name,
+            "uid": user.uid,
+            "groups": list(user.groups),
+            "extra": {},
+        },
         "dryRun": request.dry_run,
         "options": {},
     }

@@ -8,6 +8,7 @@ from time import time
 
 import msgspec
 
+from kuota.api.kueue import GROUP as KUEUE
 from kuota.server.auth import Access, Roles
 from kuota.server.requests import Request, Response
 from kuota.visibility import explanation
@@ -15,8 +16,6 @@ from kuota.visibility.api import PREFIX, VisibilityApi, document, parse_path
 from kuota.visibility.explanation import ExplanationApi
 from kuota.visibility.pending import GROUP, SUBRESOURCE
 from kuota.visibility.responses import ApiResponse
-
-_KUEUE = "kueue.x-k8s.io"
 
 
 class VisibilityExtension:
@@ -78,7 +77,7 @@ class ExplanationExtension:
 
 def _reading(verb: str, namespace: str) -> Access:
     """Reading an explanation requires permission to read Workloads in the namespace."""
-    return Access(verb=verb, group=_KUEUE, resource="workloads", namespace=namespace)
+    return Access(verb=verb, group=KUEUE, resource="workloads", namespace=namespace)
 
 
 def _verb(request: Request) -> str:

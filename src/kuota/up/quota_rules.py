@@ -21,11 +21,12 @@ from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, unqueued
 from kuota.bridge.lifecycle_view import LifecycleConfig
-from kuota.kube.resources import CRON_JOBS, JOBS, LOCAL_QUEUES, PODS, WORKLOADS, by_kind
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, by_kind
 from kuota.server.admission import Deletion, Review
 from kuota.server.auth import TEAM
 from kuota.server.collection import ORPHAN
 from kuota.server.requests import ADMINS
+from kuota.server.run_as import TEMPLATES
 from kuota.server.status import conflict, forbidden
 from kuota.server.store import Store, key_of
 
@@ -41,12 +42,6 @@ TEAM_NAMESPACES = LabelSelector(
 _RESOURCES = by_kind(LOOKED_UP)
 _GATES = f"{GROUP}/"
 _GRACE = "terminationGracePeriodSeconds"
-_POD_SPECS = {
-    PODS.name: ("spec",),
-    JOBS.name: ("spec", "template", "spec"),
-    CRON_JOBS.name: ("spec", "jobTemplate", "spec", "template", "spec"),
-}
-"""The paths of pod specs, by resource."""
 
 
 def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
@@ -167,13 +162,16 @@ class QuotaRules:
         return found
 
     def _grace_warnings(self, review: Review) -> Iterator[str]:
-        path = _POD_SPECS.get(review.kind.resource)
-        wanted = None if path is None else child(review.object, *path).get(_GRACE)
+        template = TEMPLATES.get(review.kind.resource)
+        if template is None:
+            return
+        path = (*template, "spec")
+        wanted = child(review.object, *path).get(_GRACE)
         if isinstance(wanted, int) and wanted > self._max_grace_s:
-            where = ".".join((*(path or ()), _GRACE))
             yield (
-                f"{where}: {wanted} exceeds the maximum of this machine; processes are killed "
-                f"after {self._max_grace_s} seconds (kuota up --max-grace-period)"
+                f"{'.'.join(path)}.{_GRACE}: {wanted} exceeds the maximum of this machine; "
+                f"processes are killed after {self._max_grace_s} seconds "
+                "(kuota up --max-grace-period)"
             )
 
     def _queue_warnings(self, job: Json) -> Sequence[str]:
