@@ -14,6 +14,7 @@ from attack.members import TEAMS, job
 from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.api.manifest_yaml import load_all
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.control.system import System
 from kuota.kube.client import Client
@@ -134,7 +135,7 @@ async def enforced(
     quota.follow(system)
     runner = Runner(
         found.admin,
-        system.world.jobs,
+        system.world.jobs[JOB.group_kind],
         one_node(gpus),
         RunnerSettings(
             state_dir=str(state_dir),

@@ -14,8 +14,8 @@ from kuota.api.merge_patch import combined
 from kuota.api.workload import Workload
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
+from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.lifecycle import reconcile_workload
-from kuota.bridge.lifecycle_job import reconcile_job
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, WorkloadView
 from kuota.engine import model
 

@@ -8,6 +8,7 @@ from kuota.api.gates import Gates
 from kuota.bridge.jobs.ancestor import (
     DEEPEST,
     JOB,
+    GroupKind,
     NestingError,
     NestingTooDeep,
     OwnerNotFound,
@@ -16,6 +17,7 @@ from kuota.bridge.jobs.ancestor import (
     owners_of,
 )
 from kuota.bridge.jobs.job_webhook import waits_for_quota
+from kuota.bridge.jobs.registry import JOB as JOB_KIND
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
@@ -38,8 +40,8 @@ class _Jobs:
         return self._jobs.get(key.name)
 
 
-def _name(found: Json | None) -> str:
-    return str(found["metadata"]["name"]) if found is not None else ""
+def _name(found: tuple[GroupKind, Json] | None) -> str:
+    return str(found[1]["metadata"]["name"]) if found is not None else ""
 
 
 def test_the_topmost_owner_with_a_queue_is_the_one() -> None:
@@ -101,12 +103,12 @@ def test_external_kinds_may_own_jobs_too() -> None:
 
 def test_a_job_that_is_being_deleted_may_have_outlived_its_owner() -> None:
     leaving = _job("child", "gone", QUEUED, deletionTimestamp="2026-01-02T12:00:00Z")
-    assert not waits_for_quota(leaving, _Jobs(), LifecycleConfig())
+    assert not waits_for_quota(JOB_KIND, leaving, _Jobs(), LifecycleConfig())
     gates = Gates.of({"SkipAncestorCheckForDeletedWorkloads": False}, check=False)
     with pytest.raises(OwnerNotFound):
-        waits_for_quota(leaving, _Jobs(), LifecycleConfig(gates=gates))
+        waits_for_quota(JOB_KIND, leaving, _Jobs(), LifecycleConfig(gates=gates))
 
 
 def test_a_job_that_is_being_deleted_is_not_suspended() -> None:
     leaving = _job("child", "top", QUEUED, deletionTimestamp="2026-01-02T12:00:00Z")
-    assert not waits_for_quota(leaving, _Jobs(_job("top")), LifecycleConfig())
+    assert not waits_for_quota(JOB_KIND, leaving, _Jobs(_job("top")), LifecycleConfig())

@@ -11,14 +11,10 @@ from kuota.api.base import Json, ObjectMeta
 from kuota.api.core import PriorityClass
 from kuota.api.gates import Gates
 from kuota.api.kueue import WorkloadPriorityClass
-from kuota.bridge.jobs.batch_job import (
-    Classes,
-    ClassMissing,
-    pod_sets,
-    variant_name,
-    workload,
-    workload_name,
-)
+from kuota.api.priority import ClassMissing
+from kuota.bridge.job_pass.names import variant_name, workload_name
+from kuota.bridge.job_pass.workload import Classes, workload
+from kuota.bridge.jobs.registry import JOB
 
 PREFIX = "kueue.x-k8s.io/"
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
@@ -55,7 +51,7 @@ def classes() -> Classes:
 
 
 def priority(of: Json, known: Classes | None = None) -> tuple[int, str]:
-    spec = workload(of, known or classes())["spec"]
+    spec = workload(JOB, of, known or classes())["spec"]
     return spec["priority"], spec.get("priorityClassRef", {}).get("name", "")
 
 
@@ -96,21 +92,21 @@ def test_an_extra_part_makes_another_name() -> None:
     ],
 )
 def test_as_many_pods_as_run_at_once(spec: Json, pods: int) -> None:
-    (main,) = pod_sets(job(**spec))
+    (main,) = JOB.pod_sets(job(**spec), Gates())
     assert ("main", pods) == (main["name"], main["count"])
 
 
 def test_the_smallest_parallelism_becomes_the_minimum() -> None:
     given = job(annotations={PREFIX + "job-min-parallelism": "2"}, parallelism=4)
-    assert 2 == pod_sets(given)[0]["minCount"]
+    assert 2 == JOB.pod_sets(given, Gates())[0]["minCount"]
     gates = Gates.of({"PartialAdmission": False}, check=False)
-    assert "minCount" not in pod_sets(given, gates)[0]
+    assert "minCount" not in JOB.pod_sets(given, gates)[0]
 
 
 def test_labels_of_the_job_controller_are_left_behind() -> None:
     labels = {"controller-uid": "u", "batch.kubernetes.io/job-name": "train", "team": "a"}
     template = TEMPLATE | {"metadata": {"labels": labels}}
-    kept = pod_sets(job(template=template))[0]["template"]["metadata"]["labels"]
+    kept = JOB.pod_sets(job(template=template), Gates())[0]["template"]["metadata"]["labels"]
     assert {"batch.kubernetes.io/job-name": "train", "team": "a"} == kept
 
 
@@ -120,8 +116,8 @@ def test_placement_is_asked_for_by_annotations() -> None:
     assert {
         "required": "rack",
         "podIndexLabel": "batch.kubernetes.io/job-completion-index",
-    } == pod_sets(job(template=template))[0]["topologyRequest"]
-    assert "topologyRequest" not in pod_sets(job(template=template), NO_TOPOLOGY)[0]
+    } == JOB.pod_sets(job(template=template), Gates())[0]["topologyRequest"]
+    assert "topologyRequest" not in JOB.pod_sets(job(template=template), NO_TOPOLOGY)[0]
 
 
 def test_a_workload_priority_class_comes_before_everything() -> None:
@@ -143,7 +139,7 @@ def test_a_class_called_default_is_given_on_admission_and_not_later() -> None:
 
 def test_without_its_class_there_is_no_workload() -> None:
     with pytest.raises(ClassMissing, match="rash"):
-        workload(job({PREFIX + "priority-class": "rash"}), classes())
+        workload(JOB, job({PREFIX + "priority-class": "rash"}), classes())
 
 
 def test_time_owner_and_gate_are_handed_on() -> None:
@@ -151,7 +147,7 @@ def test_time_owner_and_gate_are_handed_on() -> None:
         {PREFIX + "max-exec-time-seconds": "60"}, {PREFIX + "admission-gated-by": "x", "y": "z"}
     )
     given["metadata"]["uid"] = "u-1"
-    made = workload(given)
+    made = workload(JOB, given)
     assert 60 == made["spec"]["maximumExecutionTimeSeconds"]
     assert {PREFIX + "admission-gated-by": "x"} == made["metadata"]["annotations"]
     assert {PREFIX + "job-uid": "u-1"} == made["metadata"]["labels"]
@@ -164,7 +160,7 @@ def test_time_owner_and_gate_are_handed_on() -> None:
 def test_a_gate_is_handed_on_only_where_gates_count() -> None:
     given = job({}, {PREFIX + "admission-gated-by": "x"})
     off = Gates.of({"AdmissionGatedBy": False}, check=False)
-    assert "annotations" not in workload(given, gates=off)["metadata"]
+    assert "annotations" not in workload(JOB, given, gates=off)["metadata"]
 
 
 def test_an_elastic_job_has_a_workload_for_each_of_its_sizes() -> None:
@@ -172,7 +168,7 @@ def test_an_elastic_job_has_a_workload_for_each_of_its_sizes() -> None:
     names = []
     for generation in (1, 2):
         given["metadata"]["generation"] = generation
-        meta = workload(given)["metadata"]
+        meta = workload(JOB, given)["metadata"]
         assert meta["name"] == meta["annotations"][PREFIX + "workload-slice-name"]
         names.append(meta["name"])
     assert names[0] != names[1]

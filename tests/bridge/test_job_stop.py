@@ -6,7 +6,7 @@ from __future__ import annotations
 from kuota.api.base import Json, Key
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, Patch, StatusPatch
-from kuota.bridge.lifecycle_job import reconcile_job
+from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig
 
 STOPPING = "kueue.x-k8s.io/stopping"
@@ -104,7 +104,7 @@ def test_after_a_refusal_nothing_is_written_while_its_pods_go() -> None:
 
 def test_without_pods_it_is_set_back_and_its_workload_released() -> None:
     effects = _effects(_job(active=0, stopping=True))
-    (restored,) = _patches(effects, "Job")
+    (restored,) = _patches(effects, "Job.batch")
     assert {STOPPING: None} == restored["metadata"]["annotations"]
     assert {"nodeSelector": None} == restored["spec"]["template"]["spec"]
     assert [{"metadata": {"finalizers": None}}] == _patches(effects, "Workload")
@@ -112,5 +112,5 @@ def test_without_pods_it_is_set_back_and_its_workload_released() -> None:
 
 def test_a_job_that_runs_without_pods_is_stopped_in_one_pass() -> None:
     effects = _effects(_job(active=0))
-    assert 2 == len(_patches(effects, "Job"))
+    assert 2 == len(_patches(effects, "Job.batch"))
     assert 1 == len(_patches(effects, "Workload"))

@@ -22,6 +22,7 @@ from kuota.bridge.jobs.job_webhook import (
     reviewed,
     with_default_labels,
 )
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 QUEUE, CLASS = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -59,33 +60,33 @@ def labels(found: Json) -> dict[str, str]:
 
 
 def test_a_job_without_a_queue_gets_the_default_one_of_its_namespace() -> None:
-    found = defaulted(job({"team": "x"}), objects((LOCAL_QUEUE, "default")), config())
+    found = defaulted(JOB, job({"team": "x"}), objects((LOCAL_QUEUE, "default")), config())
     assert labels(found) == {"team": "x", QUEUE: "default"}
     assert found["spec"]["suspend"] is True
 
 
 def test_a_job_with_a_queue_keeps_it_and_is_suspended() -> None:
-    found = defaulted(job({QUEUE: "mine"}), objects((LOCAL_QUEUE, "default")), config())
+    found = defaulted(JOB, job({QUEUE: "mine"}), objects((LOCAL_QUEUE, "default")), config())
     assert labels(found) == {QUEUE: "mine"}
     assert found["spec"]["suspend"] is True
 
 
 def test_without_a_default_queue_a_job_stays_as_it_is_unless_all_jobs_are_managed() -> None:
-    assert defaulted(job(), objects(), config()) == job()
-    assert defaulted(job(), objects(), config(manage_all=True)) == job(suspend=True)
+    assert defaulted(JOB, job(), objects(), config()) == job()
+    assert defaulted(JOB, job(), objects(), config(manage_all=True)) == job(suspend=True)
 
 
 def test_a_job_of_a_namespace_that_is_not_managed_gets_no_queue() -> None:
     nowhere: Lookup = lambda kind, key: {} if kind == LOCAL_QUEUE else None  # noqa: E731
-    assert defaulted(job(), nowhere, config(manage_all=True)) == job()
+    assert defaulted(JOB, job(), nowhere, config(manage_all=True)) == job()
 
 
 def test_the_default_class_is_given_only_where_its_gate_is_on_and_none_is_named() -> None:
     classes = objects((WORKLOAD_PRIORITY_CLASS, "default"))
-    assert labels(defaulted(job(), classes, config())) == {CLASS: "default"}
-    assert labels(defaulted(job({CLASS: "own"}), classes, config())) == {CLASS: "own"}
+    assert labels(defaulted(JOB, job(), classes, config())) == {CLASS: "default"}
+    assert labels(defaulted(JOB, job({CLASS: "own"}), classes, config())) == {CLASS: "own"}
     off = config(WorkloadPriorityClassDefaulting=False)
-    assert labels(defaulted(job(), classes, off)) == {}
+    assert labels(defaulted(JOB, job(), classes, off)) == {}
 
 
 def test_a_job_that_an_owner_manages_is_given_nothing() -> None:
@@ -118,13 +119,13 @@ def test_a_job_for_other_clusters_is_managed_by_their_dispatcher(
         check={"controllerName": controller},
     )
     made = job({QUEUE: "mine"}, **({"managedBy": manager} if manager else {}))
-    found = defaulted(made, around, config(MultiKueue=gate))
+    found = defaulted(JOB, made, around, config(MultiKueue=gate))
     assert found["spec"].get("managedBy") == wanted
 
 
 def test_where_jobs_are_no_integration_they_are_left_alone() -> None:
     off = LifecycleConfig(owners=Owners(managed=frozenset()))
-    assert defaulted(job({QUEUE: "mine"}), objects(), off) == job({QUEUE: "mine"})
+    assert defaulted(JOB, job({QUEUE: "mine"}), objects(), off) == job({QUEUE: "mine"})
 
 
 def test_a_queue_name_may_not_be_given_up_for_the_default_queue() -> None:
@@ -137,9 +138,11 @@ def test_a_queue_name_may_not_be_given_up_for_the_default_queue() -> None:
 
 
 def test_a_review_gives_defaults_to_new_jobs_only_and_refuses_faults() -> None:
-    new = reviewed(job({QUEUE: "mine"}), None, objects(), config())
+    new = reviewed(JOB, job({QUEUE: "mine"}), None, objects(), config())
     assert new["spec"]["suspend"] is True
     changed = job({QUEUE: "mine", "a": "b"}, suspend=False)
-    assert reviewed(changed, job({QUEUE: "mine"}, suspend=False), objects(), config()) == changed
+    assert (
+        reviewed(JOB, changed, job({QUEUE: "mine"}, suspend=False), objects(), config()) == changed
+    )
     with pytest.raises(Invalid):
-        reviewed(job({QUEUE: "not a name"}), None, objects(), config())
+        reviewed(JOB, job({QUEUE: "not a name"}), None, objects(), config())

@@ -19,9 +19,11 @@ from kuota.api.merge_patch import merged
 from kuota.api.workload import Workload
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Delete, Patch, StatusPatch
+from kuota.bridge.job_pass.injections import injections
+from kuota.bridge.job_pass.workload import workload as made_from
 from kuota.bridge.jobs.ancestor import Owners
-from kuota.bridge.jobs.batch_job import workload as made_from
-from kuota.bridge.jobs.job_start import injections
+from kuota.bridge.jobs.kind import JobKey
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import Ancestor, LifecycleConfig, lifecycle_config
 
 QUEUED = {"kueue.x-k8s.io/queue-name": "main"}
@@ -44,7 +46,7 @@ def _job(*, suspend: bool = True, status: Json | None = None, **meta: Any) -> Js
 
 def _workload(*conditions: Json, status: Json | None = None, **spec: Any) -> Workload:
     """The Workload of the job."""
-    record = made_from(_job())
+    record = made_from(JOB, _job())
     given = {"conditions": list(conditions), **(status or {})}
     return msgspec.convert(record | {"spec": record["spec"] | spec, "status": given}, Workload)
 
@@ -60,9 +62,9 @@ def _admitted(*conditions: Json, **spec: Any) -> Workload:
 def _job_patches(found: Outcome) -> list[Json]:
     patches = []
     for each in found.result.effects:
-        if isinstance(each, Patch) and each.kind == "Job":
+        if isinstance(each, Patch) and each.kind == "Job.batch":
             patches.append(each.body)
-        if isinstance(each, StatusPatch) and each.kind == "Job":
+        if isinstance(each, StatusPatch) and each.kind == "Job.batch":
             patches.append({"status": each.status})
     return patches
 
@@ -192,7 +194,8 @@ def test_only_a_job_that_was_given_up_is_deleted_and_not_before_its_time(
     config = msgspec.structs.replace(UNHURRIED, retain_deactivated_s=kept_s)
     obj = _workload(condition("Evicted", reason=reason), active=False)
     found = worked(_job(), obj, now=NOON + after_s, config=config)
-    assert deleted == any(isinstance(e, Delete) and e.kind == "Job" for e in found.result.effects)
+    gone = (each for each in found.result.effects if isinstance(each, Delete))
+    assert deleted == any(each.kind == "Job.batch" for each in gone)
 
 
 def test_a_job_that_is_gone_takes_its_workload_along() -> None:
@@ -338,7 +341,7 @@ def test_a_finished_job_does_not_miss_its_prebuilt_workload() -> None:
 @pytest.mark.parametrize("seconds", ["0", "-1", "3000000000", "soon"])
 def test_a_time_limit_that_cannot_be_stored_is_no_limit(seconds: str) -> None:
     job = _job(labels=QUEUED | {"kueue.x-k8s.io/max-exec-time-seconds": seconds})
-    assert "maximumExecutionTimeSeconds" not in made_from(job)["spec"]
+    assert "maximumExecutionTimeSeconds" not in made_from(JOB, job)["spec"]
     assert worked(job, _workload(), config=UNHURRIED).idle
 
 
@@ -363,13 +366,13 @@ def test_a_job_below_a_managed_one_only_runs_while_that_one_is_admitted(
     newest: Workload | None, suspended: bool, stopped: bool
 ) -> None:
     stored = StoredWorkload.of(msgspec.to_builtins(newest)) if newest is not None else None
-    above = Ancestor(key=Key("ml", "above"), newest=stored)
+    above = Ancestor(key=JobKey(JOB.group_kind, Key("ml", "above")), newest=stored)
     found = worked(_job(suspend=suspended), ancestor=above)
     assert ([{"spec": {"suspend": True}}] if stopped else []) == _job_patches(found)
     assert (["Suspended"] if stopped else []) == found.events
 
 
 def test_a_job_that_is_over_is_not_suspended_for_the_one_above_it() -> None:
-    above = Ancestor(key=Key("ml", "above"))
+    above = Ancestor(key=JobKey(JOB.group_kind, Key("ml", "above")))
     over = _job(suspend=False, status={"conditions": [DONE]})
     assert worked(over, ancestor=above).idle

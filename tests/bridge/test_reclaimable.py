@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bridge.objects import pod_set, workload
 from kuota.api.workload import ReclaimablePod
-from kuota.bridge.jobs.job_state import limited, reclaimable_status, same_pods
+from kuota.bridge.job_pass.reclaimable import limited, reclaimable_status, same_pods
 
 
 def done(**counts: int) -> list[ReclaimablePod]:

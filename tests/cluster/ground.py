@@ -14,10 +14,12 @@ from typing import Protocol
 
 from cluster.kube_server import KubeServer
 from hang import HANG_S
+from kuota.api.base import Json
 from kuota.kube.client import Client
 from kuota.kube.http_client import HttpTransport
-from kuota.kube.informer import job_informer
+from kuota.kube.informer import Informer
 from kuota.kube.requests import Transport
+from kuota.kube.resources import JOBS
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import ReplacementBackoff
 from kuota.runner.pod_informer import pod_informer
@@ -97,7 +99,7 @@ async def embedded() -> AsyncIterator[Ground]:
 
 
 async def _job_controller(client: Client) -> None:
-    jobs = job_informer(client)
+    jobs = Informer[Json](client, JOBS)
     pods = pod_informer(client)
     controller = JobController(client, jobs, pods, backoff=ReplacementBackoff(first_s=0.05))
     async with asyncio.TaskGroup() as group:

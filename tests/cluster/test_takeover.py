@@ -8,7 +8,7 @@ from typing import Any
 from cluster.stage import Stage, StageRunner
 from control.objects import condition, flavor, job, local_queue, queue
 from kuota.api.base import Json, Key
-from kuota.bridge.jobs.batch_job import workload_name
+from kuota.bridge.job_pass.names import workload_name
 from kuota.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,

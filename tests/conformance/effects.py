@@ -30,7 +30,7 @@ class Objects:
             self._one(each)
 
     def _one(self, effect: Effect) -> None:
-        at = (effect.kind, effect.key.name)
+        at = (effect.kind.partition(".")[0], effect.key.name)
         match effect:
             case Create():
                 self._by_name[at] = effect.object

@@ -11,9 +11,11 @@ from kuota.api.core import PriorityClass
 from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
 from kuota.api.selector import parse_selector
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.jobs.ancestor import JOB, GroupKind, Lookup, NestingError, NestingTooDeep
-from kuota.bridge.jobs.batch_job import Classes
-from kuota.bridge.lifecycle_job_workload import prebuilt_name
+from kuota.bridge.job_pass.find import prebuilt_name
+from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.jobs.ancestor import GroupKind, Lookup, NestingError, NestingTooDeep
+from kuota.bridge.jobs.kind import JobKey, JobKind
+from kuota.bridge.jobs.registry import JOB as BATCH_JOB_KIND
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 
 from .case import Json, Run
@@ -90,7 +92,11 @@ def classes_of(objects: Iterable[Json]) -> Classes:
 
 
 def view_of(
-    key: Key, job: Json | None, objects: Iterable[Json], config: LifecycleConfig
+    key: Key,
+    job: Json | None,
+    objects: Iterable[Json],
+    config: LifecycleConfig,
+    kind: JobKind = BATCH_JOB_KIND,
 ) -> JobView:
     """What the reconciler looks at when the API server holds these objects and the job."""
     held = [whole(each) for each in (*objects, *([job] if job is not None else []))]
@@ -100,7 +106,7 @@ def view_of(
     prebuilt = prebuilt_name(job, config.gates) if job is not None else ""
     above, error = None, None
 
-    def workloads_of(owner: Key) -> list[StoredWorkload]:
+    def workloads_of(owner: JobKey) -> list[StoredWorkload]:
         return [each for each in workloads if _controller(each) == owner]
 
     try:
@@ -109,8 +115,9 @@ def view_of(
         error = found
     return JobView(
         key=key,
+        kind=kind,
         job=job,
-        workloads=tuple(workloads_of(key)),
+        workloads=tuple(workloads_of(JobKey(kind.group_kind, key))),
         prebuilt=next((e for e in workloads if e.key == Key(key.namespace, prebuilt)), None),
         namespace=(space["metadata"].get("labels") or {}) if space is not None else None,
         ancestor=above,
@@ -122,9 +129,10 @@ def view_of(
     )
 
 
-def _controller(stored: StoredWorkload) -> Key | None:
+def _controller(stored: StoredWorkload) -> JobKey | None:
     meta = stored.obj.metadata
     for each in meta.owner_references or ():
-        if each.controller and (each.api_version.rpartition("/")[0], each.kind) == JOB:
-            return Key(meta.namespace, each.name)
+        if each.controller:
+            kind = each.api_version.rpartition("/")[0], each.kind
+            return JobKey(kind, Key(meta.namespace, each.name))
     return None

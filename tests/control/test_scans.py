@@ -19,7 +19,7 @@ def _forbid_scans(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def scan() -> Any:
         raise AssertionError("looks at every object")
 
-    for informer in (stage.system.world.workloads, stage.system.world.jobs):
+    for informer in (stage.system.world.workloads, *stage.system.world.jobs.values()):
         monkeypatch.setattr(informer, "values", scan)
         monkeypatch.setattr(informer, "keys", scan)
 

@@ -18,6 +18,7 @@ from injection.points import PLAN, rewritten
 from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.kube.client import Client
 from kuota.kube.errors import Conflict, ServerError
@@ -172,7 +173,7 @@ class Installation:
         events = self.system.deferred_events()
         theirs = runner.Runner(
             self._theirs,
-            self.system.world.jobs,
+            self.system.world.jobs[JOB.group_kind],
             _plans(),
             settings.RunnerSettings(
                 state_dir=str(self._state_dir),

@@ -14,7 +14,7 @@ from hang import HANG_S
 from kuota.api.base import Json, Key
 from kuota.kube.clock import SystemClock
 from kuota.kube.errors import NotFound
-from kuota.kube.informer import job_informer
+from kuota.kube.informer import Informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.inventory import Machine, pretended
@@ -65,7 +65,7 @@ class World(Cluster):
             run_as=self.run_as,
             crash_backoff=CrashBackoff(first_s=0.05),
         )
-        jobs = job_informer(self.client)
+        jobs = Informer[Json](self.client, JOBS)
         self.runner = Runner(
             self.client,
             jobs,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kuota.api.base import Json
-from kuota.kube.informer import job_informer
+from kuota.kube.informer import Informer
 from kuota.kube.resources import CRON_JOBS, JOBS
 from kuota.runner.cron_controller import CronController
 from kuota.runner.cron_rules import Schedule, ScheduleError, cron_step
@@ -152,7 +152,7 @@ def test_the_controller_makes_the_job_and_writes_it_down() -> None:
         clock = SetClock()
         clock.at += 3600
         async with cluster() as world:
-            jobs = job_informer(world.client)
+            jobs = Informer[Json](world.client, JOBS)
             controller = CronController(world.client, jobs, clock=clock)
             tasks = [asyncio.create_task(each.run()) for each in (jobs, controller)]
             obj = cron("*/30 * * * *")

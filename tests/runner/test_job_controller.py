@@ -10,7 +10,7 @@ from typing import Any
 
 from hang import HANG_S
 from kuota.api.base import Json, Key
-from kuota.kube.informer import job_informer
+from kuota.kube.informer import Informer
 from kuota.kube.resources import JOBS, PODS, key_of
 from kuota.runner.job_controller import JobController
 from kuota.runner.job_rules import ReplacementBackoff
@@ -35,7 +35,7 @@ def job(name: str, **spec: Any) -> Json:
 @asynccontextmanager
 async def controlled(recorder: RecordedEvents | None = None) -> AsyncIterator[Cluster]:
     async with cluster() as world, asyncio.TaskGroup() as group:
-        jobs = job_informer(world.client)
+        jobs = Informer[Json](world.client, JOBS)
         pods = pod_informer(world.client)
         controller = JobController(world.client, jobs, pods, backoff=AT_ONCE, recorder=recorder)
         tasks = [group.create_task(each.run()) for each in (jobs, pods, controller)]

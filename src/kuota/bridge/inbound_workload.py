@@ -29,8 +29,8 @@ from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
 from .admission import owned_by_pod
 from .inbound_faults import pod_set_faults
-from .jobs.batch_job import JOB_UID
-from .jobs.job_state import counts
+from .job_pass.reclaimable import counts
+from .job_pass.workload import JOB_UID
 from .scheduling_hash import scheduling_hash
 from .variants import ALLOWED_FLAVORS, is_parent, parent_of
 

@@ -19,7 +19,7 @@ from .admission import condition_reason, sync_admitted
 from .draft import Draft, PassResult
 from .effects import Delete
 from .eviction import evicted_status, eviction_event
-from .jobs.batch_job import JOB_UID
+from .job_pass.workload import JOB_UID
 from .lifecycle_checks import missing_gates, synced_checks
 from .lifecycle_reason import sync_pending_conditions
 from .lifecycle_reserved import delayed, held, requeue_json, retry_at

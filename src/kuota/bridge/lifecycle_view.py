@@ -15,8 +15,10 @@ from kuota.engine import model
 from kuota.engine.model import Struct
 
 from .draft import StoredWorkload
-from .jobs.ancestor import JOB, Lookup, Owners, ancestor, namespace_of, owners_of
-from .jobs.batch_job import Classes
+from .job_pass.workload import Classes
+from .jobs.ancestor import GroupKind, Lookup, Owners, ancestor, namespace_of, owners_of
+from .jobs.kind import JobKey, JobKind
+from .jobs.registry import ALL, JOB, Registry
 from .variants import is_parent, parent_of
 
 HALF_AN_HOUR_S = 1800.0
@@ -58,6 +60,15 @@ class LifecycleConfig(Struct):
     labels_to_copy: tuple[str, ...] = ()
     annotations_to_copy: tuple[str, ...] = ()
     owners: Owners = Owners()
+    registry: Registry = ALL
+
+    def kind(self, kind: GroupKind) -> JobKind | None:
+        """Return the job kind with this group and kind, if its integration is enabled."""
+        return self.registry.get(kind) if kind in self.owners.managed else None
+
+    def kinds(self) -> list[JobKind]:
+        """Return the job kinds whose integrations are enabled."""
+        return [each for each in self.registry if each.group_kind in self.owners.managed]
 
 
 def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig:
@@ -102,8 +113,8 @@ def _owners(cfg: Configuration) -> Owners:
     if found is None:
         return Owners()
     known = owners_of(found.frameworks or (), found.external_frameworks or ())
-    # Of all owner kinds, the controllers watch only Jobs.
-    return known.following([JOB])
+    # The controllers watch only the kinds that they queue.
+    return known.following(each.group_kind for each in ALL)
 
 
 def _readiness(cfg: Configuration, gates: Gates) -> Json:
@@ -167,14 +178,14 @@ class WorkloadView(Struct):
 class Ancestor(Struct):
     """The managed job that owns this one, and its newest unfinished Workload, if any."""
 
-    key: Key
+    key: JobKey
     newest: StoredWorkload | None = None
 
 
 def ancestor_of(
     job: Json,
     look_up: Lookup,
-    workloads_of: Callable[[Key], Iterable[StoredWorkload]],
+    workloads_of: Callable[[JobKey], Iterable[StoredWorkload]],
     config: LifecycleConfig,
 ) -> Ancestor | None:
     """Return the managed job above this one, if any. Raises NestingError.
@@ -184,7 +195,8 @@ def ancestor_of(
     found = ancestor(job, config.owners, look_up, manage_all=config.manage_all)
     if found is None:
         return None
-    key = Key(namespace_of(job), found["metadata"]["name"])
+    kind, above = found
+    key = JobKey(kind, Key(namespace_of(job), above["metadata"]["name"]))
     unfinished = [each for each in workloads_of(key) if not each.true("Finished")]
     return Ancestor(key=key, newest=max(unfinished, key=_created, default=None))
 
@@ -204,6 +216,7 @@ class JobView(Struct):
     """
 
     key: Key
+    kind: JobKind = JOB
     job: Json | None = None
     workloads: tuple[StoredWorkload, ...] = ()
     prebuilt: StoredWorkload | None = None

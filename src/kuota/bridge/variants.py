@@ -16,7 +16,7 @@ from kuota.api.priority import BOOST
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, PREFIX
 from kuota.api.rules.report import child
 from kuota.api.workload import Workload
-from kuota.bridge.jobs.batch_job import variant_name
+from kuota.bridge.job_pass.names import variant_name
 from kuota.engine.reasons import EvictionReason
 
 from .draft import StoredWorkload

@@ -14,7 +14,6 @@ from typing import assert_never
 from kuota.api.base import Json, Key
 from kuota.bridge.effects import Create, Delete, Effect, Event, Patch, StatusPatch
 from kuota.failures import INTERNAL_ERROR, note
-from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.errors import AlreadyExists, Invalid, NotFound
 from kuota.kube.events import Recorder
@@ -22,19 +21,6 @@ from kuota.kube.resources import Resource
 
 from .keyed_locks import KeyedLocks
 from .world import World
-
-RESOURCES: dict[str, Resource] = {
-    each.kind: each
-    for each in (
-        kinds.WORKLOADS,
-        kinds.JOBS,
-        kinds.CLUSTER_QUEUES,
-        kinds.LOCAL_QUEUES,
-        kinds.COHORTS,
-        kinds.RESOURCE_FLAVORS,
-        kinds.ADMISSION_CHECKS,
-    )
-}
 
 
 class Sender:
@@ -55,7 +41,7 @@ class Sender:
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
         gone: set[tuple[Resource, Key]] = set()
         for effect in effects:
-            at = RESOURCES[effect.kind], effect.key
+            at = self._world.resources[effect.kind], effect.key
             if isinstance(effect, Event):
                 self.record(effect)
             elif at not in gone:
@@ -122,7 +108,7 @@ class Sender:
 
     def record(self, event: Event) -> None:
         """Record an event about a watched object."""
-        resource = RESOURCES[event.kind]
+        resource = self._world.resources[event.kind]
         about = self._world.json(resource, event.key) or {
             "metadata": {"namespace": event.key.namespace, "name": event.key.name}
         }

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from kuota.api.base import Json, Key
 from kuota.api.workload import Workload
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.kind import JobKey
 from kuota.engine.decisions import Outcome
 from kuota.failures import tolerated
 from kuota.kube import resources as kinds
@@ -121,7 +122,7 @@ class _WorkloadChanges:
         ):
             ordered = self._job_creation(after)
             if ordered is not None:
-                self._observer.created(after, kinds.JOBS.kind, now - ordered.timestamp())
+                self._observer.created(after, ordered[0], now - ordered[1].timestamp())
 
     def queue_changed(
         self, resource: Resource, old: CachedObject[Any] | None, new: CachedObject[Any] | None
@@ -130,14 +131,19 @@ class _WorkloadChanges:
         if old is not None and (new is None or stopped):
             self._observer.removed(resource.kind, old.key)
 
-    def _job_creation(self, workload: Workload) -> datetime | None:
-        """Return when the job was created, if the Workload was made from its first generation."""
+    def _job_creation(self, workload: Workload) -> tuple[str, datetime] | None:
+        """Return the kind of the job and when it was created.
+
+        None if the Workload was not made from its first generation.
+        """
         for owner in workload.metadata.owner_references or ():
-            if owner.controller and owner.kind == kinds.JOBS.kind:
-                job = self._world.jobs.get(Key(workload.metadata.namespace, owner.name))
+            if owner.controller:
+                kind = owner.api_version.rpartition("/")[0], owner.kind
+                key = Key(workload.metadata.namespace, owner.name)
+                job = self._world.job(JobKey(kind, key))
                 metadata = job["metadata"] if job is not None else {}
                 if metadata.get("generation", 1) == 1 and metadata.get("creationTimestamp"):
-                    return datetime.fromisoformat(metadata["creationTimestamp"])
+                    return owner.kind, datetime.fromisoformat(metadata["creationTimestamp"])
         return None
 
 

@@ -19,7 +19,7 @@ from kuota.api.base import Key, condition, is_true
 from kuota.api.workload import Workload
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Effect, StatusPatch
-from kuota.bridge.lifecycle_job import awaits_start
+from kuota.bridge.job_pass.steps import awaits_start
 from kuota.bridge.outbound import Outbound, pending_reason
 from kuota.engine import model
 from kuota.engine.decisions import Decision, Wait, Why

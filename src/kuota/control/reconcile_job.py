@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciles a batch/v1 Job with its Workload, using `kuota.bridge.lifecycle_job`."""
+"""Reconciles a job with its Workload, using `kuota.bridge.job_pass`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kuota.api.base import Json, Key
 from kuota.api.rules.report import child, text
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
+from kuota.bridge.job_pass.find import prebuilt_name
+from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
-from kuota.bridge.lifecycle_job import reconcile_job
-from kuota.bridge.lifecycle_job_workload import prebuilt_name
+from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import RetryLater
@@ -20,8 +21,8 @@ from .effects import Sender
 from .world import World
 
 FINISHED = "FinishedWorkload"
-Occupied = Callable[[Key], frozenset[str]]
-"""Returns the UIDs of the Jobs of this name, including deleted ones, that may have processes."""
+Occupied = Callable[[JobKey], frozenset[str]]
+"""Returns the UIDs of jobs of this kind and name, also of deleted ones, that may have processes."""
 
 
 class JobReconciler:
@@ -40,26 +41,29 @@ class JobReconciler:
         self._sender = sender
         self._clock = clock
         self._config = config
-        self._finished: dict[Key, str] = {}
+        self._finished: dict[JobKey, str] = {}
 
-    async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one Job. Returns the seconds until the next pass, if any; raises RetryLater."""
-        async with self._sender.locks.hold(*self._names(key)):
-            view = self.view(key)
+    async def reconcile(self, at: JobKey) -> float | None:
+        """Reconcile one job. Returns the seconds until the next pass, if any; raises RetryLater."""
+        if not self._world.jobs[at.kind].synced.is_set():
+            # It is added again when the jobs of its kind are known.
+            return None
+        async with self._sender.locks.hold(*self._names(at)):
+            view = self.view(at)
             result = reconcile_job(view, self._clock.now().timestamp())
-            await self._sender.send(self._news(view, result.effects))
+            await self._sender.send(self._news(at, view, result.effects))
         if result.fault:
-            raise RetryLater(f"{key}: {result.fault}")
+            raise RetryLater(f"{at}: {result.fault}")
         return result.requeue_after_s
 
-    def _names(self, key: Key) -> list[Key]:
+    def _names(self, at: JobKey) -> list[Key]:
         """Return the existing Workloads that the pass may write."""
-        job = self._world.jobs.get(key)
+        job = self._world.job(at)
         named = prebuilt_name(job, self._config.gates) if job is not None else ""
-        own = [each.key for each in self._world.workloads_of(key)]
-        return [*own, Key(key.namespace, named)] if named else own
+        own = [each.key for each in self._world.workloads_of(at)]
+        return [*own, Key(at.key.namespace, named)] if named else own
 
-    def _news(self, view: JobView, effects: tuple[Effect, ...]) -> list[Effect]:
+    def _news(self, at: JobKey, view: JobView, effects: tuple[Effect, ...]) -> list[Effect]:
         """Remove the event that a Workload is finished if it was already recorded.
 
         A Workload finishes in two passes: the first sets the condition, the second removes the
@@ -67,43 +71,44 @@ class JobReconciler:
         """
         uid = text(child(view.job or {}, "metadata").get("uid"))
         if view.job is None or any(isinstance(each, Create) for each in effects):
-            self._finished.pop(view.key, None)
+            self._finished.pop(at, None)
         found = []
         for each in effects:
             if isinstance(each, Event) and each.reason == FINISHED:
-                if self._finished.get(view.key) == uid:
+                if self._finished.get(at) == uid:
                     continue
-                self._finished[view.key] = uid
+                self._finished[at] = uid
             found.append(each)
         return found
 
-    def view(self, key: Key) -> JobView:
+    def view(self, at: JobKey) -> JobView:
         """Collect the inputs of a pass."""
-        world = self._world
-        job = world.jobs.get(key)
+        world, key = self._world, at.key
+        job, kind = world.job(at), self._config.registry.kind(at.kind)
         namespace = world.namespaces.get(Key("", key.namespace))
         above, too_deep, nesting = None, False, ""
         try:
-            if job is not None:
+            if job is not None and kind.ancestors:
                 above = ancestor_of(job, self._owner, self._workloads_of, self._config)
         except NestingError as error:
             too_deep, nesting = isinstance(error, NestingTooDeep), str(error)
         return JobView(
             key=key,
+            kind=kind,
             job=job,
-            workloads=tuple(self._workloads_of(key)),
+            workloads=tuple(self._workloads_of(at)),
             prebuilt=self._prebuilt(key, job),
             namespace=namespace.json["metadata"].get("labels") or {} if namespace else None,
             ancestor=above,
             nested_too_deep=too_deep,
             nesting=nesting,
-            occupied=self._occupied(key) if self._occupied is not None else None,
+            occupied=self._occupied(at) if self._occupied is not None else None,
             flavors=world.flavor_objects(),
             classes=world.classes(),
             config=self._config,
         )
 
-    def _workloads_of(self, job: Key) -> list[StoredWorkload]:
+    def _workloads_of(self, job: JobKey) -> list[StoredWorkload]:
         return [each.value for each in self._world.workloads_of(job) if each.value is not None]
 
     def _prebuilt(self, key: Key, job: Json | None) -> StoredWorkload | None:
@@ -112,4 +117,4 @@ class JobReconciler:
         return cached.value if cached is not None else None
 
     def _owner(self, kind: GroupKind, key: Key) -> Json | None:
-        return self._world.jobs.get(key)
+        return self._world.job(JobKey(kind, key))

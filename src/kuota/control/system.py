@@ -11,9 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kuota.api.base import Key
+from kuota.api.base import Json, Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.bridge.settings import policy
 from kuota.engine.engine import Engine
@@ -21,7 +23,8 @@ from kuota.failures import tolerated
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
 from kuota.kube.events import EventRecorder, Recorder
-from kuota.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOADS, Resource
+from kuota.kube.informer import Informer
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .decision_log import DecisionLog
@@ -118,9 +121,9 @@ class System:
         if recorder is None:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
         self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
-        self.world = World(client, self.clock)
-        self.sender = Sender(client, self.world, recorder)
         lifecycle = lifecycle or lifecycle_config(config, gates)
+        self.world = World(client, self.clock, lifecycle.kinds())
+        self.sender = Sender(client, self.world, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
         self._occupied = occupied
         self.reports = self._pending_reports()
@@ -128,7 +131,8 @@ class System:
         self._recovery = self._pod_recovery(client, recorder)
         self._families = self._family_reconciler()
         queue: Callable[[], WorkQueue[Key]] = partial(WorkQueue, self.clock)
-        self._workloads, self._jobs, self._classes = queue(), queue(), queue()
+        self._workloads, self._classes = queue(), queue()
+        self._jobs: WorkQueue[JobKey] = WorkQueue(self.clock)
         self._queues: WorkQueue[Name] = WorkQueue(self.clock)
         self.node_labels = self._followed_node_labels(client)
         self._queue_reconciler = self._status_reconciler()
@@ -182,8 +186,8 @@ class System:
     def _busy(self) -> bool:
         return self.driver.busy() or len(self.reports) > 0
 
-    def pods_ended(self, job: Key) -> None:
-        """Reconcile the Job, because pods of it have ended. See `occupied`."""
+    def pods_ended(self, job: JobKey) -> None:
+        """Reconcile the job, because pods of it have ended. See `occupied`."""
         self._jobs.add(job)
 
     @property
@@ -222,7 +226,8 @@ class System:
             await self._events.flush()
 
     def _unwatched(self) -> set[Resource]:
-        return set() if Part.JOBS in self.parts else {JOBS}
+        jobs = {each.resource for each in self.world.jobs.values()}
+        return set() if Part.JOBS in self.parts else jobs
 
     def _begin(self, group: asyncio.TaskGroup) -> None:
         """Process all existing objects and every later change."""
@@ -285,11 +290,26 @@ class System:
         self.sender.record_internal_error(resource.kind, key, "Reconciling it", error)
 
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
-        # A Job that is not visible is not deleted: without permission to read Jobs, neither Jobs
-        # nor their Workloads are changed.
-        await self.world.jobs.synced.wait()
         passes = self.instrument("job", reconciler.reconcile)
-        await serve(self._jobs, passes, JOB_WORKERS, self._stuck(JOBS))
+        async with asyncio.TaskGroup() as group:
+            for kind, informer in self.world.jobs.items():
+                group.create_task(self._add_owners(kind, informer))
+            group.create_task(serve(self._jobs, passes, JOB_WORKERS, self._stuck_job))
+
+    async def _add_owners(self, kind: GroupKind, informer: Informer[Json]) -> None:
+        """Reconcile the jobs of all Workloads once the jobs of this kind are known.
+
+        A job that is not visible is not deleted: while its kind is unknown, neither the job nor its
+        Workloads are changed.
+        """
+        await informer.synced.wait()
+        for job in self.world.owning_jobs():
+            if job.kind == kind:
+                self._jobs.add(job)
+
+    def _stuck_job(self, job: JobKey, error: Exception) -> None:
+        kind = self.lifecycle.registry.kind(job.kind)
+        self.sender.record_internal_error(kind.name, job.key, "Reconciling it", error)
 
     def _close(self) -> None:
         for queue in (self._workloads, self._jobs, self._classes, self._queues):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kuota.api.base import Json, Key
@@ -16,6 +17,8 @@ from kuota.bridge.changes import (
     unreferenced,
 )
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.kind import JobKey
 from kuota.engine.affected import AffectedQueues
 from kuota.engine.engine import Engine
 from kuota.kube import resources as kinds
@@ -24,7 +27,7 @@ from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
 from .reconcile_queue import Name
-from .world import NAMESPACE, PRIORITY, World
+from .world import NAMESPACE, PRIORITY, World, controlling_jobs
 
 Change = CachedObject[Any] | None
 
@@ -41,7 +44,7 @@ class Triggers:
         world: World,
         engine: Engine,
         workloads: WorkQueue[Key],
-        jobs: WorkQueue[Key],
+        jobs: WorkQueue[JobKey],
         classes: WorkQueue[Key],
         mark: Callable[[Name, bool], None],
         due_in_s: Callable[[StoredWorkload], float | None],
@@ -56,7 +59,8 @@ class Triggers:
 
     def follow(self) -> None:
         world = self._world
-        world.jobs.observe(self._job)
+        for kind, informer in world.jobs.items():
+            informer.observe(partial(self._job, kind))
         world.workloads.observe(self._workload)
         world.namespaces.observe(self._namespace)
         world.limit_ranges.observe(self._limits)
@@ -79,10 +83,10 @@ class Triggers:
         for name in affected.cohorts:
             mark((kinds.COHORTS, Key("", name)), counters_only)
 
-    def _job(self, old: Json | None, new: Json | None) -> None:
+    def _job(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
         job = new or old
         assert job is not None
-        self._jobs.add(key_of(job))
+        self._jobs.add(JobKey(kind, key_of(job)))
 
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
@@ -93,14 +97,14 @@ class Triggers:
                 self._workloads.reschedule(new.key, self._due_in_s(new.value))
             else:
                 self._workloads.add(new.key)
-        for owner in cached.json["metadata"].get("ownerReferences") or ():
-            if owner.get("controller") and owner.get("kind") == "Job":
-                self._jobs.add(Key(cached.key.namespace, owner["name"]))
+        for job in controlling_jobs(cached.json):
+            if job.kind in self._world.jobs:
+                self._jobs.add(job)
 
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
         if _labels(old) != _labels(new):
-            self._add(self._jobs, map(key_of, self._world.jobs.indexed(NAMESPACE, name)))
+            self._add_jobs(NAMESPACE, name)
             self._add(self._workloads, (each.key for each in self._world.waiting_in(name)))
 
     def _limits(self, old: Change, new: Change) -> None:
@@ -113,7 +117,7 @@ class Triggers:
             return
         self._classes.add(new.key)
         if old is None:
-            self._add(self._jobs, map(key_of, self._world.jobs.indexed(PRIORITY, new.key.name)))
+            self._add_jobs(PRIORITY, new.key.name)
 
     def _local_queue(self, old: Change, new: Change) -> None:
         key = _either(old, new).key
@@ -164,6 +168,11 @@ class Triggers:
     def _mark_each(self, resource: Resource, keys: Iterable[Key]) -> None:
         for key in keys:
             self._mark((resource, key))
+
+    def _add_jobs(self, index: str, word: str) -> None:
+        for kind, informer in self._world.jobs.items():
+            for job in informer.indexed(index, word):
+                self._jobs.add(JobKey(kind, key_of(job)))
 
     @staticmethod
     def _add(queue: WorkQueue[Key], keys: Iterable[Key]) -> None:

@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kuota.api import kueue
 from kuota.api.base import Json, Key
-from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass, is_finished
+from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.rules.job_common import PRIORITY_CLASS
+from kuota.api.rules.metadata import label
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.jobs.batch_job import Classes
+from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.jobs.kind import JobKey, JobKind
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.informer import Informer, job_informer
+from kuota.kube.informer import Informer
 from kuota.kube.resources import Resource, key_of
 
 from .cached_object import CachedObject, decode_workload, decoder_for
@@ -43,24 +46,35 @@ NEEDED = frozenset(
 """The kinds without which no decision is possible. A server may lack the others."""
 
 
-class World:
-    """Every object that the controllers need.
+_EFFECTS = (
+    kinds.WORKLOADS,
+    kinds.CLUSTER_QUEUES,
+    kinds.LOCAL_QUEUES,
+    kinds.COHORTS,
+    kinds.RESOURCE_FLAVORS,
+    kinds.ADMISSION_CHECKS,
+)
 
-    `ready` returns once all kinds but Jobs have synced.
+
+class World:
+    """Every object that the controllers need, with jobs of these kinds.
+
+    `ready` returns once everything but jobs has synced.
     """
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, job_kinds: Iterable[JobKind] = (JOB,)) -> None:
         self._client = client
         self._clock = clock
         self._informers: dict[Resource, Informer[Any]] = {}
+        self.resources: dict[str, Resource] = {each.kind: each for each in _EFFECTS}
+        """The resource of each kind that effects name."""
         self._classes: Classes | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
         indexers = {OWNER: _owners, QUEUE: _queues, WAITING: _waiting, PRIORITY: _named}
         self.workloads = make(kinds.WORKLOADS, decode_workload, _over, indexers)
-        self.jobs = self._informers[kinds.JOBS] = job_informer(client, clock)
-        self.jobs.add_index(NAMESPACE, _open_in)
-        self.jobs.add_index(PRIORITY, _labelled)
+        self.jobs = {each.group_kind: self._job_informer(each) for each in job_kinds}
+        """The jobs of each kind."""
         self.cluster_queues = make(kinds.CLUSTER_QUEUES, decoder_for(kueue.ClusterQueue))
         self.local_queues = make(kinds.LOCAL_QUEUES, decoder_for(kueue.LocalQueue))
         self.cohorts = make(kinds.COHORTS, decoder_for(kueue.Cohort))
@@ -90,18 +104,51 @@ class World:
         self._informers[resource] = found
         return found
 
+    def _job_informer(self, kind: JobKind) -> Informer[Json]:
+        """Return an informer of jobs as plain JSON. Suspended and ended jobs are compressed.
+
+        Open jobs are indexed by namespace and by WorkloadPriorityClass.
+        """
+
+        def ended(job: Json) -> bool:
+            return kind.end(job) is not None
+
+        def namespace(job: Json) -> list[str]:
+            return [] if ended(job) else [key_of(job).namespace]
+
+        def priority(job: Json) -> list[str]:
+            name = label(job, PRIORITY_CLASS)
+            return [name] if name and not ended(job) else []
+
+        resource = Resource.of(kind.gvk, kind.plural)
+        self.resources[kind.name] = resource
+        self._informers[resource] = found = Informer[Json](
+            self._client,
+            resource,
+            packs=lambda job: kind.suspended(job) or ended(job),
+            indexers={NAMESPACE: namespace, PRIORITY: priority},
+            clock=self._clock,
+        )
+        return found
+
     def informers(self) -> Iterator[Informer[Any]]:
         return iter(self._informers.values())
 
     async def ready(self) -> None:
         """Return when decisions can be made. Callers that need Jobs wait for them separately."""
+        jobs = {each.resource for each in self.jobs.values()}
         for each in self._informers.values():
-            if each.resource != kinds.JOBS:
+            if each.resource not in jobs:
                 await _known(each).wait()
 
     @property
     def synced(self) -> bool:
         return all(_known(each).is_set() for each in self._informers.values())
+
+    def owning_jobs(self) -> Iterator[JobKey]:
+        """Yield the jobs that control Workloads, whether or not they exist."""
+        for each in self.workloads.values():
+            yield from controlling_jobs(each.json)
 
     def wrote(self, resource: Resource, answer: Json) -> None:
         """Store the response of a write, so that readers see it before the watch does."""
@@ -115,9 +162,14 @@ class World:
         found: CachedObject[Any] | Json | None = self._informers[resource].get(key)
         return found.json if isinstance(found, CachedObject) else found
 
-    def workloads_of(self, job: Key) -> list[CachedObject[StoredWorkload]]:
-        """Return the Workloads that a Job of this name controls, oldest first."""
-        return self.workloads.indexed(OWNER, str(job))
+    def job(self, job: JobKey) -> Json | None:
+        """Return a job; None if it does not exist or its kind is not watched."""
+        informer = self.jobs.get(job.kind)
+        return informer.get(job.key) if informer is not None else None
+
+    def workloads_of(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
+        """Return the Workloads that a job of this kind and name controls, oldest first."""
+        return self.workloads.indexed(OWNER, _owner_word(job))
 
     def workloads_in(self, local_queue: Key) -> list[CachedObject[StoredWorkload]]:
         """Return the unfinished Workloads of a LocalQueue."""
@@ -148,13 +200,27 @@ class World:
 
 
 def _owners(cached: CachedObject[StoredWorkload]) -> list[str]:
-    owners = cached.json["metadata"].get("ownerReferences") or ()
-    namespace = cached.key.namespace
+    return [_owner_word(each) for each in controlling_jobs(cached.json)]
+
+
+def controlling_jobs(workload: Json) -> list[JobKey]:
+    """Return the owner that controls a Workload, of whatever kind."""
+    meta = workload["metadata"]
     return [
-        str(Key(namespace, each["name"]))
-        for each in owners
-        if each.get("controller") and each.get("kind") == "Job"
+        JobKey((_group(each), each["kind"]), Key(meta.get("namespace", ""), each["name"]))
+        for each in meta.get("ownerReferences") or ()
+        if each.get("controller")
     ]
+
+
+def _group(reference: Json) -> str:
+    version: str = reference["apiVersion"]
+    return version.rpartition("/")[0]
+
+
+def _owner_word(job: JobKey) -> str:
+    (group, kind), key = job
+    return f"{kind}.{group} {key}"
 
 
 def _over(cached: CachedObject[StoredWorkload]) -> bool:
@@ -181,17 +247,6 @@ def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
     """Index unfinished Workloads by WorkloadPriorityClass."""
     name = named(cached.value) if cached.value is not None and not _over(cached) else ""
     return [name] if name else []
-
-
-def _open_in(job: Json) -> list[str]:
-    """Index unfinished Jobs by namespace."""
-    return [] if is_finished(job) else [key_of(job).namespace]
-
-
-def _labelled(job: Json) -> list[str]:
-    """Index unfinished Jobs by WorkloadPriorityClass."""
-    name = (job["metadata"].get("labels") or {}).get(PRIORITY_CLASS)
-    return [str(name)] if name and not is_finished(job) else []
 
 
 def _known(informer: Informer[Any]) -> asyncio.Event:

@@ -23,7 +23,6 @@ from typing import TypeVar, cast
 
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key
-from kuota.api.core import is_finished
 
 from .cache import Cache, Decode, Indexer, never_packed, number, revision_of
 from .client import Client, served
@@ -31,7 +30,7 @@ from .clock import Clock, SystemClock
 from .decoding import BOOKMARK, DELETED, Event
 from .errors import ApiError, Forbidden, Gone, KubeError, NotFound
 from .requests import PAGE, Selection
-from .resources import JOBS, Resource, key_of
+from .resources import Resource, key_of
 
 T = TypeVar("T")
 
@@ -260,12 +259,3 @@ class Informer(Cache[T]):
         if self.lacking:
             wait_s = LOOK_AGAIN_S
         await self._clock.sleep(wait_s)
-
-
-def job_informer(client: Client, clock: Clock | None = None) -> Informer[Json]:
-    """Return an informer of Jobs as plain JSON. Suspended and finished Jobs are compressed."""
-
-    def rests(job: Json) -> bool:
-        return bool((job.get("spec") or {}).get("suspend")) or is_finished(job)
-
-    return Informer(client, JOBS, packs=rests, clock=clock)

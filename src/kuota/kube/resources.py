@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from kuota.api.base import Json, Key
+from kuota.api.config.frameworks import GroupVersionKind
 
 
 class Resource(msgspec.Struct, frozen=True, cache_hash=True):
@@ -18,6 +19,11 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
     plural: str
     kind: str
     namespaced: bool = True
+
+    @classmethod
+    def of(cls, gvk: GroupVersionKind, plural: str) -> Resource:
+        """Return the resource of a namespaced kind."""
+        return cls(gvk.group, gvk.version, plural, gvk.kind)
 
     @property
     def api_version(self) -> str:

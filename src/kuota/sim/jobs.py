@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
-from kuota.api.rules.report import text
-from kuota.bridge.jobs.ancestor import JOB, GroupKind, namespace_of
-from kuota.bridge.jobs.job_webhook import Unqueued, enabled, reviewed, unqueued, with_default_labels
+from kuota.bridge.jobs.ancestor import GroupKind, group_kind, namespace_of
+from kuota.bridge.jobs.job_webhook import Unqueued, reviewed, unqueued, with_default_labels
+from kuota.bridge.jobs.kind import JobKind
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 
@@ -22,25 +22,22 @@ class Jobs:
     def __init__(self, objects: Iterable[Json], config: LifecycleConfig) -> None:
         self._config = config
         self._stored = {_place(each): each for each in objects}
-        if enabled(config):
-            # Whether a job is nested depends on the labels of its owners, in any order of the
-            # manifests.
-            for at, each in self._stored.items():
-                if at[0] == JOB:
-                    self._stored[at] = with_default_labels(each, self._find, config)
+        # Whether a job is nested depends on the labels of its owners, which may follow it.
+        for at, each in self._stored.items():
+            if config.kind(at[0]) is not None:
+                self._stored[at] = with_default_labels(each, self._find, config)
 
-    def stored(self, job: Json) -> Json:
+    def stored(self, kind: JobKind, job: Json) -> Json:
         """The new job in stored form. Raises Invalid and NestingError."""
-        return reviewed(job, None, self._find, self._config)
+        return reviewed(kind, job, None, self._find, self._config)
 
-    def unqueued(self, stored: Json) -> Unqueued | None:
+    def unqueued(self, kind: JobKind, stored: Json) -> Unqueued | None:
         """Why a stored job gets no Workload; None if it gets one. Raises NestingError."""
-        return unqueued(stored, self._find, self._config)
+        return unqueued(kind, stored, self._find, self._config)
 
     def _find(self, kind: GroupKind, key: Key) -> Json | None:
         return self._stored.get((kind, key))
 
 
 def _place(obj: Json) -> tuple[GroupKind, Key]:
-    group = text(obj.get("apiVersion")).rpartition("/")[0]
-    return (group, text(obj.get("kind"))), Key(namespace_of(obj), name_of(obj))
+    return group_kind(obj), Key(namespace_of(obj), name_of(obj))

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kuota.api import kueue
-from kuota.api.base import Json, Key, Object, condition
+from kuota.api.base import Json, Key, Object
 from kuota.api.config.duration import Duration
 from kuota.api.config.shapes import Configuration
 from kuota.api.convert import convert
@@ -24,6 +24,7 @@ from kuota.api.core import Job, LimitRange, Namespace, PriorityClass, RuntimeCla
 from kuota.api.defaults import defaulted
 from kuota.api.faults import ErrorType, FieldError, Invalid, invalid
 from kuota.api.gates import Gate, Gates
+from kuota.api.priority import ClassMissing
 from kuota.api.quantity import QuantityError, parse
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.metadata import annotation, annotation_path
@@ -32,9 +33,13 @@ from kuota.api.rules.report import child, elements, mapping, text
 from kuota.api.workload import Workload
 from kuota.bridge import inbound, settings
 from kuota.bridge.inbound_workload import workload as inbound_workload
-from kuota.bridge.jobs import batch_job
-from kuota.bridge.jobs.ancestor import NestingError
+from kuota.bridge.job_pass.workload import Classes
+from kuota.bridge.job_pass.workload import workload as workload_of
+from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import Unqueued
+from kuota.bridge.jobs.kind import JobKey, JobKind
+from kuota.bridge.jobs.registry import ALL
+from kuota.bridge.jobs.template_kind import TemplateKind, at
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.engine import model
 from kuota.engine.facts import EngineObject
@@ -69,8 +74,11 @@ def time_faults(obj: Json) -> Iterator[FieldError]:
 def manifest_faults(obj: Json) -> Iterator[FieldError]:
     """Every duration and every quantity of its pods that cannot be parsed."""
     yield from time_faults(obj)
-    if obj.get("kind") == "Job":
-        yield from _template_faults(child(obj, "spec", "template"), "spec.template")
+    kind = ALL.get(group_kind(obj))
+    if isinstance(kind, TemplateKind):
+        for each in kind.templates(obj):
+            path = ".".join(map(str, each.path))
+            yield from _template_faults(mapping(at(obj, each.path)), path)
     for index, pod_set in enumerate(elements(child(obj, "spec").get("podSets"))):
         yield from _template_faults(child(pod_set, "template"), f"spec.podSets[{index}].template")
 
@@ -99,14 +107,13 @@ def _amount_faults(amounts: Json, at: str) -> Iterator[FieldError]:
 
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-_GROUPS = {
-    "Job": "batch",
+_GROUPS = {each.gvk.kind: each.gvk.group for each in ALL} | {
     "LimitRange": "",
     "Namespace": "",
     "PriorityClass": "scheduling.k8s.io",
     "RuntimeClass": "node.k8s.io",
 }
-_NAMESPACED = frozenset({"LocalQueue", "Workload", "Job", "LimitRange"})
+_NAMESPACED = frozenset({"LocalQueue", "Workload", "LimitRange"}) | {each.gvk.kind for each in ALL}
 _WHERE = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 _STEP_S = 1e-6
 T = TypeVar("T", bound=Object)
@@ -171,16 +178,15 @@ class _Builder:
         self.unqueued: list[UnqueuedJob] = []
         self.objects = [_stored(each, gates) for each in objects]
         self.namespaces = {each.name: each for each in self._namespaces()}
-        self.jobs = Jobs(
-            [*self.objects, *map(_object, self.namespaces.values())], lifecycle_config(cfg, gates)
-        )
+        self._lifecycle = lifecycle_config(cfg, gates)
+        self.jobs = Jobs([*self.objects, *map(_object, self.namespaces.values())], self._lifecycle)
         self.accounting = settings.accounting(
             cfg,
             gates,
             self._of("LimitRange", LimitRange),
             self._of("RuntimeClass", RuntimeClass),
         )
-        self.classes = batch_job.Classes(
+        self.classes = Classes(
             pods={each.metadata.name: each for each in self._of("PriorityClass", PriorityClass)},
             workloads={
                 each.metadata.name: each
@@ -273,24 +279,28 @@ class _Builder:
         for index, obj in enumerate(self.objects):
             if obj.get("kind") == "Workload":
                 yield from self._arrival(index, obj, obj)
-            elif obj.get("kind") == "Job" and Key(namespace_of(obj), name_of(obj)) not in owned:
-                workload = self._workload_of(index, obj)
+                continue
+            kind = self._lifecycle.registry.get(group_kind(obj))
+            key = Key(namespace_of(obj), name_of(obj))
+            if kind is not None and JobKey(kind.group_kind, key) not in owned:
+                workload = self._workload_of(kind, index, obj)
                 if workload is not None:
                     yield from self._arrival(index, obj, workload)
 
-    def _workload_of(self, index: int, obj: Json) -> Json | None:
-        """The workload of a new Job; None if it needs none or can get none."""
-        job = self._decoded(index, obj, Job)
-        if job is None or _over(job):
+    def _workload_of(self, kind: JobKind, index: int, obj: Json) -> Json | None:
+        """The workload of a new job; None if it needs none or can get none."""
+        if obj.get("kind") == "Job" and self._decoded(index, obj, Job) is None:
+            return None
+        if kind.end(obj) is not None:
             return None
         try:
-            stored = self.jobs.stored(obj)
-            reason = self.jobs.unqueued(stored)
+            stored = self.jobs.stored(kind, obj)
+            reason = self.jobs.unqueued(kind, stored)
             if reason is None:
-                return batch_job.workload(stored, self.classes, self.gates)
+                return workload_of(kind, stored, self.classes, self.gates)
         except Invalid as error:
             self.invalid += [InvalidObject(index=index, fault=each) for each in error.errors]
-        except (NestingError, batch_job.ClassMissing) as error:
+        except (NestingError, ClassMissing) as error:
             self._strand(obj, str(error.args[0]))
         else:
             self._leave_out(stored, reason)
@@ -302,7 +312,7 @@ class _Builder:
             self._strand(job, f"stays suspended: {reason}")
         else:
             key = Key(namespace_of(job), name_of(job))
-            self.notes.append(f"Job {key} is not queued: {reason}.")
+            self.notes.append(f"{text(job.get('kind'))} {key} is not queued: {reason}.")
 
     def _strand(self, job: Json, why: str) -> None:
         key = Key(namespace_of(job), name_of(job))
@@ -359,15 +369,11 @@ def _object(namespace: model.Namespace) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def _owners(workload: Json) -> Iterator[Key]:
+def _owners(workload: Json) -> Iterator[JobKey]:
     for owner in elements(child(workload, "metadata").get("ownerReferences")):
-        if isinstance(owner, dict) and owner.get("kind") == "Job":
-            yield Key(namespace_of(workload), text(owner.get("name")))
-
-
-def _over(job: Job) -> bool:
-    found = (condition(job.status.conditions, each) for each in ("Complete", "Failed"))
-    return any(each is not None and each.status == "True" for each in found)
+        if isinstance(owner, dict):
+            key = Key(namespace_of(workload), text(owner.get("name")))
+            yield JobKey(group_kind(owner), key)
 
 
 def _latest(workload: model.Workload) -> Instant:

@@ -19,14 +19,14 @@ from kuota import __version__
 from kuota.api.base import Json
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
-from kuota.bridge.jobs.ancestor import NestingError
+from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import reviewed
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.connections import Connections, raise_descriptor_limit
 from kuota.control.observer import WorldObjects, attach_observer
 from kuota.control.system import System
 from kuota.failures import retried
-from kuota.kube.resources import JOBS
 from kuota.listening import CannotListen
 from kuota.log_file import keep_rotated
 from kuota.memory import calm_collector
@@ -81,17 +81,18 @@ from .traffic_metrics import TrafficFamilies
 
 
 def job_hook(store: Store, config: LifecycleConfig) -> Hook:
-    """Return a hook that sets defaults of Jobs, suspends those that need quota, and validates."""
+    """Return a hook that sets defaults of jobs, suspends those that need quota, and validates."""
     look_up = stored_objects(store)
 
     def hook(review: Review) -> Json:
-        if review.kind.resource != JOBS.name or review.subresource:
+        kind = config.kind(group_kind(review.object))
+        if kind is None or review.subresource:
             return review.object
         try:
-            job = reviewed(review.object, review.old, look_up, config)
+            job = reviewed(kind, review.object, review.old, look_up, config)
         except NestingError as error:
             raise StatusError(403, "Forbidden", str(error)) from None
-        if review.old is None and job["spec"].get("suspend"):
+        if kind == JOB and review.old is None and job["spec"].get("suspend"):
             # The Job controller would write this status first. Setting it here saves that write.
             job = job | {"status": suspended_status(SHARED.now())}
         return job
@@ -260,7 +261,7 @@ class Installation:
         events = system.deferred_events()
         runner = Runner(
             client,
-            system.world.jobs,
+            system.world.jobs[JOB.group_kind],
             plans,
             self._runner_settings(),
             recorder=events,

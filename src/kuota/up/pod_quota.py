@@ -16,9 +16,10 @@ from kuota.api.kueue import ResourceFlavor
 from kuota.api.rules.job_common import suspended
 from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.job_pass.find import controlled, matching
 from kuota.bridge.jobs.ancestor import Lookup, NestingError
 from kuota.bridge.jobs.job_webhook import unqueued
-from kuota.bridge.lifecycle_job_workload import controlled, matching
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import JOBS, WORKLOADS
 from kuota.runner.job_pods import controller_of
@@ -80,7 +81,7 @@ class PodQuota:
 
     def _is_queued(self, job: Json) -> bool:
         try:
-            return unqueued(job, self._look_up, self._config) is None
+            return unqueued(JOB, job, self._look_up, self._config) is None
         except NestingError:
             return True
 
@@ -94,7 +95,8 @@ class PodQuota:
             stored = StoredWorkload.of(found)
             if not stored.true("Admitted") or stored.true("Evicted"):
                 continue
-            if controlled(stored, job, gates) and matching(stored, job, flavors, gates):
+            own = controlled(stored, JOB, job, gates)
+            if own and matching(stored, JOB, job, flavors, gates):
                 return _pods(stored)
         return None
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from kuota.api.base import Json
+from kuota.bridge.jobs.kind import JobKey
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.control.system import System
 from kuota.server.deletion import PodDeletion
@@ -42,7 +44,10 @@ class QuotaEnforcement:
             max_grace_s=max_grace_s,
             pods_allowed=allow_unqueued,
         )
-        self.occupied = self._live.jobs_named
+
+    def occupied(self, job: JobKey) -> frozenset[str]:
+        """The UIDs of the jobs of this kind and name that may have processes."""
+        return self._live.jobs_named(job.key) if job.kind == JOB.group_kind else frozenset()
 
     def may_create(self, job: Json) -> bool:
         """Whether the Job may get another pod."""
@@ -51,9 +56,11 @@ class QuotaEnforcement:
     def follow(self, system: System) -> None:
         """Read Workloads and flavors from the system, and tell it when pods have ended."""
         world = system.world
-        self._quota.workloads_of = lambda job: [each.key for each in world.workloads_of(job)]
+        self._quota.workloads_of = lambda job: [
+            each.key for each in world.workloads_of(JobKey(JOB.group_kind, job))
+        ]
         self._quota.flavors = world.flavor_objects
-        self._live.on_end = system.pods_ended
+        self._live.on_end = lambda job: system.pods_ended(JobKey(JOB.group_kind, job))
 
     async def run(self) -> None:
         """Follow pods until the store is closed."""

@@ -20,8 +20,9 @@ from kuota.api.rules.job_common import QUEUE_NAME, queue_name, suspended
 from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, unqueued
+from kuota.bridge.jobs.registry import ALL, JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
-from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, by_kind
+from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
 from kuota.server.admission import Deletion, Review
 from kuota.server.auth import TEAM
 from kuota.server.collection import ORPHAN
@@ -39,7 +40,9 @@ TEAM_NAMESPACES = LabelSelector(
 )
 """The namespaces that belong to a team: members can write only there."""
 
-_RESOURCES = by_kind(LOOKED_UP)
+_RESOURCES = by_kind(LOOKED_UP) | {
+    each.group_kind: Resource.of(each.gvk, each.plural) for each in ALL
+}
 _GATES = f"{GROUP}/"
 _GRACE = "terminationGracePeriodSeconds"
 
@@ -191,7 +194,7 @@ class QuotaRules:
 
     def _is_queued(self, job: Json) -> bool:
         try:
-            return unqueued(job, stored_objects(self._store), self._config) is None
+            return unqueued(JOB, job, stored_objects(self._store), self._config) is None
         except NestingError:
             return False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews of batch/v1 Jobs (`kuota.bridge.jobs.job_webhook`) and of Pods (`api.rules.pod`).
+"""Reviews of jobs (`kuota.bridge.jobs.job_webhook`) and of Pods (`api.rules.pod`).
 
 New Pods get no defaults. A gated Pod would wait indefinitely, because no controller removes the
 gate yet.
@@ -7,6 +7,7 @@ gate yet.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from functools import partial
 
 from kuota.api.advice import Environment, advice
@@ -14,6 +15,7 @@ from kuota.api.base import Json
 from kuota.api.rules.pod import pod_faults, pod_warnings
 from kuota.bridge.jobs.ancestor import NestingError, owned
 from kuota.bridge.jobs.job_webhook import defaulted, faults_of, left_default_queue
+from kuota.bridge.jobs.kind import JobKind
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from .lookup import Lookup, answered
@@ -31,7 +33,7 @@ from .review import (
 
 
 class JobReviews:
-    """Reviews Jobs and Pods, using `lookup` for other objects.
+    """Reviews jobs and Pods, using `lookup` for other objects.
 
     Each method raises Unreadable, and KubeError if other objects cannot be read.
     """
@@ -41,23 +43,26 @@ class JobReviews:
         self._config = config
         self._environment = environment
 
-    async def job_mutation(self, request: Request) -> AdmissionResponse:
-        """Return the defaults of a new Job."""
-        if request.operation != CREATE or request.sub_resource:
+    async def job_mutation(
+        self, kind: JobKind, operations: Container[str], request: Request
+    ) -> AdmissionResponse:
+        """Return the defaults of a job, for these operations."""
+        if request.operation not in operations or request.sub_resource:
             return UNTOUCHED
-        job = expected(request.new(), "batch/v1", "Job")
+        job = expected(request.new(), kind.api_version, kind.gvk.kind)
+        question = partial(defaulted, kind, job, config=self._config)
         try:
-            stored = await answered(self._lookup, partial(defaulted, job, config=self._config))
+            stored = await answered(self._lookup, question)
         except NestingError as error:
             return rejected(403, "Forbidden", str(error))
         return changed(job, stored)
 
-    async def job_validation(self, request: Request) -> AdmissionResponse:
-        """Return the faults of a new or changed Job."""
+    async def job_validation(self, kind: JobKind, request: Request) -> AdmissionResponse:
+        """Return the faults of a new or changed job."""
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
-        job, old = _new_and_old(request, "batch/v1", "Job")
-        question = partial(faults_of, job, old, config=self._config)
+        job, old = _new_and_old(request, kind.api_version, kind.gvk.kind)
+        question = partial(faults_of, kind, job, old, config=self._config)
         faults = await answered(self._lookup, question)
         return judged(request, faults, advice(job, self._environment))
 

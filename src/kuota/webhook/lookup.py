@@ -15,6 +15,7 @@ from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.ancestor import Lookup as Finder
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, WORKLOAD_PRIORITY_CLASS
+from kuota.bridge.jobs.registry import ALL
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -82,7 +83,9 @@ async def _found(lookup: Lookup, kind: GroupKind, key: Key) -> Json | None:
         return None
 
 
-_RESOURCES = kinds.by_kind(LOOKED_UP)
+_RESOURCES = kinds.by_kind(LOOKED_UP) | {
+    each.group_kind: Resource.of(each.gvk, each.plural) for each in ALL
+}
 
 
 class CacheLookup:

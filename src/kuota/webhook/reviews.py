@@ -12,10 +12,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from kuota.api.advice import Environment, Names, queued_kinds
-from kuota.api.config.frameworks import BATCH_JOB, POD
+from kuota.api.config.frameworks import POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
-from kuota.bridge.lifecycle_view import lifecycle_config
+from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
 from kuota.failures import report
 from kuota.kube.errors import KubeError
 
@@ -47,7 +47,7 @@ class Reviews:
         if node_labels is not None:
             environment = replace(environment, node_labels=node_labels)
         jobs = JobReviews(lookup, lifecycle, environment)
-        self._judges = _kueue_judges(gates) | _job_judges(jobs, config)
+        self._judges = _kueue_judges(gates) | _job_judges(jobs, lifecycle, config)
 
     def __contains__(self, path: object) -> bool:
         return path in self._judges
@@ -91,20 +91,23 @@ async def _at_once(
     return judge(target, request, gates)
 
 
-def _job_judges(jobs: JobReviews, config: Configuration | None) -> dict[str, Judge]:
+def _job_judges(
+    jobs: JobReviews, lifecycle: LifecycleConfig, config: Configuration | None
+) -> dict[str, Judge]:
     """Accept objects of kinds whose integration is disabled or not implemented, with warnings."""
     integrations = config.integrations if config is not None else None
-    named = integrations.frameworks if integrations is not None else None
-    unqueued = (_untouched, jobs.unqueued_validation)
-    built: dict[str, tuple[Judge, Judge]] = {
-        BATCH_JOB: (jobs.job_mutation, jobs.job_validation),
-        POD: (_untouched, jobs.pod_validation),
-    }
+    named = (integrations.frameworks if integrations is not None else None) or ()
     found: dict[str, Judge] = {}
     for target in JOBS:
-        on = target.framework in ((BATCH_JOB,) if named is None else named)
-        judges = built.get(target.framework, unqueued) if on else unqueued
-        found[target.mutating_path], found[target.validating_path] = judges
+        mutation: Judge = _untouched
+        validation: Judge = jobs.unqueued_validation
+        kind = lifecycle.kind((target.group, target.kind))
+        if kind is not None:
+            mutation = partial(jobs.job_mutation, kind, target.mutated_on)
+            validation = partial(jobs.job_validation, kind)
+        elif target.framework == POD and POD in named:
+            validation = jobs.pod_validation
+        found[target.mutating_path], found[target.validating_path] = mutation, validation
     return found
 
 

@@ -10,6 +10,7 @@ from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.topology import topology_faults
 from kuota.bridge.jobs.ancestor import Owners, owned
 from kuota.bridge.jobs.job_webhook import faults_of
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from ..case import Run, check, refused
@@ -35,7 +36,7 @@ def update(run: Run) -> None:
 
 def _judge_job(run: Run, job: Json, old: Json | None = None) -> None:
     refused(run.expected["wantErr"], None)
-    faults = faults_of(job, old, stored([]), LifecycleConfig(gates=_gates(run)))
+    faults = faults_of(JOB, job, old, stored([]), LifecycleConfig(gates=_gates(run)))
     agree(run.expected["wantValidationErrs"], faults)
 
 

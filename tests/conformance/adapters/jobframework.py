@@ -17,11 +17,12 @@ from kuota.api.kueue import MULTIKUEUE
 from kuota.api.rules.job_common import common_faults, common_update_faults
 from kuota.api.rules.metadata import label
 from kuota.bridge.draft import PassResult
+from kuota.bridge.job_pass.names import variant_name, workload_name
+from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import NestingError, Owners, ancestor, owners_of
-from kuota.bridge.jobs.batch_job import variant_name, workload_name
 from kuota.bridge.jobs.job_webhook import defaulted, waits_for_quota, with_default_labels
+from kuota.bridge.jobs.registry import JOB as JOB_KIND
 from kuota.bridge.jobs.topology_request import TopologyRequestError, topology_request
-from kuota.bridge.lifecycle_job import reconcile_job
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from .webhooks import agree
@@ -44,7 +45,8 @@ def above(run: Run) -> None:
     manage_all = bool(run.inputs["manageJobsWithoutQueueName"])
     found, error = None, None
     try:
-        found = ancestor(job, owners, look_up, manage_all=manage_all)
+        above = ancestor(job, owners, look_up, manage_all=manage_all)
+        found = above[1] if above is not None else None
     except NestingError as nesting:
         error = nesting
     refused(run.expected["wantErr"], error)
@@ -65,7 +67,7 @@ def suspended(run: Run) -> None:
     )
     found, error = False, None
     try:
-        found = waits_for_quota(job, stored([*_recorded(shared), job]), config)
+        found = waits_for_quota(JOB_KIND, job, stored([*_recorded(shared), job]), config)
     except NestingError as nesting:
         error = nesting
     refused(run.expected["wantErr"], error)
@@ -113,7 +115,7 @@ def webhook_defaults(run: Run) -> None:
         namespaces=_webhook_selector(run),
         owners=Owners(managed=frozenset()) if given.get("withoutIntegrationManager") else Owners(),
     )
-    same(run.expected["want"], defaulted(whole(given["job"]), stored(around), config))
+    same(run.expected["want"], defaulted(JOB_KIND, whole(given["job"]), stored(around), config))
 
 
 def _webhook_selector(run: Run) -> LabelSelector:
@@ -149,7 +151,7 @@ def _multikueue() -> list[Json]:
 def gated(run: Run) -> None:
     job = whole(run.inputs["args"]["job"])
     named = job | {"metadata": {"annotations": job.get("annotations")}}
-    template = defaulted(named, stored([]), LifecycleConfig(gates=gates_of(run)))["spec"][
+    template = defaulted(JOB_KIND, named, stored([]), LifecycleConfig(gates=gates_of(run)))["spec"][
         "template"
     ]
     same(run.expected["want"], template["spec"].get("schedulingGates"))

@@ -19,12 +19,12 @@ from kuota.api.base import Key
 from kuota.api.config.frameworks import BATCH_JOB
 from kuota.api.merge_patch import merged
 from kuota.api.podset import Injection, MergeConflict
+from kuota.bridge.job_pass.steps import reconcile_job
+from kuota.bridge.job_pass.workload import sanitized
 from kuota.bridge.jobs import job_webhook
 from kuota.bridge.jobs.ancestor import JOB, NestingError, owners_of
-from kuota.bridge.jobs.batch_job import pod_sets, sanitized
-from kuota.bridge.jobs.job_start import as_before, started, stopping
-from kuota.bridge.jobs.job_state import pods_ready, reclaimable, terminal_indexes
-from kuota.bridge.lifecycle_job import reconcile_job
+from kuota.bridge.jobs.batch_job_state import pods_ready, reclaimable, terminal_indexes
+from kuota.bridge.jobs.registry import JOB as BATCH_JOB_KIND
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 _MPI_JOB = ("kubeflow.org", "MPIJob")
@@ -32,7 +32,10 @@ _MPI_JOB = ("kubeflow.org", "MPIJob")
 
 @suite("jobs/job-TestPodSets")
 def sets(run: Run) -> None:
-    same(run.expected["wantPodSets"], pod_sets(_whole(run.inputs["job"]), gates_of(run)))
+    same(
+        run.expected["wantPodSets"],
+        BATCH_JOB_KIND.pod_sets(_whole(run.inputs["job"]), gates_of(run)),
+    )
 
 
 def _whole(job: Json) -> Json:
@@ -180,14 +183,15 @@ def injected(run: Run) -> None:
     given = [convert(_lower(each), Injection) for each in run.inputs["runInfo"] or ()]
     wanted, error = whole(run.expected["wantUnsuspended"]), None
     try:
-        running = started(job, given, gates_of(run))
+        running = BATCH_JOB_KIND.started(job, given, gates_of(run))
     except MergeConflict as conflict:
         running, error = job, conflict
     refused(run.expected["wantRunError"], error)
     # Kueue unsuspends its copy of the job before it fails, and then does not write it.
     same(_plain(wanted), _plain(_unsuspended(job) if error else running))
     if restored and error is None:
-        back = as_before(stopping(running), [_pod_set(each) for each in restored])
+        sets = [_pod_set(each) for each in restored]
+        back = BATCH_JOB_KIND.restored(BATCH_JOB_KIND.suspend(running), sets)
         same(_plain(job), _plain(back))
 
 
@@ -225,7 +229,7 @@ def defaulted(run: Run) -> None:
     )
     found, error = job, None
     try:
-        found = job_webhook.defaulted(job, stored(around), config)
+        found = job_webhook.defaulted(BATCH_JOB_KIND, job, stored(around), config)
     except NestingError as nesting:
         error = nesting
     refused(run.expected["wantErr"], error)

@@ -15,7 +15,7 @@ from kuota.api.merge_patch import merged
 from kuota.api.workload import Admission, AdmissionCheckState, ReclaimablePod, Workload
 from kuota.bridge.admission import Phase, admitted_status, lost_quota, required_checks, reserve
 from kuota.bridge.conditions import Conditions
-from kuota.bridge.jobs.job_state import limited, reclaimable_status, same_pods
+from kuota.bridge.job_pass.reclaimable import limited, reclaimable_status, same_pods
 from kuota.bridge.lifecycle_reserved import delayed, retry_at
 from kuota.bridge.lifetime import eviction_end, execution_s
 

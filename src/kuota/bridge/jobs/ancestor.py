@@ -68,14 +68,16 @@ Lookup = Callable[[GroupKind, Key], Json | None]
 """Looks up a stored object; None if it does not exist. Cluster-scoped keys have no namespace."""
 
 
-def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) -> Json | None:
+def ancestor(
+    job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool
+) -> tuple[GroupKind, Json] | None:
     """Return the topmost managed owner: one with a queue name, or any with `manage_all`.
 
     Raises NestingError.
     """
     if owners.queues_owned:
         return None
-    found: Json | None = None
+    found: tuple[GroupKind, Json] | None = None
     seen = {_uid(job)} - {""}
     at, namespace = job, namespace_of(job)
     for depth in range(DEEPEST + 1):
@@ -89,14 +91,14 @@ def ancestor(job: Json, owners: Owners, look_up: Lookup, *, manage_all: bool) ->
             raise NestingError("the owner references of the job form a cycle")
         seen.add(_uid(at))
         if kind in owners.managed and (manage_all or queue_name(at)):
-            found = at
+            found = above
     return found
 
 
 def owned(job: Json, owners: Owners) -> bool:
     """Whether the controller of a job is of a kind that may be managed for both."""
     return not owners.queues_owned and any(
-        _kind_of(owner) in owners.managed for owner in _controllers(job)
+        group_kind(owner) in owners.managed for owner in _controllers(job)
     )
 
 
@@ -105,7 +107,7 @@ def _above(
 ) -> tuple[GroupKind, Json] | None:
     """Return the controller of a job; None without one of a known kind and the right UID."""
     for owner in _controllers(job):
-        kind = _kind_of(owner)
+        kind = group_kind(owner)
         if kind not in owners.followed:
             continue
         name = text(owner.get("name"))
@@ -127,8 +129,9 @@ def _controllers(job: Json) -> Iterator[Json]:
             yield mapping(each)
 
 
-def _kind_of(owner: Json) -> GroupKind:
-    return text(owner.get("apiVersion")).rpartition("/")[0], text(owner.get("kind"))
+def group_kind(obj: Json) -> GroupKind:
+    """Return the group and kind of an object or an owner reference."""
+    return text(obj.get("apiVersion")).rpartition("/")[0], text(obj.get("kind"))
 
 
 def _uid(obj: Json) -> str:

@@ -1,198 +1,183 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts a batch/v1 Job into its Workload: name, pod sets and priority."""
+"""The batch/v1 Job. The Jobs of a CronJob are queued one by one."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from kuota.api.base import Json, Struct
-from kuota.api.core import PriorityClass
-from kuota.api.defaults import FINALIZER
-from kuota.api.edits import edited
+from kuota.api.base import Json
+from kuota.api.config.frameworks import BATCH_JOB, FRAMEWORKS
+from kuota.api.faults import FieldError
 from kuota.api.gates import Gate, Gates
-from kuota.api.kueue import GROUP, V1BETA2, WorkloadPriorityClass
-from kuota.api.names import label_value
-from kuota.api.priority import ClassMissing, pod_priority, workload_priority
-from kuota.api.rules.job import MIN_PARALLELISM, pod_count
-from kuota.api.rules.job_common import PRIORITY_CLASS, queue_name, time_limit_s
-from kuota.api.rules.metadata import (
-    ADMISSION_GATED_BY,
-    ELASTIC_JOB,
-    PREFIX,
-    annotation,
-    elastic,
-    label,
+from kuota.api.podset import Injection
+from kuota.api.rules.job import (
+    EQUAL_COMPLETIONS,
+    MIN_PARALLELISM,
+    job_faults,
+    pod_count,
 )
-from kuota.api.rules.report import child, integer, string_map, text, whole
-from kuota.api.workload import PriorityClassRef
+from kuota.api.rules.job_common import STOPPING, suspended
+from kuota.api.rules.metadata import ELASTIC_JOB, annotation, elastic
+from kuota.api.rules.report import child, elements, integer, mapping, truth, whole
+from kuota.api.workload import ReclaimablePod
 
-from .topology_request import topology_request
+from ..effects import Effect, StatusPatch
+from .batch_job_state import MAIN, active, end, pods_ready, reclaimable
+from .kind import End, Stop, key_of
+from .template_kind import Template, TemplateKind, put
 
-LONGEST = 253
-LONGEST_SHORT = 63
-_HASH = 5
-
-
-def workload_name(
-    kind: str, group: str, owner: str, uid: str, extra: str = "", *, short: bool = False
-) -> str:
-    """Return the Workload's name: stable for one job, different for another with the same name.
-
-    `extra` distinguishes workloads of one job. `short` is the gate ShortWorkloadNames, which makes
-    the name fit into a label.
-    """
-    parts = [kind, group, owner, uid, *([extra] if extra else [])]
-    return _hashed(f"{kind.lower()}-{owner}", parts, short)
-
-
-def variant_name(parent: str, uid: str, flavor: str, *, short: bool = False) -> str:
-    """Return the name of the variant of a workload for one flavor."""
-    base = parent.rpartition("-")[0] or parent
-    return _hashed(f"{base}-variant-{flavor}", ["Workload", GROUP, parent, uid, flavor], short)
-
-
-def _hashed(prefix: str, parts: list[str], short: bool) -> str:
-    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
-    room = (LONGEST_SHORT if short else LONGEST) - _HASH - 1
-    return f"{prefix[:room]}-{digest[:_HASH]}"
-
-
-MAIN = "main"
-DEFAULT_QUEUE = "default"
 RANKS = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
 """The fields of a topology request that define the order of the pods of a Job."""
 
-JOB_UID = f"{PREFIX}job-uid"
-SLICE_NAME = f"{PREFIX}workload-slice-name"
-_PROVISIONING = "provreq.kueue.x-k8s.io/"
+_TEMPLATE = ("spec", "template")
 _IDENTITY = frozenset({"controller-uid", "batch.kubernetes.io/controller-uid", "job-name"})
-
-__all__ = ["ClassMissing", "Classes", "pod_sets", "workload"]
-
-
-class Classes(Struct):
-    """The existing priority classes by name."""
-
-    pods: Mapping[str, PriorityClass] = {}
-    workloads: Mapping[str, WorkloadPriorityClass] = {}
+_KEPT = _IDENTITY | {"batch.kubernetes.io/job-name"}
 
 
-def workload(job: Json, classes: Classes | None = None, gates: Gates | None = None) -> Json:
-    """Return the Workload that Kueue creates for a Job, as v1beta2 JSON.
+class BatchJob(TemplateKind):
+    """A Job. It has one pod set, with as many pods as run at once."""
 
-    Raises ClassMissing if the job names a priority class that does not exist, and
-    TopologyRequestError if its topology annotations cannot be parsed. Kueue then creates none.
-    """
-    gates = gates or Gates()
-    ref, priority = _priority(job, classes or Classes())
-    spec: Json = {
-        "podSets": pod_sets(job, gates),
-        "queueName": queue_name(job),
-        "priority": priority,
-        "priorityClassRef": msgspec.to_builtins(ref) if ref is not None else None,
-        "maximumExecutionTimeSeconds": time_limit_s(job),
-    }
-    return {
-        "apiVersion": V1BETA2,
-        "kind": "Workload",
-        "metadata": _metadata(job, gates),
-        "spec": _present(spec),
-    }
+    framework = BATCH_JOB
+    gvk = FRAMEWORKS[BATCH_JOB]
+    managed_by = ("spec", "managedBy")
+    native_manager = "kubernetes.io/job-controller"
 
+    def templates(self, job: Json) -> Sequence[Template]:
+        minimum = annotation(job, MIN_PARALLELISM)
+        least = whole(minimum) if minimum else None
+        return [
+            Template(name=MAIN, count=pod_count(job), path=_TEMPLATE, min_count=least, ranks=RANKS)
+        ]
 
-def pod_sets(job: Json, gates: Gates | None = None) -> list[Json]:
-    """Return the only pod set of a Job, with its parallelism. Raises TopologyRequestError."""
-    gates = gates or Gates()
-    template = child(job, "spec", "template")
-    minimum = annotation(job, MIN_PARALLELISM) if gates.on(Gate.PartialAdmission) else None
-    topology = gates.on(Gate.TopologyAwareScheduling)
-    return [
-        _present(
-            {
-                "name": MAIN,
-                "count": pod_count(job),
-                "minCount": whole(minimum) if minimum else None,
-                "template": _without_identity(template),
-                "topologyRequest": topology_request(template, gates, RANKS) if topology else None,
-            }
-        )
-    ]
+    def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
+        sets = super().pod_sets(job, gates)
+        if not gates.on(Gate.PartialAdmission):
+            sets[0].pop("minCount", None)
+        return sets
 
+    def pod_template(self, job: Json, template: Template) -> Json:
+        """Return the template without the labels that the Job controller adds."""
+        pod = super().pod_template(job, template)
+        labels = child(pod, "metadata").get("labels")
+        if not isinstance(labels, dict) or _IDENTITY.isdisjoint(labels):
+            return pod
+        kept = {key: value for key, value in labels.items() if key not in _IDENTITY}
+        return pod | {"metadata": child(pod, "metadata") | {"labels": kept}}
 
-def _without_identity(template: Json) -> Json:
-    """Return the template without the labels that the job controller added."""
-    labels = child(template, "metadata").get("labels")
-    if not isinstance(labels, dict) or _IDENTITY.isdisjoint(labels):
-        return template
-    kept = {key: value for key, value in labels.items() if key not in _IDENTITY}
-    return template | {"metadata": child(template, "metadata") | {"labels": kept}}
+    def suspended(self, job: Json) -> bool:
+        return suspended(job)
 
+    def end(self, job: Json) -> End | None:
+        return end(job)
 
-def owned_by(job: Json) -> Json:
-    """Return the metadata that links a Workload to the job."""
-    meta = child(job, "metadata")
-    name, uid = text(meta.get("name")), text(meta.get("uid"))
-    owner: Json = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid}
-    tied: Json = {"ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}]}
-    return tied | ({"labels": {JOB_UID: uid}} if uid and not label_value(uid) else {})
+    def active(self, job: Json) -> bool:
+        return active(job)
 
+    def pods_ready(self, job: Json) -> bool:
+        return pods_ready(job)
 
-def _metadata(job: Json, gates: Gates) -> Json:
-    meta = child(job, "metadata")
-    name, uid = text(meta.get("name")), text(meta.get("uid"))
-    slices = elastic(job, gates)
-    extra = str(integer(meta.get("generation")) or 0) if slices else ""
-    short = gates.on(Gate.ShortWorkloadNames)
-    made = workload_name("Job", "batch", name, uid, extra, short=short)
-    notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if slices else {})
-    return _present(
-        {
-            "name": made,
-            "namespace": text(meta.get("namespace")) or None,
-            "creationTimestamp": meta.get("creationTimestamp"),
-            "annotations": notes or None,
-            **owned_by(job),
-            "finalizers": [FINALIZER],
+    def reclaimable(self, job: Json, *, exact: bool) -> list[ReclaimablePod]:
+        return reclaimable(job, exact=exact)
+
+    def slice_suffix(self, job: Json) -> str:
+        return str(integer(child(job, "metadata").get("generation")) or 0)
+
+    def injected(self, job: Json, slot: Template, added: Injection, *, elastic: bool) -> Json:
+        job = super().injected(job, slot, added, elastic=elastic)
+        template = _ungated(child(job, *_TEMPLATE))
+        return job | {
+            "spec": child(job, "spec") | {"template": template} | _sized(job, added.count)
         }
-    )
+
+    def stop(self, job: Json, pod_sets: Sequence[Json] | None) -> Stop:
+        """Suspend the Job and restore its pod template.
+
+        A template can be changed only while the Job is suspended and has no start time, so this
+        takes three writes. The annotation set by the first makes the next pass continue if this one
+        is interrupted.
+        """
+        key, announced = key_of(job), annotation(job, STOPPING) == "true"
+        busy = bool(child(job, "status").get("active"))
+        effects: list[Effect] = []
+        begins = not announced and not self.suspended(job)
+        if not self.suspended(job):
+            stopping = _marked(self.suspend(job))
+            effects += self.write(job, stopping)
+            job = stopping
+        if child(job, "status").get("startTime"):
+            version = child(job, "metadata").get("resourceVersion", "")
+            cleared = {"startTime": None}
+            effects.append(
+                StatusPatch(key=key, resource_version=version, status=cleared, kind=self.name)
+            )
+        if announced and busy:
+            # An earlier pass tried to restore the template, and the API server rejected it:
+            # Kubernetes 1.36 and later do so while a Job has active pods.
+            return Stop(effects=tuple(effects), complete=False)
+        restored = _unmarked(self.restored(job, pod_sets))
+        effects += self.write(job, restored, may_be_rejected=busy)
+        return Stop(effects=tuple(effects), begins=begins)
+
+    def template_restored(self, job: Json, slot: Template, pod_set: Json) -> Json:
+        """Restore the template, except for the labels of the Job controller, and the size."""
+        own = {
+            key: value
+            for key, value in child(job, *_TEMPLATE, "metadata", "labels").items()
+            if key in _KEPT
+        }
+        labelled = put(
+            pod_set,
+            ("template", "metadata", "labels"),
+            child(pod_set, "template", "metadata", "labels") | own,
+        )
+        job = super().template_restored(job, slot, labelled if own else pod_set)
+        size = _sized(job, integer(pod_set.get("count")))
+        return job | {"spec": child(job, "spec") | size}
+
+    def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
+        return _gated(job) if elastic(job, gates) else job
+
+    def faults(
+        self, job: Json, old: Json | None, gates: Gates, *, managed: bool, default_queue: bool
+    ) -> Iterator[FieldError]:
+        yield from job_faults(job, old, gates, default_queue=default_queue)
 
 
-def _annotations(job: Json, gates: Gates) -> dict[str, str]:
-    given = string_map(child(job, "metadata", "annotations"))
-    gate = ADMISSION_GATED_BY if gates.on(Gate.AdmissionGatedBy) else None
-    return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k == gate}
+def _marked(job: Json) -> Json:
+    """Return the Job with the mark that its template is not restored yet."""
+    return put(job, ("metadata", "annotations", STOPPING), "true")
 
 
-def _priority(job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:
-    name = label(job, PRIORITY_CLASS) or ""
-    if name:
-        return workload_priority(name, classes.workloads)
-    spec = child(job, "spec", "template", "spec")
-    return pod_priority(text(spec.get("priorityClassName")), classes.pods)
+def _unmarked(job: Json) -> Json:
+    annotations = dict(child(job, "metadata", "annotations"))
+    if annotations.pop(STOPPING, None) is None:
+        return job
+    return put(job, ("metadata", "annotations"), annotations)
 
 
-def _present(fields: dict[str, Any]) -> Json:
-    return {field: value for field, value in fields.items() if value is not None}
+def _sized(job: Json, count: int | None) -> Json:
+    """Return the size of a Job with partial admission; empty for any other."""
+    if annotation(job, MIN_PARALLELISM) is None or count is None:
+        return {}
+    equal = truth(annotation(job, EQUAL_COMPLETIONS) or "")
+    return {"parallelism": count} | ({"completions": count} if equal else {})
 
 
-def sanitized(pod_sets: Iterable[Json]) -> list[Json]:
-    """Return the pod sets with unique environment variables; the last value counts."""
-    return [_clean(each) for each in pod_sets]
+def _gated(job: Json) -> Json:
+    """Return the Job with the scheduling gate that holds its pods until its slices are admitted."""
+    spec = child(job, *_TEMPLATE, "spec")
+    gates = elements(spec.get("schedulingGates"))
+    if any(mapping(each).get("name") == ELASTIC_JOB for each in gates):
+        return job
+    return put(job, (*_TEMPLATE, "spec", "schedulingGates"), [*gates, {"name": ELASTIC_JOB}])
 
 
-def _clean(pod_set: Json) -> Json:
-    for field in ("containers", "initContainers"):
-        pod_set = edited(pod_set, f"template.spec.{field}[]", _once)
-    return pod_set
-
-
-def _once(container: Json) -> Json:
-    listed = container.get("env")
-    if not isinstance(listed, list):
-        return container
-    last: dict[Any, Json] = {each.get("name"): each for each in listed if isinstance(each, dict)}
-    return container if len(last) == len(listed) else container | {"env": list(last.values())}
+def _ungated(template: Json) -> Json:
+    """Return the template without the scheduling gate of elastic jobs."""
+    spec = child(template, "spec")
+    gates = elements(spec.get("schedulingGates"))
+    left = [each for each in gates if mapping(each).get("name") != ELASTIC_JOB]
+    if len(left) == len(gates):
+        return template
+    rest = {name: value for name, value in spec.items() if name != "schedulingGates"}
+    return template | {"spec": rest | ({"schedulingGates": left} if left else {})}

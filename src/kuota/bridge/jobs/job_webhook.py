@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaulting and validation of batch/v1 Jobs, and which stored Jobs get a Workload.
+"""Defaulting and validation of jobs, and which stored jobs get a Workload.
 
 The webhook, the embedded API server and the planner all call these functions, each with its own
 lookup of other objects. An object is looked up only if the result depends on it.
@@ -16,49 +16,62 @@ from kuota.api.gates import Gate
 from kuota.api.kueue import GROUP, MULTIKUEUE
 from kuota.api.match import matches
 from kuota.api.priority import DEFAULT_CLASS
-from kuota.api.rules.job import job_faults
-from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name, suspended
-from kuota.api.rules.metadata import elastic, label
+from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
+from kuota.api.rules.metadata import label
 from kuota.api.rules.report import child, elements, mapping, text
 
 from ..lifecycle_view import LifecycleConfig
-from .ancestor import JOB, GroupKind, Lookup, ancestor, namespace_of, owned
-from .batch_job import DEFAULT_QUEUE
+from .ancestor import GroupKind, Lookup, ancestor, namespace_of, owned
+from .kind import JobKind
+from .registry import ALL
+from .template_kind import at, put
 
+DEFAULT_QUEUE = "default"
 NAMESPACE: GroupKind = ("", "Namespace")
 
 
 class Unqueued(StrEnum):
     """Why a stored job gets no Workload of its own."""
 
-    INTEGRATION = "the batch/job integration is disabled"
+    INTEGRATION = "the integration of its kind is disabled"
     NAMESPACE = "managedJobsNamespaceSelector does not select its namespace"
-    NESTED = "a managed Job owns it and is queued for both"
+    NESTED = "a managed job owns it and is queued for both"
     NO_QUEUE = "it has no queue name, and manageJobsWithoutQueueName is not set"
 
 
-def unqueued(job: Json, look_up: Lookup, config: LifecycleConfig) -> Unqueued | None:
+def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> Unqueued | None:
     """Return why a stored job gets no Workload; None if it gets one. Raises NestingError."""
-    if not enabled(config):
+    if not enabled(kind, config):
         return Unqueued.INTEGRATION
     if not in_scope(job, look_up, config):
         return Unqueued.NAMESPACE
-    if ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None:
+    if nested(kind, job, look_up, config):
         return Unqueued.NESTED
-    return None if claimed(job, _namespace_labels(job, look_up), config) else Unqueued.NO_QUEUE
+    return (
+        None if claimed(kind, job, _namespace_labels(job, look_up), config) else Unqueued.NO_QUEUE
+    )
 
 
-def enabled(config: LifecycleConfig) -> bool:
-    """Whether the batch/job integration is enabled."""
-    return JOB in config.owners.managed
+def enabled(kind: JobKind, config: LifecycleConfig) -> bool:
+    """Whether the integration of the kind is enabled."""
+    return kind.group_kind in config.owners.managed
 
 
-def claimed(job: Json, labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
+def nested(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
+    """Whether a managed owner is queued instead of the job. Raises NestingError."""
+    if not kind.ancestors:
+        return False
+    return ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None
+
+
+def claimed(
+    kind: JobKind, job: Json, labels: Mapping[str, str] | None, config: LifecycleConfig
+) -> bool:
     """Whether a job in a managed namespace with these labels is queued.
 
     A job with a managed ancestor is not.
     """
-    return enabled(config) and (bool(queue_name(job)) or _manages_all(labels, config))
+    return enabled(kind, config) and (bool(queue_name(job)) or _manages_all(labels, config))
 
 
 def _manages_all(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
@@ -84,14 +97,12 @@ def managed_namespace(labels: Mapping[str, str] | None, config: LifecycleConfig)
     return labels is not None and matches(config.namespaces, labels)
 
 
-NATIVE = "kubernetes.io/job-controller"
-ELASTIC_GATE = "kueue.x-k8s.io/elastic-job"
 LOCAL_QUEUE: GroupKind = (GROUP, "LocalQueue")
 CLUSTER_QUEUE: GroupKind = (GROUP, "ClusterQueue")
 ADMISSION_CHECK: GroupKind = (GROUP, "AdmissionCheck")
 WORKLOAD_PRIORITY_CLASS: GroupKind = (GROUP, "WorkloadPriorityClass")
 LOOKED_UP = (
-    JOB,
+    *(each.group_kind for each in ALL),
     NAMESPACE,
     LOCAL_QUEUE,
     CLUSTER_QUEUE,
@@ -101,38 +112,43 @@ LOOKED_UP = (
 """Every kind that these functions look up with a `LifecycleConfig` from a configuration."""
 
 
-def reviewed(job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig) -> Json:
+def reviewed(
+    kind: JobKind, job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
+) -> Json:
     """Return the job as stored after its creation, or its change from `old`.
 
     Raises Invalid if it has faults, and NestingError if its owners cannot be followed.
     """
-    stored = job if old is not None else defaulted(job, look_up, config)
-    faults = faults_of(stored, old, look_up, config)
+    stored = job if old is not None else defaulted(kind, job, look_up, config)
+    faults = faults_of(kind, stored, old, look_up, config)
     if faults:
         raise Invalid(faults)
     return stored
 
 
-def defaulted(job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
+def defaulted(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
     """Return the new job with the defaults of Kueue's mutating webhook. Raises NestingError."""
-    if not enabled(config):
+    if not enabled(kind, config):
         return job
     job = with_default_labels(job, look_up, config)
-    if waits_for_quota(job, look_up, config) and not suspended(job):
-        job = _with(job, suspend=True)
-    if _dispatched(job, look_up, config):
-        job = _with(job, managedBy=MULTIKUEUE)
-    return _gated(job) if elastic(job, config.gates) else job
+    waits = waits_for_quota(kind, job, look_up, config)
+    if waits and not kind.suspended(job):
+        job = kind.suspend(job)
+    if kind.managed_by and _dispatched(kind, job, look_up, config):
+        job = put(job, kind.managed_by, MULTIKUEUE)
+    return kind.defaulted(job, config.gates, managed=waits)
 
 
 def faults_of(
-    job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
+    kind: JobKind, job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
 ) -> list[FieldError]:
     """Return what Kueue's validating webhook rejects in a new job, or in a change from `old`."""
-    if not enabled(config):
+    if not enabled(kind, config):
         return []
+    managed = config.manage_all or bool(queue_name(job))
     default_queue = left_default_queue(job, old, look_up)
-    return job_faults(job, old, config.gates, default_queue=default_queue)
+    gates = config.gates
+    return list(kind.faults(job, old, gates, managed=managed, default_queue=default_queue))
 
 
 def left_default_queue(job: Json, old: Json | None, look_up: Lookup) -> bool:
@@ -156,7 +172,7 @@ def with_default_labels(job: Json, look_up: Lookup, config: LifecycleConfig) -> 
     return job
 
 
-def waits_for_quota(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
+def waits_for_quota(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the new job must not start before it has quota. Raises NestingError.
 
     A job that is being deleted is ignored, because its owners may already be deleted.
@@ -164,7 +180,7 @@ def waits_for_quota(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool
     leaving = child(job, "metadata").get("deletionTimestamp")
     if leaving and config.gates.on(Gate.SkipAncestorCheckForDeletedWorkloads):
         return False
-    if ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None:
+    if nested(kind, job, look_up, config):
         return False
     if queue_name(job):
         return True
@@ -184,9 +200,9 @@ def _default_class(look_up: Lookup, config: LifecycleConfig) -> bool:
     return look_up(WORKLOAD_PRIORITY_CLASS, Key("", DEFAULT_CLASS)) is not None
 
 
-def _dispatched(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
+def _dispatched(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the job's queue dispatches to other clusters and no other controller runs it."""
-    name, native = queue_name(job), child(job, "spec").get("managedBy") in (None, "", NATIVE)
+    name, native = queue_name(job), at(job, kind.managed_by) in (None, "", kind.native_manager)
     if not name or not native or not config.gates.on(Gate.MultiKueue):
         return False
     local = look_up(LOCAL_QUEUE, Key(namespace_of(job), name))
@@ -201,18 +217,3 @@ def _dispatched(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
 def _labelled(job: Json, key: str, value: str) -> Json:
     meta = child(job, "metadata")
     return job | {"metadata": meta | {"labels": child(meta, "labels") | {key: value}}}
-
-
-def _with(job: Json, **fields: object) -> Json:
-    return job | {"spec": child(job, "spec") | fields}
-
-
-def _gated(job: Json) -> Json:
-    """Gate the pods of an elastic job until its slices are admitted."""
-    template = child(job, "spec", "template")
-    spec = child(template, "spec")
-    gates = elements(spec.get("schedulingGates"))
-    if any(mapping(each).get("name") == ELASTIC_GATE for each in gates):
-        return job
-    added = spec | {"schedulingGates": [*gates, {"name": ELASTIC_GATE}]}
-    return _with(job, template=template | {"spec": added})

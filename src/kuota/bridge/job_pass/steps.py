@@ -12,21 +12,22 @@ from collections.abc import Callable
 from kuota.api.base import Condition, condition
 from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
-from kuota.api.rules.job_common import queue_name, suspended
+from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child
-from kuota.bridge.jobs.job_state import limited, reclaimable_status
-from kuota.bridge.jobs.job_webhook import claimed, managed_namespace
-from kuota.engine.reasons import EvictionReason
+from kuota.engine.reasons import EvictionReason, WaitReason
 
-from .admission import released_status
-from .draft import Draft, PassResult, StoredWorkload
-from .effects import Delete
-from .jobs.job_start import injections, started
-from .jobs.job_state import end, pods_ready, reclaimable
-from .jobs.topology_request import TopologyRequestError
-from .lifecycle_job_workload import JOB, JobPass, created, found
-from .lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
-from .lifecycle_view import JobView
+from ..admission import released_status, withdrawn_status
+from ..draft import Draft, PassResult, StoredWorkload
+from ..effects import Delete
+from ..jobs.job_webhook import claimed, managed_namespace
+from ..jobs.kind import Holding, PodSetsUnknown, Reclaiming, Skipping
+from ..jobs.topology_request import TopologyRequestError
+from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
+from ..lifecycle_view import JobView
+from .find import created, found
+from .injections import injections
+from .job_pass import JobPass
+from .reclaimable import limited, reclaimable_status
 
 _RECOVERED = (WAIT_FOR_RECOVERY, "Recovered")
 _NOT_READY = "Not all pods are ready or succeeded"
@@ -40,7 +41,7 @@ def reconcile_job(view: JobView, now: float) -> PassResult:
     job_pass = JobPass(view, now)
     try:
         any(step(job_pass) for step in _STEPS)
-    except TopologyRequestError as error:
+    except (TopologyRequestError, PodSetsUnknown) as error:
         job_pass.fault = str(error)
     return job_pass.done()
 
@@ -65,6 +66,12 @@ def gone(job_pass: JobPass) -> bool:
     return True
 
 
+def skipped(job_pass: JobPass) -> bool:
+    """Ignore jobs that their kind exempts."""
+    kind = job_pass.kind
+    return isinstance(kind, Skipping) and kind.skipped(job_pass.job)
+
+
 def elsewhere(job_pass: JobPass) -> bool:
     """Ignore jobs in namespaces that are not managed, with or without a queue name."""
     return not managed_namespace(job_pass.view.namespace, job_pass.view.config)
@@ -84,8 +91,8 @@ def nested(job_pass: JobPass) -> bool:
         return False
     newest = ancestor.newest
     idle = newest is None or not newest.true("Admitted")
-    if idle and end(job_pass.job) is None and not suspended(job_pass.job):
-        job_pass.write(job_pass.job | {"spec": child(job_pass.job, "spec") | {"suspend": True}})
+    if idle and not job_pass.ended and not job_pass.suspended:
+        job_pass.write(job_pass.kind.suspend(job_pass.job))
         job_pass.record_event(
             "Suspended", f"Suspended until the workload of {ancestor.key} is admitted"
         )
@@ -93,7 +100,8 @@ def nested(job_pass: JobPass) -> bool:
 
 
 def unmanaged(job_pass: JobPass) -> bool:
-    return not claimed(job_pass.job, job_pass.view.namespace, job_pass.view.config)
+    view = job_pass.view
+    return not claimed(job_pass.kind, job_pass.job, view.namespace, view.config)
 
 
 def workload_finished(job_pass: JobPass) -> bool:
@@ -120,8 +128,23 @@ def workload_deleted(job_pass: JobPass) -> bool:
     return True
 
 
+def held(job_pass: JobPass) -> bool:
+    """Release the quota of a job that is on hold."""
+    kind, stored = job_pass.kind, job_pass.workload
+    why = kind.on_hold(job_pass.job) if isinstance(kind, Holding) else ""
+    if not why:
+        return False
+    if stored is not None and stored.reserved:
+        status = withdrawn_status(
+            stored.obj, WaitReason.ON_HOLD, why, job_pass.now, job_pass.view.config.gates
+        )
+        with job_pass.draft(stored) as draft:
+            draft.write(status)
+    return True
+
+
 def job_finished(job_pass: JobPass) -> bool:
-    over, stored = end(job_pass.job), job_pass.workload
+    over, stored = job_pass.kind.end(job_pass.job), job_pass.workload
     if over is None:
         return False
     if stored is not None and not job_pass.occupied(stored):
@@ -140,11 +163,13 @@ def without_workload(job_pass: JobPass) -> bool:
 
 def pods_reclaimed(job_pass: JobPass) -> bool:
     """Record the pods that will not run again, so that their quota is released."""
-    stored = job_pass.workload
+    stored, kind = job_pass.workload, job_pass.kind
     if stored is None or not job_pass.view.config.gates.on(Gate.ReclaimablePods):
         return False
+    if not isinstance(kind, Reclaiming):
+        return False
     exact = job_pass.view.occupied is not None
-    pods = limited(reclaimable(job_pass.job, exact=exact), stored.obj)
+    pods = limited(kind.reclaimable(job_pass.job, exact=exact), stored.obj)
     status = reclaimable_status(stored.obj, pods)
     if not status or (not pods and not stored.obj.status.reclaimable_pods):
         return False
@@ -176,7 +201,7 @@ def _readiness(
     if not stored.true("Admitted"):
         return False, WAIT_FOR_START, _NOT_READY
     reason = before.reason if before is not None else ""
-    if pods_ready(job_pass.job):
+    if job_pass.kind.pods_ready(job_pass.job):
         recovered = reason in _RECOVERED
         return True, "Recovered" if recovered else "Started", "All pods are ready or succeeded"
     if before is not None and (before.status == "True" or reason == WAIT_FOR_RECOVERY):
@@ -221,14 +246,14 @@ def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
         job_pass.requeue_after_s = left_s
         return
     uid = child(job_pass.job, "metadata").get("uid", "")
-    job_pass.add(Delete(key=job_pass.key, uid=uid, kind=JOB))
+    job_pass.add(Delete(key=job_pass.key, uid=uid, kind=job_pass.kind.name))
     job_pass.record_event("Deleted", "Deleted because its workload was deactivated")
 
 
 def at_rest(job_pass: JobPass) -> bool:
     """Start a suspended job whose Workload is admitted, or update its Workload."""
     stored = job_pass.workload
-    if stored is None or not suspended(job_pass.job):
+    if stored is None or not job_pass.suspended:
         return False
     if stored.true("Admitted"):
         _start(job_pass, stored)
@@ -245,14 +270,14 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
     config = job_pass.view.config
     try:
         given = injections(stored.obj, job_pass.view.flavors, config.gates)
-        job = started(job_pass.job, given, config.gates)
+        effects = job_pass.kind.start(job_pass.job, given, config.gates)
     except FlavorMissing as error:
         job_pass.fault = str(error)
         return
     except MergeConflict as error:
         job_pass.finish(stored, "FailedToStart", str(error))
         return
-    job_pass.write(job)
+    job_pass.add(*effects)
     queue = stored.obj.status.admission.cluster_queue if stored.obj.status.admission else ""
     job_pass.record_event("Started", f"Admitted by ClusterQueue {queue}")
 
@@ -276,12 +301,14 @@ def not_admitted(job_pass: JobPass) -> bool:
 
 _STEPS: tuple[Step, ...] = (
     gone,
+    skipped,
     elsewhere,
     nested,
     unmanaged,
     found,
     workload_finished,
     workload_deleted,
+    held,
     job_finished,
     without_workload,
     pods_reclaimed,

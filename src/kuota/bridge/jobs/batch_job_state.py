@@ -3,22 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kuota.api.base import Json
 from kuota.api.rules.job import pod_count
 from kuota.api.rules.report import child, elements, integer, mapping, text
-from kuota.api.workload import ReclaimablePod, Workload
-from kuota.engine.model import Struct
+from kuota.api.workload import ReclaimablePod
 
-from .batch_job import MAIN
+from .kind import End
 
-
-class End(Struct):
-    """How a job ended."""
-
-    success: bool
-    message: str
+MAIN = "main"
 
 
 def end(job: Json) -> End | None:
@@ -87,31 +79,3 @@ def _indexes(listed: str, below: int) -> set[int]:
 
 def _count(status: Json, field: str) -> int:
     return integer(status.get(field)) or 0
-
-
-Pods = Sequence[ReclaimablePod]
-
-
-def counts(pods: Pods | None) -> dict[str, int]:
-    return {each.name: each.count for each in pods or ()}
-
-
-def same_pods(some: Pods | None, others: Pods | None) -> bool:
-    """Whether both lists are equal in any order."""
-    return len(some or ()) == len(others or ()) and counts(some) == counts(others)
-
-
-def limited(pods: Pods, obj: Workload) -> list[ReclaimablePod]:
-    """Limit every entry to the size of its pod set. Unknown names are left unchanged."""
-    sizes = {each.name: each.count for each in obj.spec.pod_sets or ()}
-    return [
-        ReclaimablePod(name=each.name, count=min(each.count, sizes.get(each.name, each.count)))
-        for each in pods
-    ]
-
-
-def reclaimable_status(obj: Workload, pods: Pods) -> Json:
-    """Return the status patch that records the list; empty if it is recorded."""
-    if same_pods(obj.status.reclaimable_pods, pods):
-        return {}
-    return {"reclaimablePods": [{"name": each.name, "count": each.count} for each in pods]}

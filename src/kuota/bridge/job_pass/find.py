@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Workload of a job: find it among the existing ones, update it, or create it.
 
-It is the one whose spec matches the job. `JobPass` is the pass in which this happens.
+It is the one whose spec matches the job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import msgspec
 
@@ -20,120 +19,18 @@ from kuota.api.podset import FlavorMissing, Injection, MergeConflict, equivalent
 from kuota.api.priority import ClassMissing
 from kuota.api.rules.job_common import (
     PRIORITY_CLASS,
-    STOPPING,
     prebuilt,
-    suspended,
     time_limit_s,
 )
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
 from kuota.api.rules.report import child, string_map, text
 
-from .draft import Draft, PassResult, StoredWorkload
-from .effects import Create, Delete, Effect, Event, StatusPatch, edit
-from .jobs.batch_job import owned_by, pod_sets, sanitized, workload
-from .jobs.job_start import as_before, injections, stopping
-from .jobs.job_state import active, end
-from .lifecycle_view import JobView
-
-JOB = "Job"
-
-
-class JobPass:
-    """One pass over a job. `workload` is the job's Workload once it was found."""
-
-    def __init__(self, view: JobView, now: float) -> None:
-        self.view = view
-        self.now = now
-        self.job: Json = view.job or {}
-        self.workload: StoredWorkload | None = None
-        self.requeue_after_s: float | None = None
-        self.fault = ""
-        self._effects: list[Effect] = []
-
-    @property
-    def key(self) -> Key:
-        return self.view.key
-
-    @property
-    def busy(self) -> bool:
-        """Whether the job has pods, or its pods may still have processes."""
-        uid = child(self.job, "metadata").get("uid")
-        return active(self.job) or uid in (self.view.occupied or ())
-
-    def occupied(self, stored: StoredWorkload) -> bool:
-        """Whether processes may still use the quota of the Workload, even if its job is gone."""
-        owners = stored.obj.metadata.owner_references or ()
-        return any(each.uid in (self.view.occupied or ()) for each in owners)
-
-    def add(self, *effects: Effect) -> None:
-        self._effects += effects
-
-    def record_event(self, reason: str, note: str, *, warning: bool = False) -> None:
-        self.add(Event.about(self.key, reason, note, warning=warning, kind=JOB))
-
-    @contextmanager
-    def draft(self, stored: StoredWorkload) -> Iterator[Draft]:
-        """Change a Workload. The changes become effects when the block ends."""
-        draft = Draft(stored, self.now)
-        yield draft
-        self.add(*draft.done().effects)
-        if self.workload is not None and self.workload.key == stored.key:
-            self.workload = draft.current
-
-    def finish(self, stored: StoredWorkload, reason: str, message: str) -> None:
-        """Set the condition Finished of a Workload."""
-        with self.draft(stored) as draft:
-            draft.set_condition("Finished", True, reason, message)
-
-    def write(self, after: Json, *, may_be_rejected: bool = False) -> None:
-        """Change the job to `after`, except for its status."""
-        self.add(*edit(JOB, self.key, self.job, after, may_be_rejected=may_be_rejected))
-        self.job = after
-
-    def stop(self, stored: StoredWorkload | None, note: str) -> bool:
-        """Suspend the job and restore its pod template; False while that has to wait for its pods.
-
-        A template can be changed only while the Job is suspended and has no start time, so this
-        takes three writes. The annotation set by the first makes the next pass continue if this one
-        is interrupted.
-        """
-        waits = annotation(self.job, STOPPING) == "true" and self._has_active_pods
-        if not suspended(self.job):
-            announced = annotation(self.job, STOPPING) == "true"
-            self.write(stopping(self.job))
-            if not announced:
-                self.record_event("Stopped", note)
-        if child(self.job, "status").get("startTime"):
-            version = child(self.job, "metadata").get("resourceVersion", "")
-            cleared = {"startTime": None}
-            self.add(StatusPatch(key=self.key, resource_version=version, status=cleared, kind=JOB))
-        if waits:
-            # An earlier pass tried to restore the template, and the API server rejected it.
-            return False
-        pod_sets = child(stored.json, "spec").get("podSets") if stored is not None else None
-        self.write(as_before(self.job, pod_sets), may_be_rejected=self._has_active_pods)
-        return True
-
-    @property
-    def _has_active_pods(self) -> bool:
-        """Whether API servers of Kubernetes 1.36 and later reject changes of the template."""
-        return bool(child(self.job, "status").get("active"))
-
-    def delete(self, stored: StoredWorkload) -> None:
-        """Remove the finalizer of a Workload and delete it, unless it is being deleted already."""
-        with self.draft(stored) as draft:
-            draft.drop_finalizer()
-            if not stored.deleting:
-                draft.add(Delete(key=stored.key, uid=stored.obj.metadata.uid))
-        if not stored.deleting:
-            self.record_event(
-                "DeletedWorkload", f"Deleted workload {stored.key}, which matches no job"
-            )
-
-    def done(self) -> PassResult:
-        return PassResult(
-            effects=tuple(self._effects), requeue_after_s=self.requeue_after_s, fault=self.fault
-        )
+from ..draft import StoredWorkload
+from ..effects import Create
+from ..jobs.kind import JobKind
+from .injections import injections
+from .job_pass import JobPass
+from .workload import owned_by, sanitized, workload
 
 
 def prebuilt_name(job: Json, gates: Gates) -> str:
@@ -141,17 +38,21 @@ def prebuilt_name(job: Json, gates: Gates) -> str:
     return prebuilt(job, gates)[0]
 
 
-def controlled(stored: StoredWorkload, job: Json, gates: Gates) -> bool:
+def controlled(stored: StoredWorkload, kind: JobKind, job: Json, gates: Gates) -> bool:
     """Whether the job controls the Workload. With the gate, the UID must match as well."""
     meta = child(job, "metadata")
     for owner in stored.obj.metadata.owner_references or ():
-        if owner.controller and owner.kind == "Job" and owner.name == meta.get("name"):
+        if owner.controller and owner.kind == kind.gvk.kind and owner.name == meta.get("name"):
             return owner.uid == text(meta.get("uid")) or not gates.on(Gate.FinishOrphanedWorkloads)
     return False
 
 
 def matching(
-    stored: StoredWorkload, job: Json, flavors: Mapping[str, ResourceFlavor], gates: Gates
+    stored: StoredWorkload,
+    kind: JobKind,
+    job: Json,
+    flavors: Mapping[str, ResourceFlavor],
+    gates: Gates,
 ) -> bool:
     """Whether the Workload matches the job.
 
@@ -160,13 +61,13 @@ def matching(
     """
     if stored.obj.spec.maximum_execution_time_seconds != time_limit_s(job):
         return False
-    asked = sanitized(pod_sets(job, gates))
+    asked = sanitized(kind.pod_sets(job, gates))
     lenient = stored.true("Admitted")
     running = _running(stored, flavors, gates) if stored.reserved else None
     if running is not None:
         if equivalent(asked, running, ignore_tolerations=lenient):
             return True
-        if not suspended(job):
+        if not kind.suspended(job):
             return False
     original = child(stored.json, "spec").get("podSets")
     return equivalent(asked, original, ignore_tolerations=lenient)
@@ -203,7 +104,7 @@ def found(job_pass: JobPass) -> bool:
         return False
     surplus = _sorted_out(job_pass)
     outdated = None if job_pass.workload is not None else _updatable(job_pass, surplus)
-    if job_pass.workload is None and not suspended(job_pass.job) and end(job_pass.job) is None:
+    if job_pass.workload is None and not _at_rest(job_pass):
         only = surplus[0] if len(surplus) == 1 else None
         if not job_pass.stop(only, "No workload matches the job"):
             # The original pod template is known only from the Workload, so it has to stay.
@@ -223,14 +124,14 @@ def found(job_pass: JobPass) -> bool:
 
 def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
     """Select the first Workload that matches the job, and return the others."""
-    config, flavors = job_pass.view.config, job_pass.view.flavors
+    config, flavors, kind = job_pass.view.config, job_pass.view.flavors, job_pass.kind
     surplus: list[StoredWorkload] = []
     for stored in job_pass.view.workloads:
-        own = controlled(stored, job_pass.job, config.gates)
+        own = controlled(stored, kind, job_pass.job, config.gates)
         if (
             job_pass.workload is None
             and own
-            and matching(stored, job_pass.job, flavors, config.gates)
+            and matching(stored, kind, job_pass.job, flavors, config.gates)
         ):
             job_pass.workload = stored
         else:
@@ -240,11 +141,17 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
 
 def _updatable(job_pass: JobPass, surplus: list[StoredWorkload]) -> StoredWorkload | None:
     """Return the Workload to update because its suspended job was edited, if any."""
-    own = (each for each in surplus if controlled(each, job_pass.job, job_pass.view.config.gates))
-    first = next(own, None)
+    kind, job, gates = job_pass.kind, job_pass.job, job_pass.view.config.gates
+    first = next((each for each in surplus if controlled(each, kind, job, gates)), None)
     if first is None or first.reserved or first.deleting or first.true("Finished"):
         return None
-    return first if suspended(job_pass.job) else None
+    return first if kind.suspended(job) else None
+
+
+def _at_rest(job_pass: JobPass) -> bool:
+    """Whether the job is suspended or has ended."""
+    kind, job = job_pass.kind, job_pass.job
+    return kind.suspended(job) or kind.end(job) is not None
 
 
 def _update(job_pass: JobPass, outdated: StoredWorkload) -> None:
@@ -276,7 +183,8 @@ def _find_prebuilt(job_pass: JobPass) -> None:
     job_pass.workload = stored
     if not owners:
         _adopt(job_pass, stored)
-    if not matching(job_pass.workload, job_pass.job, job_pass.view.flavors, gates):
+    kind, flavors = job_pass.kind, job_pass.view.flavors
+    if not matching(job_pass.workload, kind, job_pass.job, flavors, gates):
         if not job_pass.workload.true("Finished"):
             job_pass.finish(
                 job_pass.workload,
@@ -288,7 +196,7 @@ def _find_prebuilt(job_pass: JobPass) -> None:
 
 def _adopt(job_pass: JobPass, stored: StoredWorkload) -> None:
     with job_pass.draft(stored) as draft:
-        draft.patch({"metadata": owned_by(job_pass.job)})
+        draft.patch({"metadata": owned_by(job_pass.kind, job_pass.job)})
 
 
 def _follow(job_pass: JobPass) -> None:
@@ -357,7 +265,7 @@ def _constructed(job_pass: JobPass) -> Json | None:
     """Construct the Workload of the job; None and a fault if its priority class is missing."""
     config = job_pass.view.config
     try:
-        made = workload(job_pass.job, job_pass.view.classes, config.gates)
+        made = workload(job_pass.kind, job_pass.job, job_pass.view.classes, config.gates)
     except ClassMissing as error:
         job_pass.fault = str(error)
         if label(job_pass.job, PRIORITY_CLASS):

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass over a job: its inputs, the Workload that was found, and the effects so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kuota.api.base import Json, Key
+from kuota.api.rules.report import child
+
+from ..draft import Draft, PassResult, StoredWorkload
+from ..effects import Delete, Effect, Event
+from ..jobs.kind import JobKind
+from ..lifecycle_view import JobView
+
+
+class JobPass:
+    """One pass over a job. `workload` is the job's Workload once it was found."""
+
+    def __init__(self, view: JobView, now: float) -> None:
+        self.view = view
+        self.now = now
+        self.job: Json = view.job or {}
+        self.workload: StoredWorkload | None = None
+        self.requeue_after_s: float | None = None
+        self.fault = ""
+        self._effects: list[Effect] = []
+
+    @property
+    def key(self) -> Key:
+        return self.view.key
+
+    @property
+    def kind(self) -> JobKind:
+        return self.view.kind
+
+    @property
+    def suspended(self) -> bool:
+        return self.kind.suspended(self.job)
+
+    @property
+    def ended(self) -> bool:
+        return self.kind.end(self.job) is not None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the job has pods, or its pods may still have processes."""
+        uid = child(self.job, "metadata").get("uid")
+        return self.kind.active(self.job) or uid in (self.view.occupied or ())
+
+    def occupied(self, stored: StoredWorkload) -> bool:
+        """Whether processes may still use the quota of the Workload, even if its job is gone."""
+        owners = stored.obj.metadata.owner_references or ()
+        return any(each.uid in (self.view.occupied or ()) for each in owners)
+
+    def add(self, *effects: Effect) -> None:
+        self._effects += effects
+
+    def record_event(self, reason: str, note: str, *, warning: bool = False) -> None:
+        self.add(Event.about(self.key, reason, note, warning=warning, kind=self.kind.name))
+
+    @contextmanager
+    def draft(self, stored: StoredWorkload) -> Iterator[Draft]:
+        """Change a Workload. The changes become effects when the block ends."""
+        draft = Draft(stored, self.now)
+        yield draft
+        self.add(*draft.done().effects)
+        if self.workload is not None and self.workload.key == stored.key:
+            self.workload = draft.current
+
+    def finish(self, stored: StoredWorkload, reason: str, message: str) -> None:
+        """Set the condition Finished of a Workload."""
+        with self.draft(stored) as draft:
+            draft.set_condition("Finished", True, reason, message)
+
+    def write(self, after: Json) -> None:
+        """Change the job to `after`, except for its status."""
+        self.add(*self.kind.write(self.job, after))
+        self.job = after
+
+    def stop(self, stored: StoredWorkload | None, note: str) -> bool:
+        """Suspend the job and restore its pod templates; False while that has to wait."""
+        pod_sets = child(stored.json, "spec").get("podSets") if stored is not None else None
+        stop = self.kind.stop(self.job, pod_sets)
+        self.add(*stop.effects[:1])
+        if stop.begins:
+            self.record_event("Stopped", note)
+        # The API server may reject the restoration, and sending ends there.
+        self.add(*stop.effects[1:])
+        return stop.complete
+
+    def delete(self, stored: StoredWorkload) -> None:
+        """Remove the finalizer of a Workload and delete it, unless it is being deleted already."""
+        with self.draft(stored) as draft:
+            draft.drop_finalizer()
+            if not stored.deleting:
+                draft.add(Delete(key=stored.key, uid=stored.obj.metadata.uid))
+        if not stored.deleting:
+            self.record_event(
+                "DeletedWorkload", f"Deleted workload {stored.key}, which matches no job"
+            )
+
+    def done(self) -> PassResult:
+        return PassResult(
+            effects=tuple(self._effects), requeue_after_s=self.requeue_after_s, fault=self.fault
+        )

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts a job into its Workload: name, pod sets and priority."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kuota.api.base import Json, Struct
+from kuota.api.core import PriorityClass
+from kuota.api.defaults import FINALIZER
+from kuota.api.edits import edited
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import V1BETA2, WorkloadPriorityClass
+from kuota.api.names import label_value
+from kuota.api.priority import pod_priority, workload_priority
+from kuota.api.rules.job_common import PRIORITY_CLASS, queue_name, time_limit_s
+from kuota.api.rules.metadata import (
+    ADMISSION_GATED_BY,
+    ELASTIC_JOB,
+    PREFIX,
+    elastic,
+    label,
+)
+from kuota.api.rules.report import child, string_map, text
+from kuota.api.workload import PriorityClassRef
+
+from ..jobs.kind import Elastic, JobKind
+from .names import workload_name
+
+JOB_UID = f"{PREFIX}job-uid"
+SLICE_NAME = f"{PREFIX}workload-slice-name"
+_PROVISIONING = "provreq.kueue.x-k8s.io/"
+
+
+class Classes(Struct):
+    """The existing priority classes by name."""
+
+    pods: Mapping[str, PriorityClass] = {}
+    workloads: Mapping[str, WorkloadPriorityClass] = {}
+
+
+def workload(
+    kind: JobKind, job: Json, classes: Classes | None = None, gates: Gates | None = None
+) -> Json:
+    """Return the Workload that Kueue creates for a job, as v1beta2 JSON.
+
+    Raises ClassMissing if the job names a priority class that does not exist, and
+    TopologyRequestError if its topology annotations cannot be parsed. Kueue then creates none.
+    """
+    gates = gates or Gates()
+    ref, priority = _priority(kind, job, classes or Classes())
+    spec: Json = {
+        "podSets": kind.pod_sets(job, gates),
+        "queueName": queue_name(job),
+        "priority": priority,
+        "priorityClassRef": msgspec.to_builtins(ref) if ref is not None else None,
+        "maximumExecutionTimeSeconds": time_limit_s(job),
+    }
+    return {
+        "apiVersion": V1BETA2,
+        "kind": "Workload",
+        "metadata": _metadata(kind, job, gates),
+        "spec": _present(spec),
+    }
+
+
+def owned_by(kind: JobKind, job: Json) -> Json:
+    """Return the metadata that links a Workload to the job."""
+    meta = child(job, "metadata")
+    name, uid = text(meta.get("name")), text(meta.get("uid"))
+    owner: Json = {
+        "apiVersion": kind.api_version,
+        "kind": kind.gvk.kind,
+        "name": name,
+        "uid": uid,
+    }
+    tied: Json = {"ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": True}]}
+    return tied | ({"labels": {JOB_UID: uid}} if uid and not label_value(uid) else {})
+
+
+def _metadata(kind: JobKind, job: Json, gates: Gates) -> Json:
+    meta = child(job, "metadata")
+    name, uid = text(meta.get("name")), text(meta.get("uid"))
+    slices = elastic(job, gates) and isinstance(kind, Elastic)
+    extra = kind.slice_suffix(job) if isinstance(kind, Elastic) and slices else ""
+    short = gates.on(Gate.ShortWorkloadNames)
+    made = workload_name(kind.gvk.kind, kind.gvk.group, name, uid, extra, short=short)
+    notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if slices else {})
+    return _present(
+        {
+            "name": made,
+            "namespace": text(meta.get("namespace")) or None,
+            "creationTimestamp": meta.get("creationTimestamp"),
+            "annotations": notes or None,
+            **owned_by(kind, job),
+            "finalizers": [FINALIZER],
+        }
+    )
+
+
+def _annotations(job: Json, gates: Gates) -> dict[str, str]:
+    given = string_map(child(job, "metadata", "annotations"))
+    gate = ADMISSION_GATED_BY if gates.on(Gate.AdmissionGatedBy) else None
+    return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k == gate}
+
+
+def _priority(kind: JobKind, job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:
+    name = label(job, PRIORITY_CLASS) or ""
+    if name:
+        return workload_priority(name, classes.workloads)
+    return pod_priority(kind.pod_priority_class(job), classes.pods)
+
+
+def _present(fields: dict[str, Any]) -> Json:
+    return {field: value for field, value in fields.items() if value is not None}
+
+
+def sanitized(pod_sets: Iterable[Json]) -> list[Json]:
+    """Return the pod sets with unique environment variables; the last value counts."""
+    return [_clean(each) for each in pod_sets]
+
+
+def _clean(pod_set: Json) -> Json:
+    for field in ("containers", "initContainers"):
+        pod_set = edited(pod_set, f"template.spec.{field}[]", _once)
+    return pod_set
+
+
+def _once(container: Json) -> Json:
+    listed = container.get("env")
+    if not isinstance(listed, list):
+        return container
+    last: dict[Any, Json] = {each.get("name"): each for each in listed if isinstance(each, dict)}
+    return container if len(last) == len(listed) else container | {"env": list(last.values())}
