@@ -10,7 +10,16 @@ from conformance.registry import suite
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.workload_status import pod_set_counts
 from kuota.api.workload import Workload
+from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import replaces
+from kuota.bridge.job_pass.slices import (
+    fewer,
+    latest_active,
+    normalized,
+    resized,
+    scaled_down,
+    unfinished,
+)
 from kuota.engine import model
 from kuota.engine.nominate import replaced_slice
 from kuota.engine.snapshot import Queue, Running
@@ -26,6 +35,48 @@ def counts(run: Run) -> None:
 @suite("workload/workload-TestExtractPodSetCountsFromWorkload")
 def workload_counts(run: Run) -> None:
     same(run.expected["want"], pod_set_counts(whole(run.inputs["args"]["workload"])))
+
+
+@suite("workload/workload-TestApplyPodSetCounts")
+def counts_applied(run: Run) -> None:
+    args = whole(run.inputs["args"])
+    obj, counts = args["wl"], args.get("counts") or {}
+    after = obj["spec"] | {"podSets": resized(obj["spec"].get("podSets"), counts)}
+    same(run.expected["want"], obj | {"spec": after})
+
+
+@suite("workload/workload-TestPodSetsCounts_HasFewerReplicasThan")
+def has_fewer(run: Run) -> None:
+    args = whole(run.inputs.get("args")) or {}
+    same(run.expected["want"], fewer(whole(run.inputs.get("c")) or {}, args.get("in") or {}))
+
+
+@suite("workload/workloadslicing-TestScaledDown")
+def shrinks(run: Run) -> None:
+    args = whole(run.inputs["args"])
+    found = scaled_down(args.get("oldCounts") or {}, args.get("newCounts") or {})
+    same(run.expected["want"], found)
+
+
+@suite("workload/workloadslicing-TestFindLatestActiveWorkload")
+def active(run: Run) -> None:
+    found = latest_active(_stored(run))
+    same(run.expected["want"], found.key.name if found is not None else "")
+
+
+@suite("workload/workloadslicing-TestNormalizeActiveSlices")
+def chain(run: Run) -> None:
+    found = normalized(unfinished(_stored(run)))
+    want = whole(run.expected["want"])
+    check(not want["error"], "this never fails")
+    selected, charged = found.selected, found.charged
+    same(want["survivor"], selected.key.name if selected is not None else "")
+    kept = charged if charged is not selected else None
+    same(want["keptAdmitted"], kept.key.name if kept is not None else "")
+
+
+def _stored(run: Run) -> list[StoredWorkload]:
+    return [StoredWorkload.of(each) for each in whole(run.inputs.get("workloads")) or ()]
 
 
 @suite("workload/workloadslicing-TestEnabled")
