@@ -23,9 +23,9 @@ from kuota.engine.model import (
     Topology,
     Workload,
 )
+from kuota.engine.placement import Placement
 from kuota.engine.policy import Policy
 from kuota.engine.snapshot import Queue, Running, Snapshot
-from kuota.engine.topology import Placement
 from kuota.engine.tree import Tree, charge
 
 Table = Mapping[str, Mapping[str, int | Quota]]

@@ -24,8 +24,8 @@ from kuota.api.core import (
 from kuota.api.workload import TopologyAssignment, TopologyRequest
 from kuota.engine.assignment import Assignment, Mode
 from kuota.engine.model import PodSet, ResourceFlavor, Topology, Workload
+from kuota.engine.placement import Placement, PlacementRequest, PlacementResult
 from kuota.engine.reasons import Cause, WaitReason
-from kuota.engine.topology import Placement, PlacementRequest, PlacementResult
 
 SPOT = Taint(key="spot", value="yes", effect="NoSchedule")
 TOLERATES = Toleration(key="spot", operator="Equal", value="yes", effect="NoSchedule")

@@ -80,7 +80,7 @@ class PodSetAssignment(Struct):
     """The assignment of one pod set. If `error` is set, the spec is invalid and nothing else is
     set.
 
-    `topology` is where the pods would be placed; `kuota.engine.topology` sets it.
+    `topology` is where the pods would be placed; `kuota.engine.placement` sets it.
     """
 
     name: str

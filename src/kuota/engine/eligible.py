@@ -9,9 +9,9 @@ from kuota.api.match import affinity_accepts, node_selector_accepts, untolerated
 from kuota.api.resources import pod_requests
 
 from .model import PodSet, ResourceFlavor, ResourceGroup
+from .placement import explicit, levels, topology_only
 from .reasons import Cause, Reason
 from .snapshot import Queue, Snapshot
-from .topology import explicit, levels, topology_only
 
 
 def obstacle(

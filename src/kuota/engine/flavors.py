@@ -24,11 +24,11 @@ from .assignment import (
     ScanProgress,
 )
 from .model import Assigned, PodSet, Workload
+from .placement import has_topology, placed
 from .reasons import Cause, Reason, WaitReason
 from .resource_index import PODS, GroupIndex, ResourceIndex, resource_index, visiting_order
 from .scan import FlavorResult, Oracle, Pinned, Scan, no_fit_reason
 from .snapshot import Queue, Running, Snapshot
-from .topology import has_topology, placed
 
 __all__ = ["Oracle", "Pinned", "assign"]
 

@@ -14,10 +14,10 @@ from kuota.api.base import Key
 
 from .amounts import Amounts
 from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
+from .placement import NoPlacement, Placement
 from .policy import Policy
 from .running import Running as Running
 from .running import RunningSet
-from .topology import NoPlacement, Placement
 from .tree import Journal, Node, Tree, charge, release
 
 

@@ -13,10 +13,10 @@ from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.engine import model
 from kuota.engine.assignment import ScanProgress
+from kuota.engine.placement import explicit
 from kuota.engine.policy import Policy
 from kuota.engine.ranking import queue_timestamp
 from kuota.engine.second_pass import needs_second_pass
-from kuota.engine.topology import explicit
 
 
 def _read(run: Run, name: str) -> model.Workload:
