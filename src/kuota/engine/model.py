@@ -129,6 +129,29 @@ class Topology(Struct):
     levels: tuple[str, ...] = ()
 
 
+class Node(Struct):
+    """A node as placement sees it. Amounts are in the units of requests."""
+
+    name: str
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    allocatable: Requests = {}
+    ready: bool = True
+    unschedulable: bool = False
+
+    @property
+    def usable(self) -> bool:
+        return self.ready and not self.unschedulable
+
+
+class PodUsage(Struct):
+    """What a pod that no topology places, such as one of a DaemonSet, uses on its node."""
+
+    key: Key
+    node: str
+    requests: Requests = {}
+
+
 class AdmissionCheck(Struct):
     name: str
     controller: str = ""
