@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Balanced placement: pods spread evenly over as few domains as possible.
+
+For a preferred level, the domains below one domain of the next higher level are considered
+together. The *threshold* is the largest number of slices that each used domain can get at least.
+Domains below it are ignored. Of the others, the smallest set that holds all slices is used, with as
+little unused capacity as possible. Each domain of the set gets the threshold, and the rest is
+handed out in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log2
+
+from .fit import Chosen, Demand, Share
+from .tree import Domain, Tree
+from .view import Candidate, Capacities, Fit, Overlay, View, below, candidates
+
+
+class Group:
+    """Candidates that one domain contains, without those below the threshold."""
+
+    def __init__(self, found: list[Candidate], capacities: Capacities, threshold: int) -> None:
+        self.found = found
+        self.capacities = capacities
+        self.threshold = threshold
+
+
+def balanced(
+    tree: Tree, capacities: Capacities, view: View, demand: Demand
+) -> tuple[Chosen, Capacities] | None:
+    """Return an even choice and the capacities without ignored domains, or None."""
+    group = best_group(tree, capacities, view, demand)
+    if group is None:
+        return None
+    found, level = group.found, demand.level
+    if level < demand.slicing.level:
+        chosen = smallest_set(found, demand, group.capacities)
+        if chosen is None:
+            return None
+        found = below(group.capacities, sorted((d for d, _ in chosen), key=lambda d: d.values))
+        level += 1
+    shares = even_shares(found, demand, group.threshold)
+    if shares is None:
+        return None
+    return Chosen(level, shares), group.capacities
+
+
+def best_group(tree: Tree, capacities: Capacities, view: View, demand: Demand) -> Group | None:
+    """Return the siblings with the highest threshold; of equal ones, those that need the fewest."""
+    best: Group | None = None
+    fewest = 0
+    for siblings in _sibling_groups(tree, capacities, demand):
+        found = _lower(siblings, capacities, demand)
+        greedy = _greedy(found, demand)
+        if greedy is None:
+            continue
+        for threshold in _thresholds(greedy, demand):
+            if best is not None and threshold < best.threshold:
+                break
+            group = pruned(siblings, capacities, view, demand, threshold)
+            left = _greedy(group.found, demand)
+            if left is None:
+                continue
+            used = len(left)
+            if threshold and (best is None or threshold > best.threshold or used < fewest):
+                best, fewest = group, used
+            break
+    return best
+
+
+def _sibling_groups(
+    tree: Tree, capacities: Capacities, demand: Demand
+) -> Iterator[list[Candidate]]:
+    if not demand.level:
+        yield candidates(tree, capacities, 0)
+        return
+    for parent in tree.at(demand.level - 1):
+        yield below(capacities, (parent,))
+
+
+def _lower(found: list[Candidate], capacities: Capacities, demand: Demand) -> list[Candidate]:
+    """Return the candidates that get slices: one level down if slices are below this one."""
+    if demand.level < demand.slicing.level:
+        return below(capacities, (domain for domain, _ in found))
+    return found
+
+
+def _greedy(found: list[Candidate], demand: Demand) -> list[tuple[Fit, bool]] | None:
+    """Return the domains that a greedy choice uses, and whether the leader is there, or None."""
+    left, used = demand.slices, []
+    if demand.leaders:
+        first = demand.profile.ordered_for_leader(found)[:1]
+        if not first or not first[0][1].leader:
+            return None
+        left -= first[0][1].led_slices
+        used.append((first[0][1], True))
+        found = [each for each in found if each[0] is not first[0][0]]
+    for _, fit in demand.profile.ordered(found):
+        if left <= 0 or not fit.slices:
+            break
+        left -= fit.slices
+        used.append((fit, False))
+    return None if left > 0 else used
+
+
+def _thresholds(used: list[tuple[Fit, bool]], demand: Demand) -> Iterator[int]:
+    """Yield the threshold of a greedy choice, and a lower one that leaves room for the leader."""
+    if not used:
+        return
+    last, led = used[-1]
+    threshold = demand.slices // len(used)
+    threshold = min(threshold, last.led_slices if led else last.slices)
+    if used[0][1]:
+        threshold = min(threshold, used[0][0].led_slices)
+    yield threshold
+    if demand.leaders and not led and 0 < last.led_slices < threshold:
+        yield last.led_slices
+
+
+def pruned(
+    siblings: list[Candidate],
+    capacities: Capacities,
+    view: View,
+    demand: Demand,
+    threshold: int,
+) -> Group:
+    """Ignore domains below the threshold, first the children of the siblings, then the siblings.
+
+    Below the slice level no domain has slices, so that all of them are ignored. The placement is
+    then not balanced.
+    """
+    parents = [domain for domain, _ in siblings]
+    children = _ignored(
+        below(capacities, parents) if parents[0].children else [], demand, threshold
+    )
+    inner = Overlay(capacities, view, children) if children else capacities
+    own = _ignored([(domain, inner.of(domain)) for domain in parents], demand, threshold)
+    outer = Overlay(inner, view, own) if own else inner
+    return Group([(domain, outer.of(domain)) for domain in parents], outer, threshold)
+
+
+def _ignored(found: list[Candidate], demand: Demand, threshold: int) -> dict[Domain, Fit]:
+    ignored: dict[Domain, Fit] = {}
+    for domain, fit in found:
+        if fit.slices < threshold:
+            ignored[domain] = Fit(score=fit.score)
+        elif demand.leaders and fit.leader and fit.led_slices < threshold:
+            ignored[domain] = Fit(fit.pods, fit.slices, score=fit.score)
+    return ignored
+
+
+def smallest_set(
+    found: list[Candidate], demand: Demand, capacities: Capacities | None = None
+) -> list[Candidate] | None:
+    """Return the fewest domains that hold all slices, with the least unused capacity, or None.
+
+    Ties go to domains that come first: by values or, with `capacities`, by room for the leader, by
+    capacity, and by how evenly children divide it.
+    """
+    greedy = _greedy(found, demand)
+    if greedy is None:
+        return None
+    size = len(greedy)
+    if capacities is not None:
+        found = sorted(found, key=lambda each: _rank(each, capacities))
+    # steps[n] maps (leaders, pods) that have no place yet to n domains that leave them.
+    steps: list[dict[tuple[int, int], tuple[Candidate, ...]]] = [{} for _ in range(size + 1)]
+    steps[0][demand.leaders, demand.slices * demand.slicing.size] = ()
+    for each in found:
+        for n in range(size, 0, -1):
+            for (leaders, pods), used in sorted(steps[n - 1].items(), key=lambda item: item[0]):
+                if leaders > 0 or pods > 0:
+                    _extend(steps[n], leaders, pods, (*used, each))
+    complete = [left for left in steps[size] if left[0] == 0 and left[1] <= 0]
+    return list(steps[size][max(complete)]) if complete else None
+
+
+def _extend(
+    step: dict[tuple[int, int], tuple[Candidate, ...]],
+    leaders: int,
+    pods: int,
+    used: tuple[Candidate, ...],
+) -> None:
+    """Add a choice with its last domain hosting the leader, and one without."""
+    fit = used[-1][1]
+    if leaders > 0 and fit.leader:
+        step.setdefault((leaders - fit.leader, pods - fit.led_pods), used)
+    if fit.slices:
+        step.setdefault((leaders, pods - fit.pods), used)
+
+
+def _rank(each: Candidate, capacities: Capacities) -> tuple[int, int, float, tuple[str, ...]]:
+    domain, fit = each
+    evenness = entropy([child.pods for child in capacities.children(domain)])
+    return (-fit.leader, -fit.led_slices, -evenness, domain.values)
+
+
+def entropy(counts: list[int]) -> float:
+    """Return how evenly the counts are distributed, in bits. Zero counts do not matter."""
+    total = sum(counts)
+    parts = [count / total for count in counts if count > 0]
+    return -sum(part * log2(part) for part in parts)
+
+
+def even_shares(found: list[Candidate], demand: Demand, threshold: int) -> list[Share] | None:
+    """Give each domain of the smallest set the threshold, and hand out the rest in order."""
+    chosen = smallest_set(found, demand)
+    if chosen is None or demand.slices < len(chosen) * threshold:
+        return None
+    order = sorted(chosen, key=lambda each: each[0].values)
+    rest = demand.slices - len(chosen) * threshold
+    leaders = demand.leaders
+    shares: list[Share] = []
+    for domain, fit in demand.profile.ordered_for_leader(order):
+        room = fit.led_slices if leaders else fit.slices
+        more = min(room - threshold, rest)
+        shares.append(Share(domain, (threshold + more) * demand.slicing.size, leaders))
+        leaders = 0
+        rest -= more
+    return None if rest else shares

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places a workload slice that replaces a smaller or larger one, whose pods keep running.
+
+Additional pods get new places, and superfluous places are removed from the end. The leader keeps
+its place. If the previous assignment names a domain that is gone, all pods are placed anew.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from .assignment import Assignment, merged, stale, truncated
+from .place import Outcome, Placer, PodSetRequest
+from .rejection import Rejection
+
+
+def resized(placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None) -> Outcome | None:
+    """Return the new assignments, or None if nothing of the previous ones can be kept."""
+    tree = placer.flavor.tree
+    before = workers.previous
+    led = leader.previous if leader is not None else None
+    if before is None or stale(tree, before) or (led is not None and stale(tree, led)):
+        return None
+    if workers.count > before.pods:
+        return _grown(placer, workers, leader, before)
+    kept = truncated(before, workers.count)
+    placer.assume(kept, workers)
+    outcome: Outcome = {workers.name: kept}
+    if leader is not None:
+        outcome[leader.name] = led or Assignment()
+        placer.assume(led or Assignment(), leader)
+    return outcome
+
+
+def _grown(
+    placer: Placer, workers: PodSetRequest, leader: PodSetRequest | None, before: Assignment
+) -> Outcome:
+    placer.assume(before, workers)
+    led = leader.previous if leader is not None else None
+    if leader is not None and led is not None:
+        placer.assume(led, leader)
+    added = replace(workers, count=workers.count - before.pods, previous=None)
+    outcome = placer.find(added, leader if led is None else None)
+    more = outcome[workers.name]
+    if isinstance(more, Rejection):
+        return outcome
+    placer.assume(more, workers)
+    outcome[workers.name] = merged(placer.flavor.tree, more, before)
+    if leader is not None and led is not None:
+        outcome[leader.name] = led
+    elif leader is not None:
+        host = outcome[leader.name]
+        assert isinstance(host, Assignment)
+        placer.assume(host, leader)
+    return outcome

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses domains for pods and distributes pods among them: the second phase of a placement.
+
+Two profiles decide which domains are used first. *Best fit* takes the fullest possible domains with
+the most room first, and ends with the smallest one that holds the rest. *Least free capacity* takes
+domains with the least room first, which keeps large domains free for those who require them.
+
+Lists of candidates are in the order of their values. Sorting is stable, so values break ties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import msgspec
+
+from kuota.engine.model import Struct
+
+from .tree import Domain, Tree
+from .view import Candidate, Capacities, Fit, Slicing, below, candidates
+
+Count = Callable[[Fit], int]
+
+_slices: Count = attrgetter("slices")
+_led_slices: Count = attrgetter("led_slices")
+_pods: Count = attrgetter("pods")
+_led_pods: Count = attrgetter("led_pods")
+
+
+class Profile(Struct):
+    """The order of domains. With `by_score`, preferred node affinity precedes capacity."""
+
+    least_free: bool = False
+    by_score: bool = False
+
+    def ordered(self, found: list[Candidate]) -> list[Candidate]:
+        """Return the candidates in the order in which pods without a leader use them."""
+        sign = 1 if self.least_free else -1
+        result = sorted(found, key=lambda each: (sign * each[1].slices, each[1].pods))
+        if self.by_score:
+            result.sort(key=lambda each: -each[1].score)
+        return result
+
+    def ordered_for_leader(self, found: list[Candidate]) -> list[Candidate]:
+        """Return the candidates in the order in which the leader and pods beside it use them."""
+        sign = 1 if self.least_free else -1
+        result = sorted(found, key=lambda each: (sign * each[1].led_slices, each[1].led_pods))
+        if self.by_score:
+            result.sort(key=lambda each: -each[1].score)
+        result.sort(key=lambda each: -each[1].leader)
+        return result
+
+
+class Demand(Struct):
+    """Pods to place. `level` is the requested level; `leaders` is 1 if a leader goes with them.
+
+    `layers` are the requested slice layers by level; `slicing` says the same about all levels.
+    """
+
+    count: int
+    level: int
+    slicing: Slicing
+    layers: tuple[tuple[int, int], ...] = ()
+    leaders: int = 0
+    required: bool = False
+    unconstrained: bool = False
+    profile: Profile = Profile()
+
+    @property
+    def slices(self) -> int:
+        return self.count // self.slicing.size
+
+
+class Share(msgspec.Struct, frozen=True, gc=False):
+    """Pods, and perhaps the leader, that a domain gets."""
+
+    domain: Domain
+    pods: int
+    leader: int = 0
+
+
+class Chosen(msgspec.Struct, frozen=True, gc=False):
+    """Domains of one level that together hold all pods."""
+
+    level: int
+    shares: list[Share]
+
+
+class NotEnough(msgspec.Struct, frozen=True, gc=False):
+    """No choice is possible. Only `slices` fit; None means that the level has no domains."""
+
+    level: int
+    slices: int | None
+
+
+def choose(
+    tree: Tree, capacities: Capacities, demand: Demand, within: Domain | None = None
+) -> Chosen | NotEnough:
+    """Choose domains at the requested level or, for preferred levels, at the next higher one.
+
+    One domain is chosen if it holds everything. Otherwise a required level does not fit, a
+    preferred one is given up for the next higher one, and pods are spread over several domains at
+    the highest level, or at once if they are unconstrained.
+    """
+    level = demand.level
+    while True:
+        found = candidates(tree, capacities, level, within)
+        if not found:
+            return NotEnough(level, None)
+        domain = _single(found, demand)
+        if domain is not None:
+            share = Share(domain, demand.slices * demand.slicing.size, demand.leaders)
+            return Chosen(level, [share])
+        if demand.required:
+            top = demand.profile.ordered_for_leader(found)[0][1]
+            return NotEnough(level, top.slices)
+        if level == 0 or demand.unconstrained:
+            return _spread(level, found, demand)
+        level -= 1
+
+
+def _single(found: list[Candidate], demand: Demand) -> Domain | None:
+    """Return the tightest domain that holds everything, or None."""
+    need, leaders, profile = demand.slices, demand.leaders, demand.profile
+    fitting = [each for each in found if each[1].led_slices >= need and each[1].leader >= leaders]
+    if profile.by_score and not (demand.required or profile.least_free):
+        # Best fit does not leave the domains with the best score for a domain that would do.
+        best = max((fit.leader, fit.score) for _, fit in found)
+        fitting = [each for each in fitting if (each[1].leader, each[1].score) == best]
+    if not fitting:
+        return None
+    return min(fitting, key=lambda each: _tightness(each[1], profile))[0]
+
+
+def _tightness(fit: Fit, profile: Profile) -> tuple[int, int, int]:
+    return (-fit.score if profile.by_score else 0, fit.led_slices, fit.led_pods)
+
+
+def _spread(level: int, found: list[Candidate], demand: Demand) -> Chosen | NotEnough:
+    need, leaders, size = demand.slices, demand.leaders, demand.slicing.size
+    if not leaders:
+        order = demand.profile.ordered(found)
+    else:
+        led = demand.profile.ordered_for_leader(found)
+        first = _leader_first(led, need, leaders, _slices, _led_slices)[0]
+        if not first[1].leader:
+            return NotEnough(level, 0)
+        rest = [each for each in found if each[0] is not first[0]]
+        order = [first, *demand.profile.ordered(rest)]
+    shares, missing = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
+    if missing:
+        return NotEnough(level, need - missing)
+    return Chosen(level, [Share(each.domain, each.pods * size, each.leader) for each in shares])
+
+
+def descend(tree: Tree, capacities: Capacities, demand: Demand, chosen: Chosen) -> list[Share]:
+    """Distribute the pods of the chosen domains to leaves.
+
+    Above the slice level, all children of the chosen domains compete for the slices. From the slice
+    level on, each domain distributes its own pods.
+    """
+    level, shares = chosen.level, chosen.shares
+    lowest = len(tree.levels) - 1
+    while level < min(lowest, demand.slicing.level):
+        shares = _regrouped(capacities, demand, shares)
+        level += 1
+    return divide(tree, capacities, demand, Chosen(level, shares))
+
+
+def divide(tree: Tree, capacities: Capacities, demand: Demand, chosen: Chosen) -> list[Share]:
+    """Distribute the pods of each chosen domain among the leaves of that domain."""
+    shares = chosen.shares
+    for level in range(chosen.level, len(tree.levels) - 1):
+        slicing = demand.slicing
+        above = level < slicing.level
+        unit = slicing.size if above else slicing.unit(level + 1)
+        counts = (_slices, _led_slices) if above else _by_unit(unit)
+        shares = [
+            part
+            for share in shares
+            for part in _divided(capacities, demand.profile, share, unit, counts)
+        ]
+    return shares
+
+
+def _by_unit(unit: int) -> tuple[Count, Count]:
+    if unit == 1:
+        return _pods, _led_pods
+    return (lambda fit: fit.pods // unit), (lambda fit: fit.led_pods // unit)
+
+
+def _regrouped(capacities: Capacities, demand: Demand, shares: list[Share]) -> list[Share]:
+    parents = sorted((share.domain for share in shares), key=lambda domain: domain.values)
+    order = demand.profile.ordered(below(capacities, parents))
+    size = demand.slicing.size
+    need = sum(share.pods for share in shares) // size
+    leaders = sum(share.leader for share in shares)
+    parts, _ = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
+    return [Share(part.domain, part.pods * size, part.leader) for part in parts]
+
+
+def _divided(
+    capacities: Capacities, profile: Profile, share: Share, unit: int, counts: tuple[Count, Count]
+) -> list[Share]:
+    order = profile.ordered(below(capacities, (share.domain,)))
+    parts, _ = distributed(order, share.pods // unit, share.leader, profile, *counts)
+    if unit == 1:
+        return parts
+    return [Share(part.domain, part.pods * unit, part.leader) for part in parts]
+
+
+def distributed(
+    order: list[Candidate], need: int, leaders: int, profile: Profile, count: Count, led: Count
+) -> tuple[list[Share], int]:
+    """Take candidates in order until `need` units and the leader have a place.
+
+    Return the shares in units, and how many units have no place. If the leader has none, that is
+    all of them. Domains that get nothing are left out.
+    """
+    shares: list[Share] = []
+    left = need
+    order = _leader_first(order, need, leaders, count, led)
+    for index, (domain, fit) in enumerate(order):
+        rooms = led if leaders else count
+        room = rooms(fit)
+        if room >= left and fit.leader >= leaders:
+            if not profile.least_free:
+                domain = _tightest(order[index:], left, leaders, profile, rooms)
+            if left or leaders:
+                shares.append(Share(domain, left, leaders))
+            return shares, 0
+        leader, taken = min(fit.leader, leaders), min(room, left)
+        if taken or leader:
+            shares.append(Share(domain, taken, leader))
+        left -= taken
+        leaders -= leader
+    return shares, need if leaders else left
+
+
+def _tightest(
+    found: list[Candidate], need: int, leaders: int, profile: Profile, rooms: Count
+) -> Domain:
+    """Return the first of the smallest domains that hold all the rest, without a worse score."""
+    score = found[0][1].score
+    domain, least = found[0][0], rooms(found[0][1])
+    for each, fit in found:
+        if profile.by_score and fit.score != score:
+            break
+        room = rooms(fit)
+        if need <= room < least and fit.leader >= leaders:
+            domain, least = each, room
+    return domain
+
+
+def _leader_first(
+    order: list[Candidate], need: int, leaders: int, count: Count, led: Count
+) -> list[Candidate]:
+    """Move a domain to the front that can host the leader and leaves room enough for all pods."""
+    if not leaders or len(order) < 2:
+        return order
+    total = sum(count(fit) for _, fit in order)
+    for index, (_, fit) in enumerate(order):
+        if fit.leader >= leaders and total - count(fit) + led(fit) >= need:
+            return [order[index], *order[:index], *order[index + 1 :]]
+    return order

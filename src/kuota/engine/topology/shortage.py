@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explains why pods do not fit: how many do, and what excludes the other nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from .capacity import Vector, limiting
+from .fit import Demand, NotEnough
+from .nodes import Excluded
+from .rejection import OTHER_DOMAIN, RESOURCE, Cause, Layer, Rejection
+from .tree import Domain, Leaf, Tree
+from .view import Capacities, View, candidates
+
+
+def shortage(
+    tree: Tree,
+    view: View,
+    capacities: Capacities,
+    demand: Demand,
+    found: NotEnough,
+    left: Callable[[Leaf], Vector],
+    within: Domain | None = None,
+) -> Rejection:
+    """Return why the demand is not met. `left` returns the capacity that a leaf has left."""
+    level = tree.levels[found.level]
+    if found.slices is None:
+        return Rejection(cause=Cause.NO_DOMAINS, level=level)
+    return Rejection(
+        cause=Cause.NOT_ENOUGH,
+        level=level,
+        fit=found.slices,
+        wanted=demand.slices,
+        sliced=demand.slicing.size > 1,
+        leader=bool(demand.leaders),
+        layers=_layers(tree, capacities, demand, found.level) if demand.slicing.inner else (),
+        nodes=len(tree.leaves),
+        excluded=_excluded(tree, view, left, within),
+    )
+
+
+def _layers(tree: Tree, capacities: Capacities, demand: Demand, level: int) -> tuple[Layer, ...]:
+    """Return how many slices of each layer fit the best domain of the level."""
+    best = max(candidates(tree, capacities, level), key=lambda each: each[1].slices)[0]
+    return tuple(
+        Layer(
+            level=tree.levels[at],
+            fit=sum(fit.pods // size for _, fit in candidates(tree, capacities, at, best)),
+            wanted=demand.count // size,
+        )
+        for at, size in demand.layers
+    )
+
+
+def _excluded(
+    tree: Tree, view: View, left: Callable[[Leaf], Vector], within: Domain | None
+) -> dict[Excluded, int]:
+    reasons: Counter[Excluded] = Counter(view.nodes.excluded.values())
+    for leaf in tree.leaves.values():
+        if leaf in view.nodes.excluded:
+            continue
+        if within is not None and not leaf.within(within):
+            reasons[Excluded(OTHER_DOMAIN)] += 1
+            continue
+        column = limiting(left(leaf), view.kind.requests)
+        if column is not None:
+            reasons[Excluded(RESOURCE, tree.vectors.resource(column))] += 1
+    return dict(reasons)
