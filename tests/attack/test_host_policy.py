@@ -12,7 +12,9 @@ import pytest
 from kuota.api.base import Json
 from kuota.api.core import AUTHOR_ROLE
 from kuota.runner.container_env import LaunchError
+from kuota.runner.cron_rules import new_job
 from kuota.runner.isolation import Isolation
+from kuota.runner.job_pods import new_pod
 from kuota.runner.pod_rights import pod_rights
 from kuota.runner.run_as import RunAsPolicy
 from kuota.runner.settings import RunnerSettings
@@ -207,6 +209,25 @@ def test_a_member_who_rewrites_the_cron_job_of_an_admin_loses_the_role(api: Loca
     found = api.ask("PATCH", path, changed, media=MERGE, user=ANN)
     template = found["spec"]["jobTemplate"]["spec"]["template"]
     assert {"kuota.dev/run-as-uid": "1001"} == template["metadata"]["annotations"]
+
+
+def test_only_the_template_names_the_user_of_pods(api: Local) -> None:
+    """The server checks the annotations of templates; those of the Job itself mean nothing."""
+    forged = {"annotations": {"kuota.dev/run-as-uid": "1002"}}
+    made = job("a", suspend=True)
+    made["metadata"] |= forged
+    found = api.ask("POST", JOBS, made, user=ANN)
+    assert "1001" == new_pod(found)["metadata"]["annotations"]["kuota.dev/run-as-uid"]
+    body = {
+        "metadata": {"name": "nightly", **forged},
+        "spec": {
+            "schedule": "0 3 * * *",
+            "jobTemplate": {"metadata": forged, "spec": made["spec"]},
+        },
+    }
+    cron = api.ask("POST", CRON_JOBS, body, user=ANN)
+    pod = new_pod(new_job(cron, 0.0))
+    assert "1001" == pod["metadata"]["annotations"]["kuota.dev/run-as-uid"]
 
 
 def stored(spec: Json, **annotations: str) -> Json:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from kuota.api.base import Json
-from kuota.api.core import RUN_AS, is_finished
+from kuota.api.core import is_finished
 
 from .instants import instant, time_text
 from .job_pods import owner
@@ -218,9 +218,6 @@ def new_job(cron: Json, due: float) -> Json:
     template = cron["spec"].get("jobTemplate") or {}
     meta = template.get("metadata") or {}
     notes = {**(meta.get("annotations") or {}), SCHEDULED: time_text(due)}
-    user = (cron["metadata"].get("annotations") or {}).get(RUN_AS)
-    if user is not None:
-        notes[RUN_AS] = user
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.core import ENDED, RUN_AS, containers
+from kuota.api.core import ENDED, containers
 
 from .instants import instant
 
@@ -107,9 +107,6 @@ def new_pod(job: Json, index: int | None = None, failures: int | None = None) ->
     meta, template = job["metadata"], job["spec"].get("template") or {}
     labels = {**((template.get("metadata") or {}).get("labels") or {}), **_labels(job)}
     notes = dict((template.get("metadata") or {}).get("annotations") or {})
-    user = (meta.get("annotations") or {}).get(RUN_AS)
-    if user is not None:
-        notes[RUN_AS] = user
     spec: Json = msgspec.json.decode(msgspec.json.encode(template.get("spec") or {}))
     prefix = meta["name"]
     if index is not None:
