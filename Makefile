@@ -35,6 +35,7 @@ lint: $(DEV)  ## check style, types, layers, size limits and generated files
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/limits.py
+	$(BIN)/python scripts/kind_branches.py
 	$(BIN)/python scripts/modules.py --check
 	$(BIN)/python scripts/shapes.py --check
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds

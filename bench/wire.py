@@ -22,6 +22,7 @@ import msgspec
 
 from kuota import loop
 from kuota.api.base import Json, Key
+from kuota.bridge.jobs.registry import JOB
 from kuota.control.world import World
 from kuota.kube.client import Client
 from kuota.kube.clock import SystemClock
@@ -166,7 +167,7 @@ async def _writes(client: Client) -> None:
 
 async def _events(client: Client) -> None:
     """The controllers' informer of Workloads, without any controller."""
-    workloads = World(client, SystemClock()).workloads
+    workloads = World(client, SystemClock(), [JOB]).workloads
     complete = asyncio.Event()
 
     def count(old: object, new: object) -> None:

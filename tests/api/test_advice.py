@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kuota.api.advice import Environment, advice, frameworks_without_controller, queued_kinds
+from kuota.api.advice import Environment, advice, frameworks_without_controller
 from kuota.api.advice.keys import intended_key
 from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
@@ -106,7 +106,9 @@ def test_an_admission_check_of_kueue_has_no_controller_here(name: str) -> None:
 
 
 def test_a_framework_without_a_controller_is_named() -> None:
-    found = list(frameworks_without_controller(["batch/job", "ray.io/rayjob", "pod"]))
+    found = list(
+        frameworks_without_controller(["batch/job", "ray.io/rayjob", "pod"], {"batch/job"})
+    )
     assert ["integrations.frameworks[1]", "integrations.frameworks[2]"] == [
         each.path for each in found
     ]
@@ -118,12 +120,15 @@ def test_a_queue_name_on_a_kind_that_is_not_queued_has_no_effect(name: str) -> N
     labels = {"labels": {QUEUE_NAME: "q"}}
     obj = {"apiVersion": f"{group}/{version}".lstrip("/"), "kind": kind, "metadata": labels}
     assert [f"metadata.labels[{QUEUE_NAME}]"] == paths(obj)
+    for built, message in ((FRAMEWORKS, "is disabled"), ((), "has no controller")):
+        (warning,) = advice(obj, Environment(built=frozenset(built)))
+        assert message in warning.message
 
 
 def test_a_pod_that_nothing_gates_is_reported_unless_a_controller_made_it() -> None:
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {QUEUE_NAME: "q"}}}
     (warning,) = advice(pod)
-    assert "nothing gates Pods" in warning.message
+    assert "the integration pod is disabled" in warning.message
     pod["metadata"]["ownerReferences"] = [{"kind": "Job", "controller": True}]
     assert [] == advice(pod)
 
@@ -132,11 +137,6 @@ def test_a_queued_job_is_not_reported_unless_its_integration_is_disabled() -> No
     labelled = job({QUEUE_NAME: "q"})
     assert [] == paths(labelled)
     assert [f"metadata.labels[{QUEUE_NAME}]"] == paths(labelled, Environment(queued=frozenset()))
-
-
-def test_external_frameworks_have_a_controller_elsewhere() -> None:
-    managed = {("batch", "Job"), ("ray.io", "RayJob"), ("example.com", "Robot")}
-    assert {("batch", "Job"), ("example.com", "Robot")} == queued_kinds(managed)
 
 
 def test_a_cron_job_hands_no_queue_name_to_its_jobs() -> None:

@@ -8,6 +8,7 @@ import pytest
 from control.fake_api import FakeApi
 from control.virtual import VirtualClock
 from kuota.api.base import Json
+from kuota.bridge.jobs.registry import JOB
 from kuota.control.observer import WorldObjects
 from kuota.control.world import World
 from kuota.kube import resources as kinds
@@ -29,7 +30,7 @@ def test_a_scrape_does_not_look_at_workloads_that_have_finished(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock()
-    world = World(FakeApi(clock), clock)
+    world = World(FakeApi(clock), clock, [JOB])
     world.wrote(kinds.LOCAL_QUEUES, named("LocalQueue", "team", 1, spec={"clusterQueue": "all"}))
     done = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": ""}
     spec = {"queueName": "team", "podSets": []}

@@ -16,6 +16,7 @@ from control.unvalidated import BAD, clusters, each_broken, manifests
 from control.virtual import VirtualClock
 from kuota.api.base import Json, Key
 from kuota.api.gates import GATES, Gates
+from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.messages import wait_text
 from kuota.bridge.queue_status import cluster_queue_patch, cohort_patch, local_queue_patch
 from kuota.control.facts import FactSource
@@ -47,7 +48,7 @@ class Cluster:
 
     def __init__(self, policy: Policy) -> None:
         clock = VirtualClock()
-        self.world = World(FakeApi(clock), clock)
+        self.world = World(FakeApi(clock), clock, [JOB])
         self.engine = Engine(policy)
         self.reports = Reports()
         self.errors: list[Exception] = []

@@ -3,7 +3,8 @@
 
 A block of language `sh` is executed, unless its first line is a comment that begins with
 "# Illustration" and gives the reason. The blocks of a page run in order, in one shell. A block of
-language `yaml` is applied. A block of language `text` shows output or a picture.
+language `yaml` is applied. A block of language `text` shows output or a picture. Blocks of
+languages `python` and `toml` have tests of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 ROOT = Path(__file__).parents[2]
-LANGUAGES = ("sh", "yaml", "text")
+LANGUAGES = ("sh", "yaml", "text", "python", "toml")
 ILLUSTRATION = re.compile(r"# Illustration: \S.+\.")
 COMMAND = re.compile(r"\s*(\$ )?(kuota|kubectl|make|helm|docker|export|eval|python3?|pip|uv) \S")
 _FENCE = re.compile(r"( *)```(.*)")

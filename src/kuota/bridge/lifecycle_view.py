@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from kuota.api.backoff import Backoff
 from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.config.duration import Duration
+from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
@@ -42,6 +43,9 @@ class LifecycleConfig(Struct):
     that Kueue deactivated, are kept. With `defers_readiness`, a pass over a job leaves the first
     PodsReady=False to `kuota.control.pending_reports`.
 
+    `external` are the external frameworks that other controllers queue: their objects are only
+    looked up, as owners of jobs.
+
     With `manage_all`, jobs without a queue name are managed too, in all managed namespaces or only
     in those that `manage_all_in` selects.
     """
@@ -61,10 +65,16 @@ class LifecycleConfig(Struct):
     annotations_to_copy: tuple[str, ...] = ()
     owners: Owners = Owners()
     registry: Registry = ALL
+    external: tuple[GroupVersionKind, ...] = ()
 
     def kind(self, kind: GroupKind) -> JobKind | None:
         """Return the job kind with this group and kind, if its integration is enabled."""
         return self.registry.get(kind) if kind in self.owners.managed else None
+
+    def queued(self) -> frozenset[GroupKind]:
+        """Return the kinds whose jobs wait for quota, also those that other controllers queue."""
+        external = {(each.group, each.kind) for each in self.external}
+        return frozenset(external.union(each.group_kind for each in self.kinds()))
 
     def kinds(self) -> list[JobKind]:
         """Return the job kinds whose integrations are enabled."""
@@ -89,6 +99,7 @@ def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig
         labels_to_copy=tuple(dict.fromkeys([*copied, *labels])),
         annotations_to_copy=tuple(annotations),
         owners=_owners(cfg),
+        external=_external(cfg),
         **_readiness(cfg, gates),
     )
 
@@ -113,8 +124,15 @@ def _owners(cfg: Configuration) -> Owners:
     if found is None:
         return Owners()
     known = owners_of(found.frameworks or (), found.external_frameworks or ())
-    # The controllers watch only the kinds that they queue.
-    return known.following(each.group_kind for each in ALL)
+    # The controllers do not watch kinds of disabled integrations.
+    watched = known.managed.intersection(each.group_kind for each in ALL)
+    return known.following(watched.union((each.group, each.kind) for each in _external(cfg)))
+
+
+def _external(cfg: Configuration) -> tuple[GroupVersionKind, ...]:
+    named = (cfg.integrations.external_frameworks if cfg.integrations is not None else None) or ()
+    kinds = filter(None, map(GroupVersionKind.parse, named))
+    return tuple(each for each in kinds if ALL.get((each.group, each.kind)) is None)
 
 
 def _readiness(cfg: Configuration, gates: Gates) -> Json:

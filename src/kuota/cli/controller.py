@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from .plugins import load_plugins
+
 
 @click.command("controller", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--config", default="", metavar="FILE", help="A configuration file of Kueue.")
@@ -48,6 +50,7 @@ def command(**options: Any) -> None:
     from kuota.controller.flags import Flags, Rejected, settings
     from kuota.controller.process import run
 
+    load_plugins()
     try:
         found = settings(Flags(**options), os.environ)
     except Rejected as error:

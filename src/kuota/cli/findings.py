@@ -16,11 +16,14 @@ from kuota.api.convert import convert
 from kuota.api.faults import ErrorType, FieldError, Invalid, invalid, required
 from kuota.api.gates import Gates
 from kuota.api.kueue import GROUP, KINDS, V1BETA2
-from kuota.api.rules import faults, job_faults, unknown_faults, webhook_warnings
+from kuota.api.rules import faults, unknown_faults, webhook_warnings
+from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.references import name_of, namespace_of, reference_findings
 from kuota.api.rules.report import child, elements, mapping, string_map, text, texts
 from kuota.api.schema import VERSIONS
 from kuota.api.structure import suggestion
+from kuota.bridge.jobs.ancestor import group_kind
+from kuota.bridge.jobs.registry import ALL
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
 
 from .manifests import Manifest
@@ -140,7 +143,11 @@ def _environment(manifests: Sequence[Manifest], pulls_images: bool) -> Environme
     labels = _keys(objects, "Node", lambda node: string_map(child(node, "metadata", "labels")))
     levels = _keys(objects, "Topology", _levels)
     return Environment(
-        pulls_images=pulls_images, node_labels=lambda: labels, topology_levels=lambda: levels
+        queued=frozenset(each.group_kind for each in ALL),
+        built=ALL.frameworks(),
+        pulls_images=pulls_images,
+        node_labels=lambda: labels,
+        topology_levels=lambda: levels,
     )
 
 
@@ -160,7 +167,7 @@ def _levels(topology: Json) -> Iterator[str]:
 def _configuration_warnings(obj: Json) -> Iterator[FieldError]:
     if _is_configuration(obj):
         yield from frameworks_without_controller(
-            texts(child(obj, "integrations").get("frameworks"))
+            texts(child(obj, "integrations").get("frameworks")), ALL.frameworks()
         )
 
 
@@ -213,9 +220,11 @@ def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         yield wrong
         return
     yield from native_faults(obj)
-    if obj["kind"] == "Job":
+    kind = ALL.get(group_kind(obj))
+    if kind is not None:
         # `native_faults` has already reported fields of the wrong type.
-        more = job_faults(obj, None, gates)
+        managed = bool(queue_name(obj))
+        more = kind.faults(obj, None, gates, managed=managed, default_queue=False)
         yield from (each for each in more if each.type is not ErrorType.TYPE_INVALID)
     if obj["kind"] == "PriorityClass" and obj.get("value") is None:
         yield required("value", "a priority class needs a whole number", "set value")

@@ -30,6 +30,7 @@ from .check import FAULTY, UNREADABLE, show
 from .connect import PATH, filename_option
 from .findings import CheckResult, Finding, finding, inspected
 from .manifests import load
+from .plugins import load_plugins
 
 
 @click.command("plan")
@@ -94,6 +95,7 @@ def command(
 
 def _settings(config: str | None, flag: str) -> tuple[Configuration | None, Gates]:
     """The configuration, if any, and the gates; ends the command if they are invalid."""
+    load_plugins()
     try:
         if config is None:
             return None, resolved(flag, None)

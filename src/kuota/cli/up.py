@@ -11,6 +11,7 @@ import click
 
 from .connect import state_dir_option
 from .detached import start_detached, unusable_state
+from .plugins import load_plugins
 
 if TYPE_CHECKING:
     from kuota.api.config.shapes import Configuration
@@ -173,6 +174,7 @@ def _settings(config: TextIO | None, feature_gates: str) -> tuple[Configuration 
     from kuota.api.faults import Invalid
     from kuota.api.gates import resolved
 
+    load_plugins()
     try:
         if config is not None:
             settings, gates = checked(_text(config), feature_gates)
@@ -187,10 +189,11 @@ def _settings(config: TextIO | None, feature_gates: str) -> tuple[Configuration 
 
 def _warn_of_frameworks(settings: Configuration) -> None:
     from kuota.api.advice import frameworks_without_controller
+    from kuota.bridge.jobs.registry import ALL
 
     integrations = settings.integrations
     frameworks = integrations.frameworks or [] if integrations is not None else []
-    for each in frameworks_without_controller(frameworks):
+    for each in frameworks_without_controller(frameworks, ALL.frameworks()):
         click.echo(f"Warning: {each}", err=True)
 
 

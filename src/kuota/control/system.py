@@ -122,7 +122,7 @@ class System:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
         self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
         lifecycle = lifecycle or lifecycle_config(config, gates)
-        self.world = World(client, self.clock, lifecycle.kinds())
+        self.world = World(client, self.clock, lifecycle.kinds(), lifecycle.external)
         self.sender = Sender(client, self.world, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
         self._occupied = occupied
@@ -226,7 +226,7 @@ class System:
             await self._events.flush()
 
     def _unwatched(self) -> set[Resource]:
-        jobs = {each.resource for each in self.world.jobs.values()}
+        jobs = {each.resource for each in self.world.job_informers()}
         return set() if Part.JOBS in self.parts else jobs
 
     def _begin(self, group: asyncio.TaskGroup) -> None:

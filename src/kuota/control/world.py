@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 from kuota.api import kueue
 from kuota.api.base import Json, Key
+from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.api.rules.metadata import label
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.kind import JobKey, JobKind
-from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.informer import Informer
+from kuota.kube.informer import Informer, trimmed
 from kuota.kube.resources import Resource, key_of
 
 from .cached_object import CachedObject, decode_workload, decoder_for
@@ -59,10 +59,18 @@ _EFFECTS = (
 class World:
     """Every object that the controllers need, with jobs of these kinds.
 
+    Of objects of `external` kinds, which may own jobs, only the metadata is kept.
+
     `ready` returns once everything but jobs has synced.
     """
 
-    def __init__(self, client: Client, clock: Clock, job_kinds: Iterable[JobKind] = (JOB,)) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        job_kinds: Iterable[JobKind],
+        external: Iterable[GroupVersionKind] = (),
+    ) -> None:
         self._client = client
         self._clock = clock
         self._informers: dict[Resource, Informer[Any]] = {}
@@ -75,6 +83,7 @@ class World:
         self.workloads = make(kinds.WORKLOADS, decode_workload, _over, indexers)
         self.jobs = {each.group_kind: self._job_informer(each) for each in job_kinds}
         """The jobs of each kind."""
+        self._owners = {(each.group, each.kind): self._owner_informer(each) for each in external}
         self.cluster_queues = make(kinds.CLUSTER_QUEUES, decoder_for(kueue.ClusterQueue))
         self.local_queues = make(kinds.LOCAL_QUEUES, decoder_for(kueue.LocalQueue))
         self.cohorts = make(kinds.COHORTS, decoder_for(kueue.Cohort))
@@ -131,12 +140,23 @@ class World:
         )
         return found
 
+    def _owner_informer(self, gvk: GroupVersionKind) -> Informer[Json]:
+        resource = Resource.of(gvk, gvk.plural)
+        found = Informer[Json](self._client, resource, decode=_metadata, clock=self._clock)
+        self._informers[resource] = found
+        return found
+
+    def job_informers(self) -> Iterator[Informer[Json]]:
+        """Yield the informers of jobs and of their external owners."""
+        yield from self.jobs.values()
+        yield from self._owners.values()
+
     def informers(self) -> Iterator[Informer[Any]]:
         return iter(self._informers.values())
 
     async def ready(self) -> None:
         """Return when decisions can be made. Callers that need Jobs wait for them separately."""
-        jobs = {each.resource for each in self.jobs.values()}
+        jobs = {each.resource for each in self.job_informers()}
         for each in self._informers.values():
             if each.resource not in jobs:
                 await _known(each).wait()
@@ -163,8 +183,8 @@ class World:
         return found.json if isinstance(found, CachedObject) else found
 
     def job(self, job: JobKey) -> Json | None:
-        """Return a job; None if it does not exist or its kind is not watched."""
-        informer = self.jobs.get(job.kind)
+        """Return a job or another owner; None if it does not exist or its kind is not watched."""
+        informer = self.jobs.get(job.kind) or self._owners.get(job.kind)
         return informer.get(job.key) if informer is not None else None
 
     def workloads_of(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
@@ -216,6 +236,10 @@ def controlling_jobs(workload: Json) -> list[JobKey]:
 def _group(reference: Json) -> str:
     version: str = reference["apiVersion"]
     return version.rpartition("/")[0]
+
+
+def _metadata(obj: Json) -> Json:
+    return {"metadata": trimmed(obj)["metadata"]}
 
 
 def _owner_word(job: JobKey) -> str:

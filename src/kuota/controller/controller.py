@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kuota import __version__
 from kuota.api.advice import frameworks_without_controller
 from kuota.api.config.shapes import ClientConnection, LeaderElection
+from kuota.bridge.jobs.registry import ALL
 from kuota.control.system import WRITING, Part
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
@@ -130,7 +131,7 @@ class Controller:
             _log.info("%s has no effect", each)
         integrations = self._settings.config.integrations
         frameworks = integrations.frameworks or [] if integrations is not None else []
-        for warning in frameworks_without_controller(frameworks):
+        for warning in frameworks_without_controller(frameworks, ALL.frameworks()):
             _log.warning("%s", warning)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._clients.close)

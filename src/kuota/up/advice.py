@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kuota.api.advice import Environment, advice, queued_kinds
+from kuota.api.advice import Environment, advice
 from kuota.api.rules.report import child, objects, string_map, text
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import NODES, TOPOLOGIES
@@ -18,7 +18,8 @@ from .local import SYSTEM
 def adviser(store: Store, config: LifecycleConfig) -> Adviser:
     """Return an adviser that warns users, but not the controllers of this process."""
     environment = Environment(
-        queued=queued_kinds(config.owners.managed),
+        queued=config.queued(),
+        built=config.registry.frameworks(),
         pulls_images=False,
         node_labels=lambda: _node_labels(store),
         topology_levels=lambda: _topology_levels(store),

@@ -40,16 +40,20 @@ TEAM_NAMESPACES = LabelSelector(
 )
 """The namespaces that belong to a team: members can write only there."""
 
-_RESOURCES = by_kind(LOOKED_UP) | {
-    each.group_kind: Resource.of(each.gvk, each.plural) for each in ALL
-}
+_RESOURCES = by_kind(LOOKED_UP)
 _GATES = f"{GROUP}/"
 _GRACE = "terminationGracePeriodSeconds"
 
 
 def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
     """Return a lookup in the store, for `kuota.bridge.jobs.job_webhook`."""
-    return lambda kind, key: store.get(_RESOURCES[kind].name, key)
+
+    def look_up(kind: GroupKind, key: Key) -> Json | None:
+        job = ALL.get(kind)
+        resource = _RESOURCES[kind] if job is None else Resource.of(job.gvk, job.plural)
+        return store.get(resource.name, key)
+
+    return look_up
 
 
 def queueing_all(config: LifecycleConfig) -> LifecycleConfig:

@@ -18,7 +18,7 @@ from kuota.bridge.jobs.job_webhook import defaulted, faults_of, left_default_que
 from kuota.bridge.jobs.kind import JobKind
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
-from .lookup import Lookup, answered
+from .lookup import Lookup, answered, owner_resources
 from .review import (
     CREATE,
     UNTOUCHED,
@@ -41,6 +41,7 @@ class JobReviews:
     def __init__(self, lookup: Lookup, config: LifecycleConfig, environment: Environment) -> None:
         self._lookup = lookup
         self._config = config
+        self._owners = owner_resources(config)
         self._environment = environment
 
     async def job_mutation(
@@ -52,7 +53,7 @@ class JobReviews:
         job = expected(request.new(), kind.api_version, kind.gvk.kind)
         question = partial(defaulted, kind, job, config=self._config)
         try:
-            stored = await answered(self._lookup, question)
+            stored = await answered(self._lookup, question, self._owners)
         except NestingError as error:
             return rejected(403, "Forbidden", str(error))
         return changed(job, stored)
@@ -63,7 +64,7 @@ class JobReviews:
             return UNTOUCHED
         job, old = _new_and_old(request, kind.api_version, kind.gvk.kind)
         question = partial(faults_of, kind, job, old, config=self._config)
-        faults = await answered(self._lookup, question)
+        faults = await answered(self._lookup, question, self._owners)
         return judged(request, faults, advice(job, self._environment))
 
     async def pod_validation(self, request: Request) -> AdmissionResponse:
@@ -71,7 +72,7 @@ class JobReviews:
         if request.operation not in (CREATE, UPDATE) or request.sub_resource:
             return UNTOUCHED
         pod, old = _new_and_old(request, "v1", "Pod")
-        default = await answered(self._lookup, partial(left_default_queue, pod, old))
+        default = await answered(self._lookup, partial(left_default_queue, pod, old), self._owners)
         faults = pod_faults(pod, old, self._config.gates, default_queue=default)
         warnings = pod_warnings(pod, old, owned=owned(pod, self._config.owners))
         return judged(request, faults, [*warnings, *advice(pod, self._environment)])

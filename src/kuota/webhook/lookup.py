@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.ancestor import Lookup as Finder
-from kuota.bridge.jobs.job_webhook import LOOKED_UP, WORKLOAD_PRIORITY_CLASS
-from kuota.bridge.jobs.registry import ALL
+from kuota.bridge.jobs.job_webhook import LOOKED_UP
+from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
@@ -44,6 +44,16 @@ class Lookup(Protocol):
         """Return the object; None if it does not exist. Raises KubeError if that is unknown."""
 
 
+Resources = Mapping[GroupKind, Resource]
+
+
+def owner_resources(config: LifecycleConfig) -> Resources:
+    """Return the resources of job kinds and of other owners of jobs."""
+    jobs = {each.group_kind: Resource.of(each.gvk, each.plural) for each in config.registry}
+    others = {(each.group, each.kind): Resource.of(each, each.plural) for each in config.external}
+    return jobs | others
+
+
 class _NotLookedUp(Exception):
     """An object that has not been looked up yet."""
 
@@ -52,10 +62,11 @@ class _NotLookedUp(Exception):
         self.kind, self.key = kind, key
 
 
-async def answered(lookup: Lookup, question: Callable[[Finder], T]) -> T:
+async def answered(lookup: Lookup, question: Callable[[Finder], T], owners: Resources) -> T:
     """Evaluate a pure function of stored objects. Raises KubeError, and what the function raises.
 
-    The function is evaluated again whenever an object that it needs has been found.
+    `owners` are the resources of kinds that may own jobs. The function is evaluated again whenever
+    an object that it needs has been found.
     """
     known: dict[tuple[GroupKind, Key], Json | None] = {}
 
@@ -69,23 +80,22 @@ async def answered(lookup: Lookup, question: Callable[[Finder], T]) -> T:
             return question(find)
         except _NotLookedUp as missing:
             at = missing.kind, missing.key
-        known[at] = await _found(lookup, *at)
+        resource = _RESOURCES.get(at[0]) or owners[at[0]]
+        known[at] = await _found(lookup, resource, at[1])
 
 
-async def _found(lookup: Lookup, kind: GroupKind, key: Key) -> Json | None:
+async def _found(lookup: Lookup, resource: Resource, key: Key) -> Json | None:
     try:
-        return await lookup.find(_RESOURCES[kind], key)
+        return await lookup.find(resource, key)
     except KubeError as error:
-        if kind != WORKLOAD_PRIORITY_CLASS:
+        if resource != kinds.WORKLOAD_PRIORITY_CLASSES:
             raise
         # A default must not prevent the creation of a job, so the class counts as absent.
         _log.warning("WorkloadPriorityClass %s cannot be read: %s", key.name, error)
         return None
 
 
-_RESOURCES = kinds.by_kind(LOOKED_UP) | {
-    each.group_kind: Resource.of(each.gvk, each.plural) for each in ALL
-}
+_RESOURCES = kinds.by_kind(LOOKED_UP)
 
 
 class CacheLookup:

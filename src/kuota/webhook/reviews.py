@@ -11,7 +11,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from kuota.api.advice import Environment, Names, queued_kinds
+from kuota.api.advice import Environment, Names
 from kuota.api.config.frameworks import POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
@@ -41,7 +41,7 @@ class Reviews:
     ) -> None:
         gates = gates or Gates()
         lifecycle = lifecycle_config(config, gates)
-        environment = Environment(queued=queued_kinds(lifecycle.owners.managed))
+        environment = Environment(queued=lifecycle.queued(), built=lifecycle.registry.frameworks())
         if topology_levels is not None:
             environment = replace(environment, topology_levels=topology_levels)
         if node_labels is not None:

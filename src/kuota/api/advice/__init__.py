@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..base import Json
 from ..faults import FieldError
 from ..rules.report import mapping
-from .environment import ANY_CLUSTER, Environment, Names, queued_kinds
+from .environment import ANY_CLUSTER, Environment, Names
 from .keys import misplaced_queue_name, misspelt_keys
 from .kueue_kinds import (
     check_without_controller,
@@ -29,7 +29,6 @@ __all__ = [
     "Names",
     "advice",
     "frameworks_without_controller",
-    "queued_kinds",
 ]
 
 

@@ -12,10 +12,9 @@ from ..kueue import GROUP
 from ..rules.job_common import QUEUE_NAME
 from ..rules.metadata import label, label_path
 from ..rules.report import child, elements, mapping, text
-from .environment import BATCH_JOB_KIND, Environment, GroupKind
+from .environment import Environment, GroupKind
 
 _INTEGRATIONS = {(gvk.group, gvk.kind): name for name, gvk in FRAMEWORKS.items()}
-_POD = ("", "Pod")
 _USE_A_JOB = "submit the work as a batch/v1 Job"
 
 
@@ -26,26 +25,25 @@ def queue_name_without_controller(obj: Json, environment: Environment) -> Iterat
     name = label(obj, QUEUE_NAME)
     if not name or group == GROUP or kind in environment.queued or _controlled(obj):
         return
-    message, fix = _words(kind)
+    message, fix = _words(kind, environment)
     yield invalid(label_path(QUEUE_NAME), name, message, fix)
 
 
-def _words(kind: GroupKind) -> tuple[str, str]:
-    if kind == BATCH_JOB_KIND:
+def _words(kind: GroupKind, environment: Environment) -> tuple[str, str]:
+    name = _INTEGRATIONS.get(kind, "")
+    if name in environment.built:
         return (
-            "the integration batch/job is disabled, so the Job runs at once and without quota",
-            "add batch/job to integrations.frameworks of the configuration",
+            f"the integration {name} is disabled, so this {kind[1]} runs at once and without quota",
+            f"add {name} to integrations.frameworks of the configuration",
         )
     if kind == ("batch", "CronJob"):
         return (
             "a CronJob is not queued itself, and its Jobs do not inherit its labels",
             f"move it to spec.jobTemplate.{label_path(QUEUE_NAME)}",
         )
-    if kind == _POD:
-        return "nothing gates Pods, so this one runs at once and without quota", _USE_A_JOB
-    if kind in _INTEGRATIONS:
+    if name:
         return (
-            f"Kuota has no controller for the integration {_INTEGRATIONS[kind]} yet, "
+            f"Kuota has no controller for the integration {name} yet, "
             f"so this {kind[1]} is not queued and needs no quota",
             _USE_A_JOB,
         )

@@ -15,6 +15,16 @@ class GroupVersionKind(NamedTuple):
     version: str
     kind: str
 
+    @property
+    def plural(self) -> str:
+        """The name of the resource, by the rule of Kubernetes' code generators."""
+        word = self.kind.lower()
+        if word.endswith(("s", "x", "z", "ch", "sh")):
+            return f"{word}es"
+        if word.endswith("y") and word[-2:-1] not in "aeiou":
+            return f"{word[:-1]}ies"
+        return f"{word}s"
+
     @classmethod
     def parse(cls, text: str) -> GroupVersionKind | None:
         """Parse `Kind.version.group`, such as `Job.v1.batch`. Return None if the text is invalid.

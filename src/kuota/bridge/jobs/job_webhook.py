@@ -23,7 +23,6 @@ from kuota.api.rules.report import child, elements, mapping, text
 from ..lifecycle_view import LifecycleConfig
 from .ancestor import GroupKind, Lookup, ancestor, namespace_of, owned
 from .kind import JobKind
-from .registry import ALL
 from .template_kind import at, put
 
 DEFAULT_QUEUE = "default"
@@ -102,14 +101,13 @@ CLUSTER_QUEUE: GroupKind = (GROUP, "ClusterQueue")
 ADMISSION_CHECK: GroupKind = (GROUP, "AdmissionCheck")
 WORKLOAD_PRIORITY_CLASS: GroupKind = (GROUP, "WorkloadPriorityClass")
 LOOKED_UP = (
-    *(each.group_kind for each in ALL),
     NAMESPACE,
     LOCAL_QUEUE,
     CLUSTER_QUEUE,
     ADMISSION_CHECK,
     WORKLOAD_PRIORITY_CLASS,
 )
-"""Every kind that these functions look up with a `LifecycleConfig` from a configuration."""
+"""The kinds that these functions look up, besides job kinds and other owners of jobs."""
 
 
 def reviewed(

@@ -82,7 +82,8 @@ class JobKind(ABC):
 
     @property
     def plural(self) -> str:
-        return f"{self.gvk.kind.lower()}s"
+        """The name of the resource."""
+        return self.gvk.plural
 
     @property
     def name(self) -> str:

@@ -9,22 +9,32 @@ from .ancestor import GroupKind
 from .batch_job import BatchJob
 from .kind import JobKind
 
-BUILT_IN: tuple[JobKind, ...] = (BatchJob(),)
+JOB = BatchJob()
+
+BUILT_IN: tuple[JobKind, ...] = (JOB,)
 """The kinds that Kuota queues. Others can be added to a `Registry`."""
 
 
 class Registry:
-    """Job kinds by group and kind. The framework, the group and the kind of each are unique."""
+    """Job kinds by group and kind."""
 
     def __init__(self, kinds: Iterable[JobKind] = BUILT_IN) -> None:
         self._kinds: dict[GroupKind, JobKind] = {}
         for each in kinds:
-            if each.group_kind in self._kinds:
-                raise ValueError(f"there are two integrations for {each.name}")
-            self._kinds[each.group_kind] = each
+            self.add(each)
+
+    def add(self, kind: JobKind) -> None:
+        """Add a kind. Raises ValueError if there is one with the same group and kind."""
+        if kind.group_kind in self._kinds:
+            raise ValueError(f"there are two integrations for {kind.name}")
+        self._kinds[kind.group_kind] = kind
 
     def __iter__(self) -> Iterator[JobKind]:
         return iter(self._kinds.values())
+
+    def frameworks(self) -> frozenset[str]:
+        """Return the names of the integrations."""
+        return frozenset(each.framework for each in self)
 
     def get(self, kind: GroupKind) -> JobKind | None:
         return self._kinds.get(kind)
@@ -33,11 +43,6 @@ class Registry:
         """Return the kind, which must be registered."""
         return self._kinds[kind]
 
-    def restricted(self, kinds: Iterable[GroupKind]) -> Registry:
-        """Return the registry with only these kinds."""
-        wanted = set(kinds)
-        return Registry(each for each in self if each.group_kind in wanted)
-
 
 ALL = Registry()
-JOB = BatchJob()
+"""The kinds of this process. Packages add theirs at start-up (`kuota.plugins`)."""

@@ -163,7 +163,8 @@ def written(template: Json, new: PodTemplateSpec) -> Json:
     _set(spec, "nodeSelector", new.spec.node_selector)
     _set(spec, "tolerations", msgspec.to_builtins(new.spec.tolerations))
     _set(spec, "schedulingGates", new.spec.scheduling_gates)
-    return template | {"metadata": meta, "spec": spec}
+    rest = {name: value for name, value in template.items() if name != "metadata"}
+    return rest | {"spec": spec} | ({"metadata": meta} if meta else {})
 
 
 def _set(into: Json, field: str, value: object) -> None:
