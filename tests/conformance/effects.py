@@ -35,7 +35,7 @@ class Objects:
             case Create():
                 self._by_name[at] = effect.object
             case Delete():
-                self._by_name.pop(at, None)
+                self._delete(at)
             case StatusPatch():
                 self._by_name[at] = merged(self._by_name[at], {"status": effect.status})
             case Patch():
@@ -43,6 +43,12 @@ class Objects:
                 self._let_go(at)
             case Event():
                 pass
+
+    def _delete(self, at: tuple[str, str]) -> None:
+        if at in self._by_name:
+            meta = self._by_name[at]["metadata"]
+            meta.setdefault("deletionTimestamp", "2026-01-02T03:04:05Z")
+            self._let_go(at)
 
     def _let_go(self, at: tuple[str, str]) -> None:
         meta = self._by_name[at]["metadata"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from kuota.api.base import Key, LabelSelector, LabelSelectorRequirement
 from kuota.api.core import PriorityClass
+from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
 from kuota.api.selector import parse_selector
 from kuota.bridge.draft import StoredWorkload
@@ -64,9 +65,15 @@ def rules_of(run: Run) -> LifecycleConfig:
         manage_all=bool(given.get("manageJobsWithoutQueueName")),
         namespaces=selector(given.get("managedJobsNamespaceSelector")),
         labels_to_copy=tuple(given.get("labelKeysToCopy") or ()),
-        annotations_to_copy=tuple(given.get("annotationsToCopy") or ()),
+        annotations_to_copy=_annotations(given, gates_of(run)),
         retain_deactivated_s=go_seconds(retention) if retention else None,
     )
+
+
+def _annotations(given: Json, gates: Gates) -> tuple[str, ...]:
+    """Annotations are copied for metrics only; a configuration names none without the gate."""
+    listed = tuple(given.get("annotationsToCopy") or ())
+    return listed if gates.on(Gate.CustomMetricLabels) else ()
 
 
 def selector(recorded: Any) -> LabelSelector:

@@ -23,14 +23,15 @@ from kuota.api.rules.job_common import (
     time_limit_s,
 )
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
-from kuota.api.rules.report import child, string_map, text
+from kuota.api.rules.report import child, elements, mapping, string_map, text
 
 from ..draft import StoredWorkload
 from ..effects import Create
+from ..jobs.composed import Composed
 from ..jobs.kind import JobKind
 from .injections import injections
 from .job_pass import JobPass
-from .workload import owned_by, sanitized, workload
+from .workload import owned_by, priority_of, sanitized, workload
 
 
 def prebuilt_name(job: Json, gates: Gates) -> str:
@@ -95,6 +96,7 @@ def _with(pod_set: Json, added: Injection) -> Json:
 
 
 _WORKLOAD_CLASS = "WorkloadPriorityClass"
+NO_MATCH = "NoMatchingWorkload"
 
 
 def found(job_pass: JobPass) -> bool:
@@ -103,10 +105,12 @@ def found(job_pass: JobPass) -> bool:
         _find_prebuilt(job_pass)
         return False
     surplus = _sorted_out(job_pass)
+    if job_pass.refused:
+        return True
     outdated = None if job_pass.workload is not None else _updatable(job_pass, surplus)
     if job_pass.workload is None and not _at_rest(job_pass):
         only = surplus[0] if len(surplus) == 1 else None
-        if not job_pass.stop(only, "No workload matches the job"):
+        if not job_pass.stop(only, NO_MATCH, "No workload matches the job"):
             # The original pod template is known only from the Workload, so it has to stay.
             return True
     excess = [each for each in surplus if each is not outdated and not job_pass.occupied(each)]
@@ -119,12 +123,14 @@ def found(job_pass: JobPass) -> bool:
         _update(job_pass, outdated)
     elif job_pass.workload is not None:
         _follow(job_pass)
-    return bool(job_pass.fault)
+    return bool(job_pass.fault or job_pass.refused)
 
 
 def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
     """Select the first Workload that matches the job, and return the others."""
     config, flavors, kind = job_pass.view.config, job_pass.view.flavors, job_pass.kind
+    if isinstance(kind, Composed):
+        return _composed(job_pass, kind)
     surplus: list[StoredWorkload] = []
     for stored in job_pass.view.workloads:
         own = controlled(stored, kind, job_pass.job, config.gates)
@@ -139,10 +145,45 @@ def _sorted_out(job_pass: JobPass) -> list[StoredWorkload]:
     return surplus
 
 
+def _composed(job_pass: JobPass, kind: Composed) -> list[StoredWorkload]:
+    """Select the Workload of a composed job, and return it if it is outdated.
+
+    All members become owners of the Workload, and members that it does not cover are removed.
+    """
+    for stored in job_pass.view.workloads:
+        found = kind.match(job_pass.job, stored, job_pass.view.config.gates)
+        if found.refused:
+            job_pass.refuse(found)
+            return []
+        if not found.matches:
+            return [stored]
+        job_pass.job, job_pass.workload = found.job, stored
+        _adopt_all(job_pass, kind, stored)
+        job_pass.add(*found.effects)
+    return []
+
+
+def _adopt_all(job_pass: JobPass, kind: Composed, stored: StoredWorkload) -> None:
+    """Make every member an owner of the Workload."""
+    wanted = kind.workload_metadata(job_pass.job)["ownerReferences"]
+    before = list(map(mapping, elements(child(stored.json, "metadata").get("ownerReferences"))))
+    known = {(each.get("kind"), each.get("name"), each.get("uid")) for each in before}
+    added = [each for each in wanted if (each["kind"], each["name"], each["uid"]) not in known]
+    if not added:
+        return
+    # A member that was created again under the same name takes the place of the previous one.
+    again = {(each["kind"], each["name"]) for each in added}
+    before = [each for each in before if (each.get("kind"), each.get("name")) not in again]
+    with job_pass.draft(stored) as draft:
+        draft.patch({"metadata": {"ownerReferences": [*before, *added]}})
+        draft.record_event("OwnerReferencesAdded", f"Added {len(added)} owner reference(s)")
+
+
 def _updatable(job_pass: JobPass, surplus: list[StoredWorkload]) -> StoredWorkload | None:
     """Return the Workload to update because its suspended job was edited, if any."""
     kind, job, gates = job_pass.kind, job_pass.job, job_pass.view.config.gates
-    first = next((each for each in surplus if controlled(each, kind, job, gates)), None)
+    mine = isinstance(kind, Composed)
+    first = next((each for each in surplus if mine or controlled(each, kind, job, gates)), None)
     if first is None or first.reserved or first.deleting or first.true("Finished"):
         return None
     return first if kind.suspended(job) else None
@@ -181,10 +222,15 @@ def _find_prebuilt(job_pass: JobPass) -> None:
     if owners and owners[0] != text(child(job_pass.job, "metadata").get("uid")):
         return
     job_pass.workload = stored
-    if not owners:
-        _adopt(job_pass, stored)
     kind, flavors = job_pass.kind, job_pass.view.flavors
-    if not matching(job_pass.workload, kind, job_pass.job, flavors, gates):
+    if isinstance(kind, Composed):
+        _adopt_all(job_pass, kind, stored)
+        matches = kind.equivalent(job_pass.job, job_pass.workload, gates)
+    else:
+        if not owners:
+            _adopt(job_pass, stored)
+        matches = matching(job_pass.workload, kind, job_pass.job, flavors, gates)
+    if not matches:
         if not job_pass.workload.true("Finished"):
             job_pass.finish(
                 job_pass.workload,
@@ -233,11 +279,15 @@ def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
         ref.name if ref is not None else ""
     ):
         return {}
-    new = _constructed(job_pass)
-    if new is None:
+    try:
+        new, value = priority_of(job_pass.kind, job_pass.job, job_pass.view.classes)
+    except ClassMissing as error:
+        _report_missing(job_pass, error)
         return {}
-    spec = child(new, "spec")
-    return {field: spec.get(field) for field in ("priority", "priorityClassRef")}
+    return {
+        "priority": value,
+        "priorityClassRef": msgspec.to_builtins(new) if new is not None else None,
+    }
 
 
 def created(job_pass: JobPass) -> None:
@@ -247,7 +297,7 @@ def created(job_pass: JobPass) -> None:
     """
     named = prebuilt_name(job_pass.job, job_pass.view.config.gates)
     if named:
-        job_pass.stop(None, "The workload that the job names does not exist")
+        job_pass.stop(None, NO_MATCH, "The workload that the job names does not exist")
     if job_pass.busy:
         return
     if named:
@@ -262,23 +312,28 @@ def created(job_pass: JobPass) -> None:
 
 
 def _constructed(job_pass: JobPass) -> Json | None:
-    """Construct the Workload of the job; None and a fault if its priority class is missing."""
-    config = job_pass.view.config
+    """Construct the Workload of the job; None with a fault or a refusal if that is impossible."""
+    config, kind = job_pass.view.config, job_pass.kind
+    if isinstance(kind, Composed):
+        ready = kind.prepare(job_pass.job, config.gates)
+        job_pass.refuse(ready)
+        if ready.refused:
+            return None
     try:
         made = workload(job_pass.kind, job_pass.job, job_pass.view.classes, config.gates)
     except ClassMissing as error:
-        job_pass.fault = str(error)
-        if label(job_pass.job, PRIORITY_CLASS):
-            reason = "WorkloadPriorityClassNotFound"
-            job_pass.record_event(reason, f"Cannot queue the job: {error}", warning=True)
+        _report_missing(job_pass, error)
         return None
     meta = {field: each for field, each in made["metadata"].items() if field != "creationTimestamp"}
     for field, keys in (
         ("labels", config.labels_to_copy),
         ("annotations", config.annotations_to_copy),
     ):
-        given = string_map(child(job_pass.job, "metadata").get(field))
-        copied = {key: given[key] for key in keys if key in given}
+        if isinstance(kind, Composed):
+            copied = kind.copied(job_pass.job, field, keys)
+        else:
+            given = string_map(child(job_pass.job, "metadata").get(field))
+            copied = {key: given[key] for key in keys if key in given}
         if copied:
             meta[field] = copied | (meta.get(field) or {})
     spec = made["spec"] | {"podSets": sanitized(made["spec"]["podSets"])}
@@ -286,3 +341,10 @@ def _constructed(job_pass: JobPass) -> Json | None:
         # The API server rejects an empty queue name; a missing one may be set later.
         del spec["queueName"]
     return made | {"metadata": meta, "spec": spec}
+
+
+def _report_missing(job_pass: JobPass, error: ClassMissing) -> None:
+    job_pass.fault = str(error)
+    if label(job_pass.job, PRIORITY_CLASS):
+        reason = "WorkloadPriorityClassNotFound"
+        job_pass.record_event(reason, f"Cannot queue the job: {error}", warning=True)

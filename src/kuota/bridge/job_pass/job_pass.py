@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kuota.api.base import Json, Key
-from kuota.api.rules.report import child
+from kuota.api.rules.report import child, elements, mapping
 
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Effect, Event
-from ..jobs.kind import JobKind
+from ..jobs.composed import Composed, Match, StopCause, Terminating
+from ..jobs.kind import Finalizing, JobKind, key_of
 from ..lifecycle_view import JobView
 
 
@@ -25,7 +26,9 @@ class JobPass:
         self.workload: StoredWorkload | None = None
         self.requeue_after_s: float | None = None
         self.fault = ""
+        self.refused = ""
         self._effects: list[Effect] = []
+        self._first = self.keys[:1]
 
     @property
     def key(self) -> Key:
@@ -46,8 +49,23 @@ class JobPass:
     @property
     def busy(self) -> bool:
         """Whether the job has pods, or its pods may still have processes."""
-        uid = child(self.job, "metadata").get("uid")
-        return self.kind.active(self.job) or uid in (self.view.occupied or ())
+        occupied = self.view.occupied or ()
+        return self.kind.active(self.job) or any(
+            child(each, "metadata").get("uid") in occupied for each in self.objects
+        )
+
+    @property
+    def objects(self) -> list[Json]:
+        """The job, or the members of a composed one."""
+        if isinstance(self.kind, Composed):
+            return [mapping(each) for each in elements(self.job.get("items"))]
+        return [self.job]
+
+    @property
+    def keys(self) -> list[Key]:
+        """The keys of `objects`."""
+        composed = isinstance(self.kind, Composed)
+        return [key_of(each) for each in self.objects] if composed else [self.key]
 
     def occupied(self, stored: StoredWorkload) -> bool:
         """Whether processes may still use the quota of the Workload, even if its job is gone."""
@@ -58,7 +76,14 @@ class JobPass:
         self._effects += effects
 
     def record_event(self, reason: str, note: str, *, warning: bool = False) -> None:
-        self.add(Event.about(self.key, reason, note, warning=warning, kind=self.kind.name))
+        """Record an event about the job, or about the first member of a composed one."""
+        for key in self._first:
+            self.add(Event.about(key, reason, note, warning=warning, kind=self.kind.name))
+
+    def record_events(self, reason: str, note: str) -> None:
+        """Record an event about the job, or about every member of a composed one."""
+        for key in self.keys:
+            self.add(Event.about(key, reason, note, kind=self.kind.name))
 
     @contextmanager
     def draft(self, stored: StoredWorkload) -> Iterator[Draft]:
@@ -68,6 +93,17 @@ class JobPass:
         self.add(*draft.done().effects)
         if self.workload is not None and self.workload.key == stored.key:
             self.workload = draft.current
+
+    def finalize(self) -> bool:
+        """Remove the finalizers that the kind leaves on the objects of a job, if there are any."""
+        effects = self.kind.finalize(self.job) if isinstance(self.kind, Finalizing) else []
+        self.add(*effects)
+        return bool(effects)
+
+    def refuse(self, match: Match) -> None:
+        """Adopt the members of a composed job, and why the pass ends, if it does."""
+        self.job, self.refused = match.job, match.refused
+        self.add(*match.effects)
 
     def finish(self, stored: StoredWorkload, reason: str, message: str) -> None:
         """Set the condition Finished of a Workload."""
@@ -79,8 +115,15 @@ class JobPass:
         self.add(*self.kind.write(self.job, after))
         self.job = after
 
-    def stop(self, stored: StoredWorkload | None, note: str) -> bool:
-        """Suspend the job and restore its pod templates; False while that has to wait."""
+    def stop(self, stored: StoredWorkload | None, reason: str, note: str) -> bool:
+        """Suspend the job and restore its pod templates; False while that has to wait.
+
+        A job that cannot be suspended is deleted, with the reason in the status of its pods.
+        """
+        if isinstance(self.kind, Terminating):
+            cause = StopCause(reason=reason, message=note, now=self.now)
+            self.add(*self.kind.terminate(self.job, cause))
+            return True
         pod_sets = child(stored.json, "spec").get("podSets") if stored is not None else None
         stop = self.kind.stop(self.job, pod_sets)
         self.add(*stop.effects[:1])

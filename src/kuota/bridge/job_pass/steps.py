@@ -13,12 +13,13 @@ from kuota.api.base import Condition, condition
 from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name
-from kuota.api.rules.report import child
+from kuota.api.rules.report import child, text
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from ..admission import released_status, withdrawn_status
 from ..draft import Draft, PassResult, StoredWorkload
-from ..effects import Delete
+from ..effects import Delete, Event, Patch
+from ..jobs.composed import Reporting
 from ..jobs.job_webhook import claimed, managed_namespace
 from ..jobs.kind import Holding, PodSetsUnknown, Reclaiming, Skipping
 from ..jobs.topology_request import TopologyRequestError
@@ -47,9 +48,10 @@ def reconcile_job(view: JobView, now: float) -> PassResult:
 
 
 def gone(job_pass: JobPass) -> bool:
-    """Finish the Workloads of a deleted job, and remove their finalizers.
+    """Finish the Workloads of a deleted job, and remove their finalizers and that of the job.
 
-    A Workload whose quota is in use stays until the last process has ended.
+    A Workload whose quota is in use stays until the last process has ended. A Workload without
+    controller is not finished, because another owner may still exist.
     """
     job = job_pass.view.job
     if job is not None and not child(job, "metadata").get("deletionTimestamp"):
@@ -60,16 +62,24 @@ def gone(job_pass: JobPass) -> bool:
         if job_pass.occupied(stored):
             continue
         with job_pass.draft(stored) as draft:
-            if finishes and not stored.true("Finished"):
+            if finishes and not stored.true("Finished") and _orphaned(stored):
                 draft.set_condition("Finished", True, "OwnerNotFound", message)
             draft.drop_finalizer()
+    if job is not None:
+        job_pass.finalize()
     return True
+
+
+def _orphaned(stored: StoredWorkload) -> bool:
+    """Whether a Workload ends with its job."""
+    owners = stored.obj.metadata.owner_references or ()
+    return not stored.deleting and any(each.controller for each in owners)
 
 
 def skipped(job_pass: JobPass) -> bool:
     """Ignore jobs that their kind exempts."""
-    kind = job_pass.kind
-    return isinstance(kind, Skipping) and kind.skipped(job_pass.job)
+    kind, job = job_pass.kind, job_pass.view.job
+    return job is not None and isinstance(kind, Skipping) and kind.skipped(job)
 
 
 def elsewhere(job_pass: JobPass) -> bool:
@@ -104,15 +114,27 @@ def unmanaged(job_pass: JobPass) -> bool:
     return not claimed(job_pass.kind, job_pass.job, view.namespace, view.config)
 
 
+def report_conditions(job_pass: JobPass) -> bool:
+    """Set the conditions of the Workload that only the kind of job knows."""
+    stored, kind = job_pass.workload, job_pass.kind
+    if stored is None or not isinstance(kind, Reporting):
+        return False
+    with job_pass.draft(stored) as draft:
+        for each in kind.conditions(job_pass.job, stored):
+            draft.set_condition(each.type, each.status, each.reason, each.message)
+        return draft.changed
+
+
 def workload_finished(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not stored.true("Finished"):
         return False
     if job_pass.occupied(stored):
         return True
+    released = job_pass.finalize()
     with job_pass.draft(stored) as draft:
         held = draft.drop_finalizer()
-    if held:
+    if held or released:
         job_pass.record_event("FinishedWorkload", f"Workload {stored.key} is finished")
     return True
 
@@ -122,7 +144,9 @@ def workload_deleted(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not stored.deleting:
         return False
-    if job_pass.stop(stored, "The workload was deleted") and not job_pass.occupied(stored):
+    if job_pass.stop(
+        stored, "WorkloadDeleted", "The workload was deleted"
+    ) and not job_pass.occupied(stored):
         with job_pass.draft(stored) as draft:
             draft.drop_finalizer()
     return True
@@ -151,6 +175,8 @@ def job_finished(job_pass: JobPass) -> bool:
         reason = "Succeeded" if over.success else "Failed"
         job_pass.finish(stored, reason, over.message or f"The job has {reason.lower()}")
         job_pass.record_event("FinishedWorkload", f"Workload {stored.key} is finished")
+    if stored is None or not job_pass.occupied(stored):
+        job_pass.finalize()
     return True
 
 
@@ -222,7 +248,11 @@ def evicted(job_pass: JobPass) -> bool:
     if stored is None or not stored.true("Evicted"):
         return False
     evicted_condition = condition(stored.obj.status.conditions, "Evicted")
-    job_pass.stop(stored, evicted_condition.message if evicted_condition is not None else "")
+    reason, message = "WorkloadEvicted", ""
+    if evicted_condition is not None:
+        reason += f"DueTo{evicted_condition.reason}"
+        message = evicted_condition.message
+    job_pass.stop(stored, reason, message)
     if stored.reserved and not job_pass.busy:
         with job_pass.draft(stored) as draft:
             draft.write(released_status(stored.obj, job_pass.now, job_pass.view.config.gates))
@@ -245,9 +275,11 @@ def _retire(job_pass: JobPass, stored: StoredWorkload, reason: str, since: float
     if left_s > 0:
         job_pass.requeue_after_s = left_s
         return
-    uid = child(job_pass.job, "metadata").get("uid", "")
-    job_pass.add(Delete(key=job_pass.key, uid=uid, kind=job_pass.kind.name))
-    job_pass.record_event("Deleted", "Deleted because its workload was deactivated")
+    for key, obj in zip(job_pass.keys, job_pass.objects, strict=True):
+        uid = text(child(obj, "metadata").get("uid"))
+        job_pass.add(Delete(key=key, uid=uid, kind=job_pass.kind.name))
+    job_pass.record_events("Deleted", "Deleted because its workload was deactivated")
+    job_pass.finalize()
 
 
 def at_rest(job_pass: JobPass) -> bool:
@@ -260,7 +292,9 @@ def at_rest(job_pass: JobPass) -> bool:
         return True
     if stored.reserved:
         _tell_checks(job_pass, stored)
-    elif stored.obj.spec.queue_name != queue_name(job_pass.job):
+    elif job_pass.kind.follows_queue(job_pass.job) and (
+        stored.obj.spec.queue_name != queue_name(job_pass.job)
+    ):
         with job_pass.draft(stored) as draft:
             draft.patch({"spec": {"queueName": queue_name(job_pass.job) or None}})
     return True
@@ -278,8 +312,11 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
         job_pass.finish(stored, "FailedToStart", str(error))
         return
     job_pass.add(*effects)
+    begun = dict.fromkeys(each.key for each in effects if isinstance(each, Patch))
     queue = stored.obj.status.admission.cluster_queue if stored.obj.status.admission else ""
-    job_pass.record_event("Started", f"Admitted by ClusterQueue {queue}")
+    for key in begun:
+        note = f"Admitted by ClusterQueue {queue}"
+        job_pass.add(Event.about(key, "Started", note, kind=job_pass.kind.name))
 
 
 def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
@@ -289,23 +326,24 @@ def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
         if check.state == "Pending" and check.message
     ]
     if changes:
-        job_pass.record_event("UpdatedAdmissionCheck", "; ".join(changes))
+        job_pass.record_events("UpdatedAdmissionCheck", "; ".join(changes))
 
 
 def not_admitted(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is not None and not stored.true("Admitted"):
-        job_pass.stop(stored, "The workload is not admitted")
+        job_pass.stop(stored, "NotAdmitted", "The workload is not admitted")
     return True
 
 
 _STEPS: tuple[Step, ...] = (
-    gone,
     skipped,
+    gone,
     elsewhere,
     nested,
     unmanaged,
     found,
+    report_conditions,
     workload_finished,
     workload_deleted,
     held,

@@ -27,6 +27,7 @@ from kuota.api.rules.metadata import (
 from kuota.api.rules.report import child, string_map, text
 from kuota.api.workload import PriorityClassRef
 
+from ..jobs.composed import Composed
 from ..jobs.kind import Elastic, JobKind
 from .names import workload_name
 
@@ -51,7 +52,7 @@ def workload(
     TopologyRequestError if its topology annotations cannot be parsed. Kueue then creates none.
     """
     gates = gates or Gates()
-    ref, priority = _priority(kind, job, classes or Classes())
+    ref, priority = priority_of(kind, job, classes or Classes())
     spec: Json = {
         "podSets": kind.pod_sets(job, gates),
         "queueName": queue_name(job),
@@ -89,13 +90,15 @@ def _metadata(kind: JobKind, job: Json, gates: Gates) -> Json:
     short = gates.on(Gate.ShortWorkloadNames)
     made = workload_name(kind.gvk.kind, kind.gvk.group, name, uid, extra, short=short)
     notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if slices else {})
+    own = {"name": made, "annotations": {}, **owned_by(kind, job)}
+    if isinstance(kind, Composed):
+        own = kind.workload_metadata(job)
     return _present(
         {
-            "name": made,
             "namespace": text(meta.get("namespace")) or None,
             "creationTimestamp": meta.get("creationTimestamp"),
-            "annotations": notes or None,
-            **owned_by(kind, job),
+            **own,
+            "annotations": notes | own["annotations"] or None,
             "finalizers": [FINALIZER],
         }
     )
@@ -107,7 +110,8 @@ def _annotations(job: Json, gates: Gates) -> dict[str, str]:
     return {k: value for k, value in given.items() if k.startswith(_PROVISIONING) or k == gate}
 
 
-def _priority(kind: JobKind, job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:
+def priority_of(kind: JobKind, job: Json, classes: Classes) -> tuple[PriorityClassRef | None, int]:
+    """Return the class and the priority of a job. Raises ClassMissing."""
     name = label(job, PRIORITY_CLASS) or ""
     if name:
         return workload_priority(name, classes.workloads)

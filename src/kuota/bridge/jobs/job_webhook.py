@@ -53,7 +53,7 @@ def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig)
 
 def enabled(kind: JobKind, config: LifecycleConfig) -> bool:
     """Whether the integration of the kind is enabled."""
-    return kind.group_kind in config.owners.managed
+    return kind.objects in config.owners.managed
 
 
 def nested(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:

@@ -76,6 +76,11 @@ class JobKind(ABC):
         return self.gvk.group, self.gvk.kind
 
     @property
+    def objects(self) -> GroupKind:
+        """The kind of the objects that its jobs consist of, as the configuration enables it."""
+        return self.group_kind
+
+    @property
     def api_version(self) -> str:
         group, version = self.gvk.group, self.gvk.version
         return f"{group}/{version}" if group else version
@@ -133,6 +138,10 @@ class JobKind(ABC):
     def pod_priority_class(self, job: Json) -> str:
         """Return the PriorityClass of its pods, which applies without a WorkloadPriorityClass."""
         return ""
+
+    def follows_queue(self, job: Json) -> bool:
+        """Whether a change of the job's queue name changes that of its Workload."""
+        return True
 
     def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
         """Return a new job with the kind's own defaults, after the defaults of all kinds.
@@ -214,20 +223,3 @@ class Finalizing(Protocol):
 
     def finalize(self, job: Json) -> list[Effect]:
         """Return the writes that remove it, after the job ended or while it is being deleted."""
-
-
-@runtime_checkable
-class Composed(Protocol):
-    """A kind whose job consists of several objects with one Workload, as a group of pods does.
-
-    Its job is JSON like a Kubernetes List: `items` are the member objects, and `metadata` has the
-    name and namespace of the group and the labels and annotations that its members agree on.
-    """
-
-    member: GroupKind
-
-    def group_of(self, member: Json) -> str:
-        """Return the name of the group of a member; "" if it belongs to none."""
-
-    def compose(self, key: Key, members: Sequence[Json]) -> Json:
-        """Return the job that consists of these members."""
