@@ -11,10 +11,14 @@ import yaml
 from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.crds import KINDS
+from kuota.bridge.jobs.kind import JobKind
+from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.install.deployment import DIGEST
 from kuota.install.objects import definitions, hooks, objects, parts, resource_of
 from kuota.install.settings import CONFIG, CONTROLLER, NAMESPACE, Settings, Unusable, settings
 from kuota.kube.resources import ALL, key_of
+
+_JOB_VERBS = ("get", "list", "watch", "patch", "delete")
 
 
 def named(kind: str, name: str, chosen: Settings | None = None) -> Json:
@@ -157,7 +161,9 @@ def test_what_exists_once_is_granted_by_name() -> None:
 
 
 def test_the_controller_has_rights_on_kinds_that_its_code_knows() -> None:
-    known = {(each.group, each.plural) for each in ALL} | {
+    known = {(each.group, each.plural) for each in ALL}
+    known |= {(each.gvk.group, each.plural) for each in BUILT_IN}
+    known |= {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
         ("apiregistration.k8s.io", "apiservices"),
@@ -168,6 +174,19 @@ def test_the_controller_has_rights_on_kinds_that_its_code_knows() -> None:
         for resource in rule["resources"]
     }
     assert set() == granted - known
+
+
+@pytest.mark.parametrize("kind", BUILT_IN, ids=lambda kind: kind.framework)
+def test_the_controller_may_queue_every_kind_of_job(kind: JobKind) -> None:
+    granted = {
+        (resource, verb)
+        for rule in rules_of("kueue-manager-role")
+        if rule["apiGroups"] == [kind.gvk.group] and "resourceNames" not in rule
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert {(kind.plural, verb) for verb in _JOB_VERBS} <= granted
+    assert {(f"{kind.plural}/status", "patch"), (f"{kind.plural}/finalizers", "update")} <= granted
 
 
 def test_roles_of_teams_hold_nothing_that_sets_quota() -> None:

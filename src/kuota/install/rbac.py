@@ -13,12 +13,13 @@ own `view`, `edit` and `admin`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from kuota.api.base import Json
 from kuota.api.crds import GROUP, KINDS
+from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
 from .deployment import SECRET
@@ -38,11 +39,6 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     # Pods on lost nodes are marked as failed and deleted.
     ("", "pods", "delete"),
     ("", "pods/status", "patch"),
-    # Jobs are started, suspended, and deleted when their retention expires.
-    ("batch", "jobs", f"{_WATCH} patch delete"),
-    ("batch", "jobs/status", "patch"),
-    # A Workload has an owner reference with blockOwnerDeletion to its Job.
-    ("batch", "jobs/finalizers", "update"),
     (GROUP, "workloads", f"{_WATCH} create patch delete"),
     # A variant has one to its parent.
     (GROUP, "workloads/finalizers", "update"),
@@ -81,13 +77,27 @@ def controller_roles(settings: Settings) -> list[Json]:
     ]
 
 
+def _job_rules() -> Iterator[Json]:
+    """Yield the permissions on jobs of all kinds that are built in, by API group."""
+    plurals: dict[str, list[str]] = {}
+    for kind in BUILT_IN:
+        plurals.setdefault(kind.gvk.group, []).append(kind.plural)
+    for group, names in sorted(plurals.items()):
+        # Jobs are started, suspended, and deleted when their retention expires.
+        yield _rule(group, " ".join(names), f"{_WATCH} patch delete")
+        yield _rule(group, " ".join(f"{each}/status" for each in names), "patch")
+        # A Workload has an owner reference with blockOwnerDeletion to its job.
+        yield _rule(group, " ".join(f"{each}/finalizers" for each in names), "update")
+
+
 def _manager_rules(settings: Settings) -> list[Json]:
-    """The table, and permissions to write the CA bundle of its certificates."""
+    """The table, permissions on jobs, and those to write the CA bundle of its certificates."""
     converted = [f"{each.plural}.{GROUP}" for each in KINDS if each.converted]
     aggregated = [each["metadata"]["name"] for each in api_services(settings)]
     kinds = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
     return [
         *(_rule(group, plurals, verbs) for group, plurals, verbs in _RULES),
+        *_job_rules(),
         _rule("admissionregistration.k8s.io", kinds[0], f"{_WATCH} update", MUTATING_NAME),
         _rule("admissionregistration.k8s.io", kinds[1], f"{_WATCH} update", VALIDATING_NAME),
         _rule("apiextensions.k8s.io", "customresourcedefinitions", f"{_WATCH} update", *converted),
