@@ -190,6 +190,10 @@ def equivalent(
     )
 
 
+_DEFAULTS: Json = {"protocol": "TCP", "optional": False}
+"""What the API server adds to the containers of a Workload, but not to jobs without a schema."""
+
+
 def _essence(pod_set: Json, ignore_tolerations: bool) -> Json:
     spec = (pod_set.get("template") or {}).get("spec") or {}
     fields = ("containers", "initContainers") + (() if ignore_tolerations else ("tolerations",))
@@ -203,7 +207,11 @@ def _plain(value: Any, inside: str = "") -> Any:
         plain = {key: _plain(each, "" if _amounts(inside) else key) for key, each in value.items()}
         if _amounts(inside):
             plain = {key: _number(each) for key, each in plain.items()}
-        return {key: each for key, each in plain.items() if each or each == 0} or None
+        return {
+            key: each
+            for key, each in plain.items()
+            if (each or each == 0) and _DEFAULTS.get(key) != each
+        } or None
     if isinstance(value, list):
         return [_plain(each) for each in value] or None
     return value or None

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import msgspec
 
 from .. import names
+from ..base import Json
 from ..faults import FieldError, duplicate, forbidden, invalid, malformed, required, too_many
 from ..gates import Gate, Gates
 from .metadata import PREFIX
@@ -38,6 +39,48 @@ def topology_faults(
     yield from _group_faults(annotations, at)
     yield from _layers_faults(annotations, at, gates)
     yield from _bound_faults(annotations, at, pods)
+
+
+class GroupMember(NamedTuple):
+    """A pod set that may share a topology group: the path of its metadata, and the metadata."""
+
+    path: str
+    pods: int
+    metadata: Json
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return string_map(self.metadata.get("annotations"))
+
+    @property
+    def placement(self) -> tuple[str, str] | None:
+        """Its required or preferred level. Without one, it belongs to no group."""
+        found = self.annotations
+        return next(((key, found[key]) for key in (REQUIRED, PREFERRED) if key in found), None)
+
+
+def group_faults(members: Iterable[GroupMember]) -> Iterator[FieldError]:
+    """Yield the faults of pod sets that share a topology group: a leader, and its workers."""
+    groups: dict[str, list[GroupMember]] = {}
+    for each in members:
+        if GROUP_NAME in each.annotations and each.placement is not None:
+            groups.setdefault(each.annotations[GROUP_NAME], []).append(each)
+    for name, group in groups.items():
+        yield from _one_group_faults(name, group)
+
+
+def _one_group_faults(name: str, group: list[GroupMember]) -> Iterator[FieldError]:
+    complaint = ""
+    if len(group) != 2:
+        complaint = f"a group must have exactly 2 pod sets, {name} has {len(group)}"
+    elif all(each.pods != 1 for each in group):
+        complaint = "one of the two pod sets of a group must have exactly 1 pod"
+    for each in group if complaint else ():
+        yield invalid(f"{each.path}.annotations[{GROUP_NAME}]", name, complaint)
+    if len(group) == 2 and group[0].placement != group[1].placement:
+        for each, other in (group, reversed(group)):
+            message = f"must request the same topology level as {other.path}, in group {name}"
+            yield invalid(f"{each.path}.annotations", None, message)
 
 
 def _mode_faults(annotations: dict[str, str], at: str) -> Iterator[FieldError]:

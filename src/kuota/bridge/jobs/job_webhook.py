@@ -22,7 +22,7 @@ from kuota.api.rules.report import child, elements, mapping, text
 
 from ..lifecycle_view import LifecycleConfig
 from .ancestor import GroupKind, Lookup, ancestor, namespace_of, owned
-from .kind import JobKind
+from .kind import JobKind, resolved
 from .template_kind import at, put
 
 DEFAULT_QUEUE = "default"
@@ -145,7 +145,7 @@ def faults_of(
         return []
     managed = config.manage_all or bool(queue_name(job))
     default_queue = left_default_queue(job, old, look_up)
-    gates = config.gates
+    job, gates = resolved(kind, job, look_up), config.gates
     return list(kind.faults(job, old, gates, managed=managed, default_queue=default_queue))
 
 

@@ -16,15 +16,15 @@ from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.faults import FieldError
-from kuota.api.gates import Gates
+from kuota.api.gates import Gate, Gates
 from kuota.api.podset import Injection
-from kuota.api.rules.job_common import common_faults, common_update_faults
+from kuota.api.rules.job_common import common_faults, common_update_faults, queue_name
 from kuota.api.rules.report import child, text
 from kuota.api.workload import ReclaimablePod
 from kuota.engine.model import Struct
 
 from ..effects import Effect, edit
-from .ancestor import GroupKind
+from .ancestor import GroupKind, Lookup
 
 
 class JobKey(NamedTuple):
@@ -70,6 +70,8 @@ class JobKind(ABC):
     """Whether a job may name a Workload that exists already."""
     ancestors: ClassVar[bool] = True
     """Whether a managed owner is queued instead of the job."""
+    validates_unmanaged: ClassVar[bool] = True
+    """Whether changes of jobs without a queue name are validated."""
 
     @property
     def group_kind(self) -> GroupKind:
@@ -158,6 +160,8 @@ class JobKind(ABC):
         `managed` is whether jobs without a queue name are managed or the job has one.
         `default_queue` is whether the namespace has a LocalQueue named `default`.
         """
+        if old is not None and not (self.validates_unmanaged or managed or _queued(old, gates)):
+            return
         known = list(common_faults(job, gates))
         yield from known
         if old is not None:
@@ -176,13 +180,25 @@ class JobKind(ABC):
         return edit(self.name, key_of(job), job, after, may_be_rejected=may_be_rejected)
 
 
+def _queued(old: Json, gates: Gates) -> bool:
+    """Whether a job had a queue name, so that removing it is validated."""
+    return gates.on(Gate.ValidateRayAndSparkJobUpdates) and bool(queue_name(old))
+
+
 def key_of(job: Json) -> Key:
     meta = child(job, "metadata")
     return Key(text(meta.get("namespace")), text(meta.get("name")))
 
 
 class PodSetsUnknown(ValueError):
-    """The pod sets cannot be derived, for example because another object is missing."""
+    """The pod sets cannot be derived, for example because another object is missing.
+
+    `path` is the field of the job that has to be corrected.
+    """
+
+    def __init__(self, message: str, path: str = "spec") -> None:
+        super().__init__(message)
+        self.path = path
 
 
 @runtime_checkable
@@ -223,3 +239,25 @@ class Finalizing(Protocol):
 
     def finalize(self, job: Json) -> list[Effect]:
         """Return the writes that remove it, after the job ended or while it is being deleted."""
+
+
+@runtime_checkable
+class Referring(Protocol):
+    """A kind whose jobs are defined by other objects too, as a TrainJob is by its runtime.
+
+    Every other method expects a resolved job.
+    """
+
+    referred: frozenset[GroupKind]
+    """The kinds of those objects."""
+
+    def references(self, job: Json) -> Sequence[tuple[GroupKind, Key]]:
+        """Return the objects that the job names. If one changes, so do its pod sets."""
+
+    def resolved(self, job: Json, look_up: Lookup) -> Json:
+        """Return the job with what it takes from those objects, in fields that are not stored."""
+
+
+def resolved(kind: JobKind, job: Json, look_up: Lookup) -> Json:
+    """Return the job as the methods of its kind expect it."""
+    return kind.resolved(job, look_up) if isinstance(kind, Referring) else job

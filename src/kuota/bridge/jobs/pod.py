@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
 from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
-from kuota.api.core import ENDED, PodTemplateSpec, is_terminated
+from kuota.api.core import ENDED, is_terminated
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gate, Gates
-from kuota.api.podset import Injection, MergeConflict, merged
+from kuota.api.podset import Injection, MergeConflict
 from kuota.api.rules.pod import ADMISSION_GATE
 from kuota.api.rules.report import child, elements, mapping, text
 
@@ -35,7 +33,7 @@ from .pod_gates import (
     uid,
     without_gate,
 )
-from .template_kind import written
+from .template_kind import merged_template
 from .topology_request import topology_request
 
 POD = "pod"
@@ -144,11 +142,7 @@ def started(pod: Json, added: Injection) -> list[Effect]:
     """
     if not gated(pod):
         return []
-    try:
-        template = msgspec.convert(pod, PodTemplateSpec)
-    except msgspec.ValidationError as error:
-        raise MergeConflict(f"the Pod is malformed: {error}") from error
-    after = without_gate(written(pod, merged(template, added)), ADMISSION_GATE)
+    after = without_gate(merged_template(pod, added, elastic=True), ADMISSION_GATE)
     placed = {mapping(each).get("name") for each in added.scheduling_gates or ()}
     if TOPOLOGY_GATE not in placed and has_gate(after, TOPOLOGY_GATE):
         after = without_gate(after, TOPOLOGY_GATE)

@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
 
 from kuota.api.base import Json
 from kuota.api.core import PodTemplateSpec
+from kuota.api.faults import FieldError, invalid
 from kuota.api.gates import Gate, Gates
-from kuota.api.podset import Injection, MergeConflict, merged, restored
+from kuota.api.podset import Injection, MergeConflict, merged
 from kuota.api.rules.report import mapping, text
+from kuota.api.rules.topology import GroupMember, group_faults, topology_faults
 from kuota.engine.model import Struct
 
 from ..effects import Effect
-from .kind import JobKind, Stop
+from .kind import JobKind, PodSetsUnknown, Stop
 from .topology_request import topology_request
 
 Path = tuple[str | int, ...]
@@ -26,7 +28,8 @@ Path = tuple[str | int, ...]
 class Template(Struct):
     """A pod set and the path of its pod template in the job.
 
-    `ranks` are the fields of its topology request that define the order of its pods.
+    `ranks` are the fields of its topology request that define the order of its pods. `field` is the
+    path of its metadata in faults, if that is not derived from `path`.
     """
 
     name: str
@@ -34,12 +37,21 @@ class Template(Struct):
     path: Path
     min_count: int | None = None
     ranks: Json | None = None
+    field: str = ""
+
+    @property
+    def metadata_path(self) -> str:
+        """The path of its metadata in faults."""
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return self.field or f"{''.join(steps)[1:]}.metadata"
 
 
 class TemplateKind(JobKind):
     """A kind that is suspended by a boolean field and whose pod templates are in its spec."""
 
     suspend_path: ClassVar[Path] = ("spec", "suspend")
+    validates_groups: ClassVar[bool] = False
+    """Whether the webhook validates pod sets that share a topology group."""
 
     @abstractmethod
     def templates(self, job: Json) -> Sequence[Template]:
@@ -90,8 +102,7 @@ class TemplateKind(JobKind):
     def injected(self, job: Json, slot: Template, added: Injection, *, elastic: bool) -> Json:
         """Return the job with an injection in one template. Raises MergeConflict."""
         template = mapping(at(job, slot.path))
-        new = merged(msgspec.convert(template, PodTemplateSpec), added, elastic=elastic)
-        return put(job, slot.path, written(template, new))
+        return put(job, slot.path, merged_template(template, added, elastic=elastic))
 
     def stop(self, job: Json, pod_sets: Sequence[Json] | None) -> Stop:
         if self.suspended(job):
@@ -113,10 +124,28 @@ class TemplateKind(JobKind):
 
     def template_restored(self, job: Json, slot: Template, pod_set: Json) -> Json:
         """Return the job with everything restored that an injection changed in one template."""
-        template = mapping(at(job, slot.path))
-        original = msgspec.convert(mapping(pod_set.get("template")), PodTemplateSpec)
-        new = restored(msgspec.convert(template, PodTemplateSpec), original)
-        return put(job, slot.path, written(template, new))
+        template, original = mapping(at(job, slot.path)), mapping(pod_set.get("template"))
+        return put(job, slot.path, restored_template(template, original))
+
+    def own_faults(
+        self, job: Json, old: Json | None, gates: Gates, *, managed: bool
+    ) -> Iterable[FieldError]:
+        return self.topology_faults(job, gates)
+
+    def topology_faults(self, job: Json, gates: Gates) -> Iterator[FieldError]:
+        """Yield the faults of the topology annotations of all templates."""
+        if not gates.on(Gate.TopologyAwareScheduling):
+            return
+        members = []
+        try:
+            for each in self.templates(job):
+                metadata, path = self.pod_template(job, each).get("metadata"), each.metadata_path
+                yield from topology_faults(metadata, path, each.count, gates)
+                members.append(GroupMember(path, each.count, mapping(metadata)))
+        except PodSetsUnknown as error:
+            yield invalid(error.path, None, str(error))
+        if self.validates_groups:
+            yield from group_faults(members)
 
     def pod_priority_class(self, job: Json) -> str:
         """Return the PriorityClass of the first template that names one."""
@@ -155,21 +184,35 @@ def _put(obj: object, path: Sequence[str | int], value: object) -> object:
     return fields | {step: _put(fields.get(step), rest, value)}
 
 
-def written(template: Json, new: PodTemplateSpec) -> Json:
-    """Return the template with the fields of `new` that an admission may change."""
-    meta, spec = dict(mapping(template.get("metadata"))), dict(mapping(template.get("spec")))
-    _set(meta, "labels", new.metadata.labels)
-    _set(meta, "annotations", new.metadata.annotations)
-    _set(spec, "nodeSelector", new.spec.node_selector)
-    _set(spec, "tolerations", msgspec.to_builtins(new.spec.tolerations))
-    _set(spec, "schedulingGates", new.spec.scheduling_gates)
-    rest = {name: value for name, value in template.items() if name != "metadata"}
-    return rest | {"spec": spec} | ({"metadata": meta} if meta else {})
+_INJECTED = (
+    ("metadata", "labels"),
+    ("metadata", "annotations"),
+    ("spec", "nodeSelector"),
+    ("spec", "tolerations"),
+    ("spec", "schedulingGates"),
+)
+"""The fields of a pod template that an admission may change."""
 
 
-def _set(into: Json, field: str, value: object) -> None:
-    """Set a field. An empty value is omitted unless it was present before."""
-    if value or (value is not None and field in into and not into[field]):
-        into[field] = value
-    elif into.get(field):
-        del into[field]
+def merged_template(template: Json, added: Injection, *, elastic: bool) -> Json:
+    """Return the template with an injection. Raises MergeConflict."""
+    try:
+        typed = msgspec.convert(template, PodTemplateSpec)
+    except msgspec.ValidationError as error:
+        raise MergeConflict(f"the pod template is malformed: {error}") from error
+    return restored_template(template, msgspec.to_builtins(merged(typed, added, elastic=elastic)))
+
+
+def restored_template(template: Json, original: Json) -> Json:
+    """Return the template with everything that an injection changes as in `original`.
+
+    A field that is empty in both stays as it is.
+    """
+    sections = {name: dict(mapping(template.get(name))) for name in ("metadata", "spec")}
+    for section, field in _INJECTED:
+        value = mapping(original.get(section)).get(field)
+        if value:
+            sections[section][field] = value
+        elif sections[section].get(field):
+            del sections[section][field]
+    return template | {name: each for name, each in sections.items() if each or name in template}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Renders a TrainJob and its runtime into the JobSet that the Kubeflow trainer creates.
+
+Only what pod sets consist of is rendered. The trainer also adds environment variables, ports and
+volumes for the training framework, which matter neither to quota nor to scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kuota.api.base import Json
+from kuota.api.rules.report import child, elements, integer, mapping, string_map, text
+
+from .job_set import replicated_jobs
+from .template_kind import put
+
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+_TRAINER = "trainer"
+_NODE = "node"
+_SINGLE = (_TRAINER, "dataset-initializer", "model-initializer")
+"""The steps whose Jobs always have one replica."""
+_MERGE_KEYS = {
+    "replicatedJobs": "name",
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+    "env": "name",
+    "claims": "name",
+    "volumeMounts": "mountPath",
+}
+"""The lists that a strategic merge patch merges by a key. Others are replaced."""
+
+
+def rendered(train_job: Json, runtime: Json, patches: Iterable[Json]) -> Json:
+    """Return the JobSet of a TrainJob with this spec of its runtime and these patches of it."""
+    spec = child(runtime, "template", "spec")
+    for each in patches:
+        patch = child(each, "trainingRuntimeSpec", "template", "spec")
+        spec = mapping(_patched(spec, patch))
+    jobs = [_configured(each, train_job, runtime) for each in replicated_jobs({"spec": spec})]
+    return {"metadata": child(train_job, "metadata"), "spec": spec | {"replicatedJobs": jobs}}
+
+
+def _patched(value: object, patch: object, field: str = "") -> object:
+    """Return a value after a strategic merge patch of a field with this name."""
+    if isinstance(patch, dict):
+        before = mapping(value)
+        changes = {
+            name: _patched(before.get(name), each, name)
+            for name, each in patch.items()
+            if each is not None
+        }
+        return {name: each for name, each in before.items() if name not in patch} | changes
+    key = _MERGE_KEYS.get(field)
+    if key is None or not isinstance(patch, list):
+        return patch
+    listed = elements(value)
+    names = [text(mapping(each).get(key)) for each in listed]
+    result = list(listed)
+    for each in patch:
+        name = text(mapping(each).get(key))
+        if name in names:
+            result[names.index(name)] = _patched(result[names.index(name)], each)
+        else:
+            result.append(each)
+    return result
+
+
+def _configured(replicated: Json, train_job: Json, runtime: Json) -> Json:
+    """Return a replicated Job with the number of pods and the container of this TrainJob."""
+    step = string_map(child(replicated, "template", "metadata").get("labels")).get(_STEP)
+    trainer = child(train_job, "spec", "trainer")
+    launcher_trains = child(runtime, "mlPolicy", "mpi").get("runLauncherAsNode") is True
+    name = text(replicated.get("name"))
+    pods = _pods(replicated, trainer, runtime, step)
+    for field in ("parallelism", "completions"):
+        replicated = put(replicated, ("template", "spec", field), pods)
+    if step in _SINGLE:
+        replicated = replicated | {"replicas": 1}
+    changes: Json = {}
+    if step == _TRAINER:
+        fields = ("image", "command", "args")
+        changes |= {field: trainer[field] for field in fields if trainer.get(field)}
+    if (step == _TRAINER and runtime.get("mlPolicy")) or (launcher_trains and name == _NODE):
+        changes |= {"resources": child(trainer, "resourcesPerNode")}
+    if step == _TRAINER or (launcher_trains and name == _NODE):
+        changes |= {"env": elements(trainer.get("env"))}
+    return _with_container(replicated, changes)
+
+
+def _pods(replicated: Json, trainer: Json, runtime: Json, step: str | None) -> int:
+    policy, nodes = child(runtime, "mlPolicy"), integer(trainer.get("numNodes"))
+    count = _or_one(child(replicated, "template", "spec").get("parallelism"))
+    if step == _TRAINER and "mlPolicy" in runtime:
+        count = _or_one(policy.get("numNodes"))
+    if nodes is None:
+        return max(count, 1)
+    if isinstance(policy.get("mpi"), dict):
+        if replicated.get("name") != _NODE:
+            return max(count, 1)
+        launcher = child(policy, "mpi").get("runLauncherAsNode") is True
+        return max(nodes - 1, 1) if launcher else nodes
+    return nodes if step == _TRAINER else max(count, 1)
+
+
+def _with_container(replicated: Json, changes: Json) -> Json:
+    """Return a replicated Job with changes of the container that trains."""
+    path = ("template", "spec", "template", "spec")
+    containers = elements(child(replicated, *path).get("containers"))
+    if not changes or not any(mapping(each).get("name") == _NODE for each in containers):
+        return replicated
+    patch = {"containers": [{"name": _NODE} | changes]}
+    return put(replicated, path, _patched(child(replicated, *path), patch))
+
+
+def _or_one(value: object) -> int:
+    found = integer(value)
+    return 1 if found is None else found
