@@ -4,8 +4,8 @@
 DIR is a local checkout of Kueue. Its sources stay unchanged: Go's build overlay replaces a few of
 them. A suite calls Kueue's set-up functions as usual, but they only record what they were asked to
 set up (scripts/kueue_suites/standin.go), and `kuota controller` runs with that configuration.
-Messages are not compared, because Kuota uses its own. Specs that intercept Kueue's client, reset
-its counters or call its packages directly cannot pass. Needs Go and the programs of `make kube`.
+Messages are not compared, because Kuota uses its own. Specs that intercept Kueue's client
+or call its packages directly cannot pass. Needs Go and the programs of `make kube`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ STANDIN = "sigs.k8s.io/kueue/pkg/util/standin"
 SUITES = "test/integration/singlecluster"
 _TESTUTIL = '"k8s.io/component-base/metrics/testutil"'
 _IMPORT = "import (\n"
+_TESTUTIL_ALIAS = "kuotametrics"
 _CRDS = "config/components/crd"
 
 # For each file: where a set-up function begins to know something, and what to record there.
@@ -89,8 +90,13 @@ def replaced(pattern: str, replacement: str, text: str, *, times: int = 1) -> st
     )
 
 
-def imported(text: str) -> str:
-    return text.replace(_IMPORT, f'{_IMPORT}\t"{STANDIN}"\n', 1)
+def imported(text: str, package: str = f'"{STANDIN}"') -> str:
+    return text.replace(_IMPORT, f"{_IMPORT}\t{package}\n", 1)
+
+
+def with_metrics(text: str) -> str:
+    """Return a file that may call our testutil under a name of its own."""
+    return imported(text, f'{_TESTUTIL_ALIAS} "{STANDIN}/testutil"')
 
 
 def recording(name: str, text: str) -> str:
@@ -122,6 +128,26 @@ def restarting(text: str) -> str:
     return imported(replaced(setting, "MATCH" + _RESTART, text, times=2))
 
 
+def collecting(text: str) -> str:
+    """Return metrics.go, whose data points come from Kuota."""
+    text = replaced(r"\tch := make\(chan prometheus\.Metric\)\n", "", text)
+    text = replaced(r"\n\tgo func\(\) \{\n\t\tv\.Collect.*?\n\t\}\(\)\n", "", text)
+    text = replaced(
+        r"for m := range ch \{\n", f"for _, m := range {_TESTUTIL_ALIAS}.Series(v) {{\n", text
+    )
+    text = replaced(r"\t\tdtoMetric := dto\.Metric\{\}\n", "\t\tdtoMetric := m\n", text)
+    text = replaced(r"if m\.Write\(&dtoMetric\) == nil", "if m != nil", text)
+    return with_metrics(text.replace('\tdto "github.com/prometheus/client_model/go"\n', ""))
+
+
+def resetting(text: str) -> str:
+    """Return a test file that resets counters in our testutil."""
+    reset = r"\b(metrics\.\w+)\.Reset\(\)"
+    if not re.search(reset, text):
+        return text
+    return with_metrics(re.sub(reset, rf"{_TESTUTIL_ALIAS}.Reset(\1)", text))
+
+
 def without_messages(text: str) -> str:
     """Return a test file that reads metrics from Kuota and does not compare messages."""
     text = text.replace(_TESTUTIL, f'"{STANDIN}/testutil"')
@@ -142,12 +168,13 @@ def sources(checkout: Path) -> dict[str, str]:
     for name, change in (
         ("test/integration/framework/framework.go", starting),
         ("pkg/features/kube_features.go", restarting),
+        ("pkg/util/testing/metrics/metrics.go", collecting),
     ):
         files[name] = change((checkout / name).read_text())
     helpers = [checkout / "pkg/util/testing/core.go", *(checkout / "test/util").glob("*.go")]
     for path in [*helpers, *(checkout / SUITES).rglob("*_test.go")]:
         text = path.read_text()
-        if (changed := without_messages(text)) != text:
+        if (changed := resetting(without_messages(text))) != text:
             files[str(path.relative_to(checkout))] = changed
     own = HERE / "kueue_suites"
     files["pkg/util/standin/standin.go"] = (own / "standin.go").read_text()

@@ -19,16 +19,20 @@ import (
 
 var fqName = regexp.MustCompile(`fqName: "([^"]+)"`)
 
-func series(metric any) (*dto.Metric, error) {
-	local, ok := metric.(prometheus.Metric)
-	if !ok {
-		return nil, fmt.Errorf("%T is not a metric", metric)
-	}
-	var wanted dto.Metric
-	if err := local.Write(&wanted); err != nil {
-		return nil, err
-	}
-	name := fqName.FindStringSubmatch(local.Desc().String())[1]
+// baselines holds, by name, the series of counters that a spec has reset.
+var baselines = map[string][]*dto.Metric{}
+
+func nameOf(desc *prometheus.Desc) string {
+	return fqName.FindStringSubmatch(desc.String())[1]
+}
+
+func collectorName(metric prometheus.Collector) string {
+	descriptions := make(chan *prometheus.Desc, 1)
+	metric.Describe(descriptions)
+	return nameOf(<-descriptions)
+}
+
+func family(name string) ([]*dto.Metric, error) {
 	text, err := standin.Metrics()
 	if err != nil {
 		return nil, err
@@ -38,14 +42,58 @@ func series(metric any) (*dto.Metric, error) {
 	if err != nil {
 		return nil, err
 	}
-	if family := families[name]; family != nil {
-		for _, each := range family.Metric {
-			if labels(each) == labels(&wanted) {
-				return each, nil
-			}
+	return families[name].GetMetric(), nil
+}
+
+func find(among []*dto.Metric, wanted *dto.Metric) *dto.Metric {
+	for _, each := range among {
+		if labels(each) == labels(wanted) {
+			return each
 		}
 	}
-	return nil, nil
+	return nil
+}
+
+// Reset makes the counters of a metric start at zero, as Reset of a vector does in Kueue's process.
+func Reset(metric prometheus.Collector) {
+	name := collectorName(metric)
+	found, err := family(name)
+	if err != nil {
+		panic(err)
+	}
+	baselines[name] = found
+}
+
+// Series is everything that Kuota reports about a metric.
+func Series(metric prometheus.Collector) []*dto.Metric {
+	found, err := family(collectorName(metric))
+	if err != nil {
+		panic(err)
+	}
+	return found
+}
+
+func series(metric any) (*dto.Metric, error) {
+	local, ok := metric.(prometheus.Metric)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a metric", metric)
+	}
+	var wanted dto.Metric
+	if err := local.Write(&wanted); err != nil {
+		return nil, err
+	}
+	name := nameOf(local.Desc())
+	all, err := family(name)
+	if err != nil {
+		return nil, err
+	}
+	found := find(all, &wanted)
+	before := find(baselines[name], &wanted)
+	// A value below the baseline belongs to a process that has started since.
+	if value := before.GetCounter().GetValue(); value > 0 && found.GetCounter().GetValue() >= value {
+		*found.Counter.Value -= value
+	}
+	return found, nil
 }
 
 func labels(metric *dto.Metric) string {
