@@ -59,7 +59,13 @@ func applyOptions(base *config.Configuration) {
 		}
 	}
 	if setup.FairSharing != nil {
-		base.FairSharing = setup.FairSharing
+		base.FairSharing = setup.FairSharing.DeepCopy()
+	}
+	// A suite may set the options of the scheduler without defaults, which a file gets from Kueue.
+	if base.FairSharing != nil && len(base.FairSharing.PreemptionStrategies) == 0 {
+		base.FairSharing.PreemptionStrategies = []config.PreemptionStrategy{
+			config.LessThanOrEqualToFinalShare, config.LessThanInitialShare,
+		}
 	}
 	if setup.AdmissionFairSharing != nil {
 		base.AdmissionFairSharing = setup.AdmissionFairSharing

@@ -135,8 +135,12 @@ func run(folder string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	current = &Process{folder: folder, parts: parts(), log: log}
-	return current, current.start()
+	process := &Process{folder: folder, parts: parts(), log: log}
+	if err := process.start(); err != nil {
+		return nil, err
+	}
+	current = process
+	return process, nil
 }
 
 func (p *Process) start() error {
@@ -157,7 +161,10 @@ func (p *Process) start() error {
 	fmt.Fprintf(os.Stderr, "standin: %v, log %s\n", arguments, p.log.Name())
 	done, command := make(chan error, 1), p.command
 	p.done = done
-	go func() { done <- command.Wait() }()
+	go func() {
+		done <- command.Wait()
+		close(done) // Later receivers do not wait.
+	}()
 	return p.ready()
 }
 
