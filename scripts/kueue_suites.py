@@ -35,7 +35,8 @@ RECORDS = {
     "pkg/controller/jobframework/reconciler.go": [
         (
             r"func NewReconciler\([^{]*\{\n\toptions := ProcessOptions\(opts\.\.\.\)\n",
-            's.Parts["jobs"] = true; s.WaitForPodsReady = options.WaitForPodsReady',
+            's.Parts["jobs"] = true; '
+            "s.WaitForPodsReady = s.WaitForPodsReady || options.WaitForPodsReady",
         ),
         (
             r"func ProcessOptions\([^}]*\}\n",

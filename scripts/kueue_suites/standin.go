@@ -94,12 +94,13 @@ func GatesChanged() error {
 
 // Process is a running Kuota.
 type Process struct {
-	folder  string
-	parts   string
-	gates   string
-	command *exec.Cmd
-	log     *os.File
-	done    chan error
+	folder    string
+	parts     string
+	gates     string
+	unwatched bool // The reconcilers of jobs do not write PodsReady, which a file cannot say.
+	command   *exec.Cmd
+	log       *os.File
+	done      chan error
 }
 
 // Start runs Kuota with everything recorded since Begin.
@@ -135,7 +136,8 @@ func run(folder string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	process := &Process{folder: folder, parts: parts(), log: log}
+	unwatched := setup.Parts["jobs"] && !setup.WaitForPodsReady
+	process := &Process{folder: folder, parts: parts(), unwatched: unwatched, log: log}
 	if err := process.start(); err != nil {
 		return nil, err
 	}
@@ -149,8 +151,12 @@ func (p *Process) start() error {
 		"controller", "--config", filepath.Join(p.folder, "configuration.yaml"), "--kubeconfig",
 		filepath.Join(p.folder, "kubeconfig"), "--plain-metrics", "--parts", p.parts, "--v", "3",
 	}
-	if p.gates != "" {
-		arguments = append(arguments, "--feature-gates", p.gates)
+	gates := p.gates
+	if p.unwatched && !strings.Contains(gates, "DisableWaitForPodsReady") {
+		gates = strings.TrimPrefix(gates+",DisableWaitForPodsReady=true", ",")
+	}
+	if gates != "" {
+		arguments = append(arguments, "--feature-gates", gates)
 	}
 	p.command = exec.Command(os.Getenv("KUOTA"), arguments...)
 	p.command.Stdout, p.command.Stderr = p.log, p.log
