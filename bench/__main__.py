@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m bench [NAME…]`: what engine, store and `kuota up` cost, and how that grows.
 
-Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `store`, `live`, `wire`;
-all of them by default, and `kept`, which takes minutes, when it is named. Each figure of a shape
-comes from a process of its own. Compare ratios; machines are noisy.
+Prints; asserts nothing. Names: a shape of `shapes`, `blocked`, `growth`, `topology`, `store`,
+`live`, `wire`; all of them by default, and `kept`, which takes minutes, when it is named. Each
+figure of a shape comes from a process of its own. Compare ratios; machines are noisy.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .growth import bench_growth
 from .live import bench_kept, bench_live
 from .shapes import SHAPES, Shape, more_queues, more_workloads
 from .store import bench_store
+from .topology import bench_topology
 from .wire import bench_wire
 
 HEADER = (
@@ -61,6 +62,7 @@ def blocked() -> None:
 OTHERS = {
     "blocked": blocked,
     "growth": bench_growth,
+    "topology": bench_topology,
     "store": bench_store,
     "live": bench_live,
     "wire": bench_wire,

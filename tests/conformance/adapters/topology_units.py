@@ -119,8 +119,8 @@ def _candidates(values: Sequence[Json]) -> list[Candidate]:
     found = []
     for each in values:
         domain, state = each["domain"], each["state"]
-        found.append((Named(domain["id"], domain["levelValues"]), _fit(state)))
-    return sorted(found, key=lambda each: each[0].values)
+        found.append(Candidate(Named(domain["id"], domain["levelValues"]), _fit(state)))
+    return sorted(found, key=lambda each: each.domain.values)
 
 
 class Named(Domain):
@@ -154,13 +154,13 @@ def _profile(run: Run) -> Profile:
 @suite("cache/TestSortedDomains", exercises=Exercise.UNREACHED, ignores=_ORDER_IGNORES)
 def order(run: Run) -> None:
     found = _profile(run).ordered(_candidates(run.inputs["domains"]))
-    same(run.expected["wantOrder"], [_name(domain) for domain, _ in found])
+    same(run.expected["wantOrder"], [_name(each.domain) for each in found])
 
 
 @suite("cache/TestSortedDomainsWithLeader", exercises=Exercise.UNREACHED, ignores=_ORDER_IGNORES)
 def order_for_leader(run: Run) -> None:
     found = _profile(run).ordered_for_leader(_candidates(run.inputs["domains"]))
-    same(run.expected["wantOrder"], [_name(domain) for domain, _ in found])
+    same(run.expected["wantOrder"], [_name(each.domain) for each in found])
 
 
 @suite(
@@ -194,7 +194,7 @@ def _demand(count: int, leaders: int, size: int = 1, level: int = 0, lowest: int
 def fewest_domains(run: Run) -> None:
     demand = _demand(run.inputs["workerCount"], run.inputs["leaderCount"])
     found = smallest_set(_candidates(run.inputs["domains"]), demand)
-    same(run.expected["want"], [_name(domain) for domain, _ in found or ()])
+    same(run.expected["want"], [_name(each.domain) for each in found or ()])
 
 
 @suite("cache/TestPlaceSlicesOnDomainsBalanced", exercises=Exercise.UNREACHED, ignores=_DOMAIN)

@@ -39,7 +39,9 @@ def balanced(
         chosen = smallest_set(found, demand, group.capacities)
         if chosen is None:
             return None
-        found = below(group.capacities, sorted((d for d, _ in chosen), key=lambda d: d.values))
+        found = below(
+            group.capacities, sorted((each.domain for each in chosen), key=lambda d: d.values)
+        )
         level += 1
     shares = even_shares(found, demand, group.threshold)
     if shares is None:
@@ -83,7 +85,7 @@ def _sibling_groups(
 def _lower(found: list[Candidate], capacities: Capacities, demand: Demand) -> list[Candidate]:
     """Return the candidates that get slices: one level down if slices are below this one."""
     if demand.level < demand.slicing.level:
-        return below(capacities, (domain for domain, _ in found))
+        return below(capacities, (each.domain for each in found))
     return found
 
 
@@ -92,16 +94,16 @@ def _greedy(found: list[Candidate], demand: Demand) -> list[tuple[Fit, bool]] | 
     left, used = demand.slices, []
     if demand.leaders:
         first = demand.profile.ordered_for_leader(found)[:1]
-        if not first or not first[0][1].leader:
+        if not first or not first[0].fit.leader:
             return None
-        left -= first[0][1].led_slices
-        used.append((first[0][1], True))
-        found = [each for each in found if each[0] is not first[0][0]]
-    for _, fit in demand.profile.ordered(found):
-        if left <= 0 or not fit.slices:
+        left -= first[0].fit.led_slices
+        used.append((first[0].fit, True))
+        found = [each for each in found if each.domain is not first[0].domain]
+    for each in demand.profile.ordered(found):
+        if left <= 0 or not each.fit.slices:
             break
-        left -= fit.slices
-        used.append((fit, False))
+        left -= each.fit.slices
+        used.append((each.fit, False))
     return None if left > 0 else used
 
 
@@ -131,19 +133,20 @@ def pruned(
     Below the slice level no domain has slices, so that all of them are ignored. The placement is
     then not balanced.
     """
-    parents = [domain for domain, _ in siblings]
+    parents = [each.domain for each in siblings]
     children = _ignored(
         below(capacities, parents) if parents[0].children else [], demand, threshold
     )
     inner = Overlay(capacities, view, children) if children else capacities
-    own = _ignored([(domain, inner.of(domain)) for domain in parents], demand, threshold)
+    own = _ignored([Candidate(domain, inner.of(domain)) for domain in parents], demand, threshold)
     outer = Overlay(inner, view, own) if own else inner
-    return Group([(domain, outer.of(domain)) for domain in parents], outer, threshold)
+    return Group([Candidate(domain, outer.of(domain)) for domain in parents], outer, threshold)
 
 
 def _ignored(found: list[Candidate], demand: Demand, threshold: int) -> dict[Domain, Fit]:
     ignored: dict[Domain, Fit] = {}
-    for domain, fit in found:
+    for each in found:
+        domain, fit = each.domain, each.fit
         if fit.slices < threshold:
             ignored[domain] = Fit(score=fit.score)
         elif demand.leaders and fit.leader and fit.led_slices < threshold:
@@ -184,7 +187,7 @@ def _extend(
     used: tuple[Candidate, ...],
 ) -> None:
     """Add a choice with its last domain hosting the leader, and one without."""
-    fit = used[-1][1]
+    fit = used[-1].fit
     if leaders > 0 and fit.leader:
         step.setdefault((leaders - fit.leader, pods - fit.led_pods), used)
     if fit.slices:
@@ -192,7 +195,7 @@ def _extend(
 
 
 def _rank(each: Candidate, capacities: Capacities) -> tuple[int, int, float, tuple[str, ...]]:
-    domain, fit = each
+    domain, fit = each.domain, each.fit
     evenness = entropy([child.pods for child in capacities.children(domain)])
     return (-fit.leader, -fit.led_slices, -evenness, domain.values)
 
@@ -209,14 +212,15 @@ def even_shares(found: list[Candidate], demand: Demand, threshold: int) -> list[
     chosen = smallest_set(found, demand)
     if chosen is None or demand.slices < len(chosen) * threshold:
         return None
-    order = sorted(chosen, key=lambda each: each[0].values)
+    order = sorted(chosen, key=lambda each: each.domain.values)
     rest = demand.slices - len(chosen) * threshold
     leaders = demand.leaders
     shares: list[Share] = []
-    for domain, fit in demand.profile.ordered_for_leader(order):
+    for each in demand.profile.ordered_for_leader(order):
+        fit = each.fit
         room = fit.led_slices if leaders else fit.slices
         more = min(room - threshold, rest)
-        shares.append(Share(domain, (threshold + more) * demand.slicing.size, leaders))
+        shares.append(Share(each.domain, (threshold + more) * demand.slicing.size, leaders))
         leaders = 0
         rest -= more
     return None if rest else shares

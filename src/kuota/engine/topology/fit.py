@@ -27,6 +27,10 @@ _led_slices: Count = attrgetter("led_slices")
 _pods: Count = attrgetter("pods")
 _led_pods: Count = attrgetter("led_pods")
 
+# Makes one sort key of two counts: slices first, then pods. A key per node should not be a tuple,
+# which the garbage collector would track.
+_FACTOR = 2**64
+
 
 class Profile(Struct):
     """The order of domains. With `by_score`, preferred node affinity precedes capacity."""
@@ -36,19 +40,19 @@ class Profile(Struct):
 
     def ordered(self, found: list[Candidate]) -> list[Candidate]:
         """Return the candidates in the order in which pods without a leader use them."""
-        sign = 1 if self.least_free else -1
-        result = sorted(found, key=lambda each: (sign * each[1].slices, each[1].pods))
+        sign = _FACTOR if self.least_free else -_FACTOR
+        result = sorted(found, key=lambda each: sign * each.fit.slices + each.fit.pods)
         if self.by_score:
-            result.sort(key=lambda each: -each[1].score)
+            result.sort(key=lambda each: -each.fit.score)
         return result
 
     def ordered_for_leader(self, found: list[Candidate]) -> list[Candidate]:
         """Return the candidates in the order in which the leader and pods beside it use them."""
-        sign = 1 if self.least_free else -1
-        result = sorted(found, key=lambda each: (sign * each[1].led_slices, each[1].led_pods))
+        sign = _FACTOR if self.least_free else -_FACTOR
+        result = sorted(found, key=lambda each: sign * each.fit.led_slices + each.fit.led_pods)
         if self.by_score:
-            result.sort(key=lambda each: -each[1].score)
-        result.sort(key=lambda each: -each[1].leader)
+            result.sort(key=lambda each: -each.fit.score)
+        result.sort(key=lambda each: -each.fit.leader)
         return result
 
 
@@ -113,7 +117,7 @@ def choose(
             share = Share(domain, demand.slices * demand.slicing.size, demand.leaders)
             return Chosen(level, [share])
         if demand.required:
-            top = demand.profile.ordered_for_leader(found)[0][1]
+            top = demand.profile.ordered_for_leader(found)[0].fit
             return NotEnough(level, top.slices)
         if level == 0 or demand.unconstrained:
             return _spread(level, found, demand)
@@ -123,14 +127,14 @@ def choose(
 def _single(found: list[Candidate], demand: Demand) -> Domain | None:
     """Return the tightest domain that holds everything, or None."""
     need, leaders, profile = demand.slices, demand.leaders, demand.profile
-    fitting = [each for each in found if each[1].led_slices >= need and each[1].leader >= leaders]
+    fitting = [each for each in found if each.fit.led_slices >= need and each.fit.leader >= leaders]
     if profile.by_score and not (demand.required or profile.least_free):
         # Best fit does not leave the domains with the best score for a domain that would do.
-        best = max((fit.leader, fit.score) for _, fit in found)
-        fitting = [each for each in fitting if (each[1].leader, each[1].score) == best]
+        best = max((each.fit.leader, each.fit.score) for each in found)
+        fitting = [each for each in fitting if (each.fit.leader, each.fit.score) == best]
     if not fitting:
         return None
-    return min(fitting, key=lambda each: _tightness(each[1], profile))[0]
+    return min(fitting, key=lambda each: _tightness(each.fit, profile)).domain
 
 
 def _tightness(fit: Fit, profile: Profile) -> tuple[int, int, int]:
@@ -144,9 +148,9 @@ def _spread(level: int, found: list[Candidate], demand: Demand) -> Chosen | NotE
     else:
         led = demand.profile.ordered_for_leader(found)
         first = _leader_first(led, need, leaders, _slices, _led_slices)[0]
-        if not first[1].leader:
+        if not first.fit.leader:
             return NotEnough(level, 0)
-        rest = [each for each in found if each[0] is not first[0]]
+        rest = [each for each in found if each.domain is not first.domain]
         order = [first, *demand.profile.ordered(rest)]
     shares, missing = distributed(order, need, leaders, demand.profile, _slices, _led_slices)
     if missing:
@@ -216,22 +220,24 @@ def distributed(
     """Take candidates in order until `need` units and the leader have a place.
 
     Return the shares in units, and how many units have no place. If the leader has none, that is
-    all of them. Domains that get nothing are left out.
+    all of them. Domains that get nothing are left out, unless there is a leader: it may find its
+    place there when the domains are divided further.
     """
     shares: list[Share] = []
-    left = need
+    left, all_count = need, leaders > 0
     order = _leader_first(order, need, leaders, count, led)
-    for index, (domain, fit) in enumerate(order):
+    for index, each in enumerate(order):
+        domain, fit = each.domain, each.fit
         rooms = led if leaders else count
         room = rooms(fit)
         if room >= left and fit.leader >= leaders:
             if not profile.least_free:
                 domain = _tightest(order[index:], left, leaders, profile, rooms)
-            if left or leaders:
+            if left or all_count:
                 shares.append(Share(domain, left, leaders))
             return shares, 0
         leader, taken = min(fit.leader, leaders), min(room, left)
-        if taken or leader:
+        if taken or all_count:
             shares.append(Share(domain, taken, leader))
         left -= taken
         leaders -= leader
@@ -242,14 +248,14 @@ def _tightest(
     found: list[Candidate], need: int, leaders: int, profile: Profile, rooms: Count
 ) -> Domain:
     """Return the first of the smallest domains that hold all the rest, without a worse score."""
-    score = found[0][1].score
-    domain, least = found[0][0], rooms(found[0][1])
-    for each, fit in found:
-        if profile.by_score and fit.score != score:
+    first = found[0]
+    domain, least = first.domain, rooms(first.fit)
+    for each in found:
+        if profile.by_score and each.fit.score != first.fit.score:
             break
-        room = rooms(fit)
-        if need <= room < least and fit.leader >= leaders:
-            domain, least = each, room
+        room = rooms(each.fit)
+        if need <= room < least and each.fit.leader >= leaders:
+            domain, least = each.domain, room
     return domain
 
 
@@ -259,8 +265,9 @@ def _leader_first(
     """Move a domain to the front that can host the leader and leaves room enough for all pods."""
     if not leaders or len(order) < 2:
         return order
-    total = sum(count(fit) for _, fit in order)
-    for index, (_, fit) in enumerate(order):
+    total = sum(count(each.fit) for each in order)
+    for index, each in enumerate(order):
+        fit = each.fit
         if fit.leader >= leaders and total - count(fit) + led(fit) >= need:
             return [order[index], *order[:index], *order[index + 1 :]]
     return order

@@ -17,7 +17,7 @@ from kuota.engine.amounts import Requests
 from .capacity import PODS, PodKind, Vector, Vectors, changed
 from .nodes import NodeConstraints, NodeFilter
 from .tree import Domain, DomainId, Leaf, Observer, Tree
-from .view import NO_FIT, Capacities, Fit, Overlay, Slicing, View
+from .view import Capacities, Fit, Overlay, Slicing, View
 
 _KEPT = 64
 """How many views and how many filters of one flavor are kept."""
@@ -87,16 +87,6 @@ class TopologyFlavor:
             score = view.nodes.scores.get(leaf, 0)
             replaced[leaf] = msgspec.structs.replace(view.leaf_fit(left), score=score)
         return Overlay(view, view, replaced) if replaced else view
-
-
-def confined(capacities: Capacities, view: View, within: Domain) -> Capacities:
-    """Return the capacities with room in one domain only."""
-    outside: dict[Domain, Fit] = {}
-    domain = within
-    while domain.parent is not None:
-        outside |= {each: NO_FIT for each in domain.parent.children if each is not domain}
-        domain = domain.parent
-    return Overlay(capacities, view, outside) if outside else capacities
 
 
 def _with_pod(requests: Requests) -> Requests:

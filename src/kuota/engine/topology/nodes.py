@@ -74,14 +74,16 @@ class NodeFilter:
 
     def __init__(self, tree: Tree, wanted: NodeConstraints) -> None:
         self._wanted = wanted
+        self._applies = tree.by_host
         self.excluded: dict[Leaf, Excluded] = {}
         self.scores: dict[Leaf, int] = {}
-        if tree.by_host:
-            for leaf in tree.leaves.values():
-                self.changed(leaf)
+        for leaf in tree.leaves.values():
+            self.changed(leaf)
 
     def changed(self, leaf: Leaf) -> None:
         """Reevaluate a leaf."""
+        if not self._applies:
+            return
         self.removed(leaf)
         node = leaf.node
         reason = excluded(node, self._wanted)

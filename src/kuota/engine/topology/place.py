@@ -19,13 +19,13 @@ from kuota.engine.model import Struct
 from .assignment import Assignment, add_usage, built, usage
 from .balanced import balanced
 from .fit import Chosen, Demand, NotEnough, Share, choose, descend, divide
-from .flavor import TopologyFlavor, confined
+from .flavor import TopologyFlavor
 from .nodes import NodeConstraints, constraints
 from .rejection import Cause, Rejection
 from .shortage import shortage
 from .slices import demand
 from .tree import Domain, DomainId
-from .view import Capacities, View
+from .view import Capacities, Confined, View
 
 On = Callable[[Gate], bool]
 Usage = dict[DomainId, Requests]
@@ -87,7 +87,7 @@ class Placer:
         view = self.flavor.view(kind, allowed, wanted.slicing, empty=self.empty)
         capacities = self.flavor.assuming(view, self.assumed)
         if within is not None:
-            capacities = confined(capacities, view, within)
+            capacities = Confined(capacities, view, within)
         shares = self._shares(view, capacities, wanted, within)
         if isinstance(shares, NotEnough):
             left = partial(self.flavor.left, view, usage=self.assumed)

@@ -42,11 +42,11 @@ def shortage(
 
 def _layers(tree: Tree, capacities: Capacities, demand: Demand, level: int) -> tuple[Layer, ...]:
     """Return how many slices of each layer fit the best domain of the level."""
-    best = max(candidates(tree, capacities, level), key=lambda each: each[1].slices)[0]
+    best = max(candidates(tree, capacities, level), key=lambda each: each.fit.slices).domain
     return tuple(
         Layer(
             level=tree.levels[at],
-            fit=sum(fit.pods // size for _, fit in candidates(tree, capacities, at, best)),
+            fit=sum(each.fit.pods // size for each in candidates(tree, capacities, at, best)),
             wanted=demand.count // size,
         )
         for at, size in demand.layers

@@ -6,7 +6,7 @@ it, children with an inner slice size contribute only multiples of that size. If
 beside the pods, a domain loses as many pods as the child that loses the fewest.
 
 A `View` is kept for each kind of pod and recomputes only domains that changed. An `Overlay` adds
-what holds for one placement only: usage that is assumed, or domains that are not considered.
+what holds for one placement only, such as usage that is assumed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,16 @@ class Fit(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_FIT = Fit()
-Candidate = tuple[Domain, Fit]
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A domain and what fits it.
+
+    There may be one per node, so that the garbage collector should not track them.
+    """
+
+    domain: Domain
+    fit: Fit
 
 
 class Capacities(Protocol):
@@ -204,6 +213,29 @@ class Overlay:
         return [self.of(child) for child in domain.children]
 
 
+class Confined:
+    """The capacities with room in one domain only."""
+
+    def __init__(self, base: Capacities, view: View, within: Domain) -> None:
+        self._base = base
+        self._within = within
+        self._path = {within: base.of(within)}
+        domain = within.parent
+        while domain is not None:
+            self._path[domain] = view.combined(domain.level, self.children(domain))
+            domain = domain.parent
+
+    def of(self, domain: Domain) -> Fit:
+        if domain.within(self._within):
+            return self._base.of(domain)
+        return self._path.get(domain, NO_FIT)
+
+    def children(self, domain: Domain) -> list[Fit]:
+        if domain.within(self._within):
+            return self._base.children(domain)
+        return [self.of(child) for child in domain.children]
+
+
 def candidates(
     tree: Tree, capacities: Capacities, level: int, within: Domain | None = None
 ) -> list[Candidate]:
@@ -213,7 +245,7 @@ def candidates(
     """
     if within is not None and level <= within.level:
         found = within.ancestor(level)
-        return [(found, capacities.of(found))]
+        return [Candidate(found, capacities.of(found))]
     if within is None:
         parents: Iterable[Domain] = tree.at(level - 1) if level else (tree.root,)
     else:
@@ -227,5 +259,5 @@ def below(capacities: Capacities, parents: Iterable[Domain]) -> list[Candidate]:
     """Return the children of all parents, and what fits them."""
     found: list[Candidate] = []
     for parent in parents:
-        found += zip(parent.children, capacities.children(parent), strict=True)
+        found += map(Candidate, parent.children, capacities.children(parent))
     return found

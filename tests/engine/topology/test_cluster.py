@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state of a cluster follows events, and equals that of a cluster built anew."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from engine.topology.places import FLAVOR, LEVELS, cluster, counts, node, placed, workers
+from kuota.api.base import Key
+from kuota.api.core import PodSpec, PodTemplateSpec, Taint
+from kuota.api.topology_codec import HOSTNAME, Domain
+from kuota.api.workload import TopologyRequest
+from kuota.engine.model import Node, PodUsage
+from kuota.engine.topology.assignment import Assignment
+from kuota.engine.topology.cluster import Cluster
+from kuota.engine.topology.place import Outcome, PodSetRequest
+from kuota.engine.topology.tree import Tree
+
+NAMES = st.sampled_from([f"n{index}" for index in range(5)])
+NODES = st.builds(
+    Node,
+    name=NAMES,
+    labels=st.fixed_dictionaries(
+        {"block": st.sampled_from("ab"), "rack": st.sampled_from("rs")},
+        # Hostnames may be missing or shared by two nodes.
+        optional={HOSTNAME: NAMES, "pool": st.sampled_from("xy")},
+    ),
+    taints=st.sampled_from(((), (Taint(key="k", effect="NoSchedule"),))),
+    allocatable=st.fixed_dictionaries(
+        {"cpu": st.integers(0, 4), "pods": st.integers(0, 3)}, optional={"gpu": st.integers(0, 2)}
+    ),
+    ready=st.booleans(),
+    unschedulable=st.sampled_from((False, False, True)),
+)
+FLAVORS = {"hosts": (LEVELS, {}), "pool": (LEVELS, {"pool": "x"}), "racks": (LEVELS[:2], {})}
+SELECTIVE = PodTemplateSpec(spec=PodSpec(node_selector={"pool": "x"}))
+REQUESTS = [
+    PodSetRequest(
+        name="workers", count=2, requests={"cpu": 1}, topology=topology, template=template
+    )
+    for topology in (
+        TopologyRequest(required="rack"),
+        TopologyRequest(preferred="rack"),
+        TopologyRequest(unconstrained=True),
+    )
+    for template in (PodTemplateSpec(), SELECTIVE)
+]
+
+
+class Events(RuleBasedStateMachine):
+    """Applies events to one cluster, and to records from which a cluster is built anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster = self._empty()
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[Key, PodUsage] = {}
+        self.charges: list[tuple[str, Assignment]] = []
+
+    @staticmethod
+    def _empty() -> Cluster:
+        made = Cluster()
+        for name, (levels, labels) in FLAVORS.items():
+            made.put_flavor(name, "topology", levels, labels)
+        return made
+
+    @rule(value=NODES)
+    def put_node(self, value: Node) -> None:
+        self.nodes[value.name] = value
+        self.cluster.put_node(value)
+
+    @rule(name=NAMES)
+    def drop_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.cluster.drop_node(name)
+
+    @rule(name=st.sampled_from("pq"), at=NAMES, cpu=st.integers(0, 2))
+    def put_pod(self, name: str, at: str, cpu: int) -> None:
+        pod = PodUsage(key=Key("ns", name), node=at, requests={"cpu": cpu})
+        self.pods[pod.key] = pod
+        self.cluster.put_pod(pod)
+
+    @rule(name=st.sampled_from("pq"))
+    def drop_pod(self, name: str) -> None:
+        self.pods.pop(Key("ns", name), None)
+        self.cluster.drop_pod(Key("ns", name))
+
+    @rule(flavor=st.sampled_from(("hosts", "pool")), at=NAMES, count=st.integers(1, 2))
+    def charge(self, flavor: str, at: str, count: int) -> None:
+        usage = Assignment(levels=(HOSTNAME,), domains=(Domain([at], count),))
+        self.charges.append((flavor, usage))
+        self.cluster.charge(flavor, usage, {"cpu": 1})
+
+    @rule(block=st.sampled_from("ab"), rack=st.sampled_from("rs"))
+    def charge_rack(self, block: str, rack: str) -> None:
+        usage = Assignment(levels=LEVELS[:2], domains=(Domain([block, rack], 1),))
+        self.charges.append(("racks", usage))
+        self.cluster.charge("racks", usage, {"cpu": 1})
+
+    @rule()
+    def discharge(self) -> None:
+        if self.charges:
+            self.cluster.charge(*self.charges.pop(), {"cpu": 1}, -1)
+
+    @rule(name=st.sampled_from(sorted(FLAVORS)))
+    def replace_flavor(self, name: str) -> None:
+        levels, labels = FLAVORS[name]
+        self.cluster.drop_flavor(name)
+        self.cluster.put_flavor(name, "topology", levels, labels)
+
+    @invariant()
+    def the_state_equals_that_of_a_new_cluster(self) -> None:
+        fresh = self._empty()
+        for each in self.nodes.values():
+            fresh.put_node(each)
+        for pod in self.pods.values():
+            fresh.put_pod(pod)
+        for flavor, usage in self.charges:
+            fresh.charge(flavor, usage, {"cpu": 1})
+        for name in FLAVORS:
+            expected, actual = fresh.flavors[name].tree, self.cluster.flavors[name].tree
+            assert _dump(expected) == _dump(actual)
+            assert _placements(fresh, name) == _placements(self.cluster, name)
+
+
+def _dump(tree: Tree) -> dict[tuple[str, ...], object]:
+    vectors = tree.vectors
+    return {
+        leaf.values: (
+            leaf.id,
+            sorted(leaf.nodes),
+            vectors.mapping(vectors.amounts[leaf.empty]),
+            vectors.mapping(vectors.amounts[leaf.free]),
+        )
+        for leaf in tree.leaves.values()
+    } | {each.values: len(each.children) for each in tree.walk() if each.children}
+
+
+def _placements(made: Cluster, flavor: str) -> list[Outcome]:
+    other = Cluster()
+    other.flavors = {FLAVOR: made.flavors[flavor]}
+    return [placed(other, request) for request in REQUESTS]
+
+
+TestEvents = Events.TestCase
+TestEvents.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3)), max_size=8))
+def test_usage_returns_to_zero_when_all_work_is_gone(usages: list[tuple[int, int]]) -> None:
+    made = cluster([node("b", "r", f"n{index}", 9) for index in range(3)])
+    tree = made.flavors[FLAVOR].tree
+    before = _dump(tree)
+    charges = [
+        Assignment(levels=(HOSTNAME,), domains=(Domain([f"n{index}"], count),))
+        for index, count in usages
+    ]
+    for each in charges:
+        made.charge(FLAVOR, each, {"cpu": 1, "gpu": 2})
+    for each in reversed(charges):
+        made.charge(FLAVOR, each, {"cpu": 1, "gpu": 2}, -1)
+    assert before == _dump(tree)
+    assert all(leaf.free == leaf.empty for leaf in tree.leaves.values())
+
+
+def test_a_charge_for_a_node_that_is_gone_counts_when_the_node_returns() -> None:
+    made = cluster([node("b", "r", "n1", 1)])
+    made.drop_node("n1")
+    usage = Assignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
+    made.charge(FLAVOR, usage, {"cpu": 1})
+    made.put_node(node("b", "r", "n1", 1))
+    asked = workers(1, TopologyRequest(required="rack"))
+    assert not isinstance(placed(made, asked)["workers"], Assignment)
+    made.charge(FLAVOR, usage, {"cpu": 1}, -1)
+    assert {"n1": 1} == counts(placed(made, asked)["workers"])
+
+
+def test_flavors_see_each_others_usage_of_a_node_unless_the_gate_is_off() -> None:
+    asked = workers(1, TopologyRequest(unconstrained=True))
+    for overlapping in (True, False):
+        made = Cluster(overlapping=overlapping)
+        made.put_flavor("other", "topology", LEVELS, {})
+        made.put_flavor(FLAVOR, "topology", LEVELS, {})
+        made.put_node(node("b", "r", "n1", 1))
+        usage = Assignment(levels=(HOSTNAME,), domains=(Domain(["n1"], 1),))
+        made.charge("other", usage, {"cpu": 1})
+        found = placed(made, asked)["workers"]
+        assert overlapping != isinstance(found, Assignment)
+
+
+def test_a_heartbeat_changes_nothing() -> None:
+    made = cluster([node("b", "r", "n1", 1)])
+    time = made.flavors[FLAVOR].tree.time
+    assert made.put_node(node("b", "r", "n1", 1)) is False
+    assert time == made.flavors[FLAVOR].tree.time
