@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,13 @@ from kuota.engine import model
 from kuota.engine.amounts import Amounts, FlavorResource, Requests, add_into
 
 from .admission import owned_by_pod
+from .devices.claims import (
+    DeviceRequests,
+    Devices,
+    device_requests,
+    needs_devices,
+    with_devices,
+)
 from .inbound_faults import pod_set_faults
 from .job_pass.reclaimable import counts
 from .job_pass.workload import JOB_UID
@@ -59,6 +66,7 @@ class CountedPodSets(NamedTuple):
 
     pod_sets: tuple[model.PodSet, ...]
     faults: tuple[str, ...]
+    devices_unknown: bool
     scheduling_hashes: dict[tuple[int, str], str]
 
 
@@ -74,6 +82,7 @@ class AccountingContext(Struct):
     excluded_prefixes: tuple[str, ...] = ()
     limit_ranges: Mapping[str, list[LimitRange]] = {}
     runtime_classes: Mapping[str, RuntimeClass] = {}
+    devices: Devices = Devices()
     counted: dict[tuple[str, bytes], CountedPodSets] = msgspec.field(default_factory=dict)
 
 
@@ -97,6 +106,7 @@ def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model
         pod_sets=counted.pod_sets,
         scheduling_hash=_scheduling_hash(obj, priority, counted, gates),
         faults=counted.faults,
+        devices_unknown=counted.devices_unknown,
         active=obj.spec.active is not False,
         finished="Finished" in true,
         admitted="Admitted" in true,
@@ -114,12 +124,20 @@ def workload(obj: api.Workload, accounting: AccountingContext = _PLAIN) -> model
         reclaimable=reclaimable(obj, gates),
         unhealthy_nodes=tuple(node.name for node in obj.status.unhealthy_nodes or ()),
         replaces=_replaces(obj, gates),
-        allowed_flavors=frozenset(_allowed_flavors(obj, gates).split(",")) - {""} or None,
-        parent_uid=_parent_uid(obj) if _allowed_flavors(obj, gates) else "",
-        is_parent=gates.on(Gate.ConcurrentAdmission) and is_parent(meta),
+        **_variant(obj, gates),
         owned_by_pod=owned_by_pod(obj),
         owner_uid=meta.label(JOB_UID),
     )
+
+
+def _variant(obj: api.Workload, gates: Gates) -> dict[str, Any]:
+    """Return the fields of a parent, or of a variant of one."""
+    allowed = _allowed_flavors(obj, gates)
+    return {
+        "allowed_flavors": frozenset(allowed.split(",")) - {""} or None,
+        "parent_uid": _parent_uid(obj) if allowed else "",
+        "is_parent": gates.on(Gate.ConcurrentAdmission) and is_parent(obj.metadata),
+    }
 
 
 def seconds(at: datetime | None) -> float:
@@ -136,36 +154,53 @@ def reclaimable(obj: api.Workload, gates: Gates) -> dict[str, int]:
 
 def _counted(obj: api.Workload, accounting: AccountingContext) -> CountedPodSets:
     """Return the accounted pod sets of a Workload, cached for all Workloads with equal ones."""
-    namespace = obj.metadata.namespace if accounting.limit_ranges else ""
+    local = accounting.limit_ranges or accounting.devices.templates
+    namespace = obj.metadata.namespace if local else ""
     at = namespace, _encode((obj.spec.pod_sets, obj.status.reclaimable_pods))
     found = accounting.counted.get(at)
     if found is None:
         if len(accounting.counted) >= MOST_COUNTED:
             accounting.counted.clear()
-        found = accounting.counted[at] = CountedPodSets(*_account(obj, accounting), {})
+        found = accounting.counted[at] = _account(obj, accounting)
     return found
 
 
-def _account(
-    obj: api.Workload, accounting: AccountingContext
-) -> tuple[tuple[model.PodSet, ...], tuple[str, ...]]:
+def _account(obj: api.Workload, accounting: AccountingContext) -> CountedPodSets:
     """Return the pod sets and why they can never be admitted; none if they are invalid."""
     faults = tuple(pod_set_faults(obj.spec.pod_sets))
     if faults:
-        return (), faults
+        return CountedPodSets((), faults, False, {})
     ranges = accounting.limit_ranges.get(obj.metadata.namespace, [])
     try:
         filled = adjusted(obj, ranges, accounting.runtime_classes)
-        return _pod_sets(filled, accounting), tuple(str(fault) for fault in _faults(filled, ranges))
+        claimed = _devices(filled, accounting)
+        missing = tuple(fault for each in claimed.values() for fault in each.faults)
+        if missing:
+            return CountedPodSets((), missing, True, {})
+        pod_sets = _pod_sets(filled, accounting, claimed)
+        faults = tuple(str(fault) for fault in _faults(filled, ranges))
+        return CountedPodSets(pod_sets, faults, False, {})
     except QuantityError as error:
-        return (), (str(error),)
+        return CountedPodSets((), (str(error),), False, {})
 
 
-def _pod_sets(obj: api.Workload, accounting: AccountingContext) -> tuple[model.PodSet, ...]:
+def _devices(obj: api.Workload, accounting: AccountingContext) -> Mapping[str, DeviceRequests]:
+    if not needs_devices(obj, accounting.devices.extended, accounting.gates):
+        return {}
+    return device_requests(obj, accounting.devices, accounting.gates)
+
+
+def _pod_sets(
+    obj: api.Workload, accounting: AccountingContext, claimed: Mapping[str, DeviceRequests]
+) -> tuple[model.PodSet, ...]:
     gone = reclaimable(obj, accounting.gates)
     rules, excluded = accounting.transformations, accounting.excluded_prefixes
     return tuple(
-        _pod_set(each, gone.get(each.name, 0), pod_amounts(each.template.spec, rules, excluded))
+        _pod_set(
+            each,
+            gone.get(each.name, 0),
+            with_devices(pod_amounts(each.template.spec, rules, excluded), claimed.get(each.name)),
+        )
         for each in obj.spec.pod_sets or ()
     )
 

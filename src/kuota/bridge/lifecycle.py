@@ -28,6 +28,8 @@ from .variants import VARIANT_PARENT, is_parent, parent_of
 
 _BACKED_OFF = (EvictionReason.PODS_READY_TIMEOUT, EvictionReason.ADMISSION_CHECK)
 
+_INADMISSIBLE = "Inadmissible"
+
 Step = Callable[[Draft, WorkloadView], bool | None]
 
 
@@ -119,6 +121,27 @@ def apply_check_delay(draft: Draft, view: WorkloadView) -> bool:
     if later == state:
         return False
     draft.write({"requeueState": requeue_json(later)})
+    return True
+
+
+def devices_charged(draft: Draft, view: WorkloadView) -> bool:
+    """Report devices that cannot be charged, and queue the Workload again once they can be."""
+    if draft.current.reserved:
+        return False
+    conditions = draft.conditions()
+    found = conditions.get("Requeued")
+    rejected = found is not None and (found.status, found.reason) == ("False", _INADMISSIBLE)
+    if not view.devices_unknown:
+        if rejected:
+            conditions.drop("Requeued")
+            draft.put(conditions)
+        return False
+    message, gates = "; ".join(view.faults), view.config.gates
+    reason = condition_reason(WaitReason.MISCONFIGURED, gates)
+    conditions.put("QuotaReserved", False, reason, message)
+    sync_admitted(conditions, (), gates)
+    conditions.put("Requeued", False, _INADMISSIBLE, message)
+    draft.put(conditions)
     return True
 
 
@@ -268,6 +291,7 @@ _STEPS: tuple[Step, ...] = (
     finished,
     clear_stale_admission,
     apply_check_delay,
+    devices_charged,
     deactivation_wanted,
     delay_over,
     requeued,

@@ -176,6 +176,7 @@ class WorkloadView(Struct):
     cluster_queue_active: bool = False
     namespace_matches: bool = True
     faults: tuple[str, ...] = ()
+    devices_unknown: bool = False
     jitter: float = 0.0
 
     @property

@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from kuota.api.config.defaults import wait_for_pods_ready_enabled
 from kuota.api.config.shapes import Configuration
 from kuota.api.core import LimitRange, RuntimeClass
-from kuota.api.gates import Gates
+from kuota.api.gates import Gate, Gates
 from kuota.api.resources import by_input
 from kuota.engine.policy import AdmissionFairSharing, Policy
 
+from .devices.claims import Devices
 from .inbound_workload import AccountingContext
 
 _IGNORE = "IgnoreUndeclared"
@@ -47,11 +48,19 @@ def _history(cfg: Configuration) -> AdmissionFairSharing | None:
     )
 
 
+def charges_devices(cfg: Configuration | None, gates: Gates) -> bool:
+    """Whether devices are charged: dynamic resource allocation is enabled and configured."""
+    resources = cfg.resources if cfg is not None else None
+    mapped = resources is not None and bool(resources.device_class_mappings)
+    return mapped and gates.on(Gate.KueueDRAIntegration)
+
+
 def accounting(
     cfg: Configuration | None,
     gates: Gates,
     limit_ranges: Iterable[LimitRange] = (),
     runtime_classes: Iterable[RuntimeClass] = (),
+    devices: Devices | None = None,
 ) -> AccountingContext:
     """Return how workloads are accounted, from the configuration and their namespaces."""
     resources = cfg.resources if cfg is not None else None
@@ -64,4 +73,5 @@ def accounting(
         excluded_prefixes=tuple((resources.exclude_resource_prefixes if resources else None) or ()),
         limit_ranges=ranges,
         runtime_classes={each.metadata.name: each for each in runtime_classes},
+        devices=devices or Devices(),
     )

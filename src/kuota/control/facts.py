@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge import inbound
+from kuota.bridge.devices.claims import needs_devices
+from kuota.bridge.devices.mappings import class_mappings
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.inbound_workload import AccountingContext
 from kuota.bridge.inbound_workload import workload as inbound_workload
@@ -54,6 +56,8 @@ class FactSource:
         self._config = config
         self._gates = gates
         self._charges_inactive = charges_inactive
+        mappings = config.resources.device_class_mappings if config and config.resources else None
+        self._mappings = class_mappings(mappings or ())
         self.accounting: AccountingContext = accounting(config, gates)
 
     def follow(self) -> None:
@@ -61,6 +65,8 @@ class FactSource:
         world = self._world
         world.limit_ranges.observe(lambda old, new: self._account_again(old, new))
         world.runtime_classes.observe(lambda old, new: self._account_again(None, None))
+        if world.devices is not None:
+            world.devices.observe(self._devices_changed)
         self._follow(world.namespaces, model.Namespace, inbound.namespace)
         self._follow(world.topologies, model.Topology, inbound.topology)
         self._follow(world.flavors, model.ResourceFlavor, inbound.flavor)
@@ -111,15 +117,29 @@ class FactSource:
     def _account_again(self, old: CachedObject[Any] | None, new: CachedObject[Any] | None) -> None:
         """Account for pending Workloads again, because a LimitRange or RuntimeClass changed."""
         world = self._world
+        self._refresh()
+        changed = new or old
+        for cached in world.waiting_in(changed.key.namespace if changed is not None else ""):
+            self._changed(model.Workload, self._workload, cached, cached)
+
+    def _refresh(self) -> None:
+        world = self._world
         self.accounting = accounting(
             self._config,
             self._gates,
             [each.value for each in world.limit_ranges.values() if each.value],
             [each.value for each in world.runtime_classes.values() if each.value],
+            world.devices.offered(self._mappings) if world.devices is not None else None,
         )
-        changed = new or old
-        for cached in world.waiting_in(changed.key.namespace if changed is not None else ""):
-            self._changed(model.Workload, self._workload, cached, cached)
+
+    def _devices_changed(self, namespace: str) -> None:
+        """Account for pending Workloads that request devices again; "" means in all namespaces."""
+        self._refresh()
+        extended = self.accounting.devices.extended
+        for cached in self._world.waiting_in(namespace):
+            stored = cached.value
+            if stored is not None and needs_devices(stored.obj, extended, self._gates):
+                self._changed(model.Workload, self._workload, cached, cached)
 
 
 def _read(

@@ -72,6 +72,7 @@ class WorkloadReconciler:
             cluster_queue_active=state.is_schedulable(name),
             namespace_matches=queue is None or state.admits(name, obj.metadata.namespace),
             faults=known.faults if known is not None else (),
+            devices_unknown=known is not None and known.devices_unknown,
             jitter=random.random() * JITTER,
         )
 

@@ -17,7 +17,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
-from kuota.bridge.settings import policy
+from kuota.bridge.settings import charges_devices, policy
 from kuota.engine.engine import Engine
 from kuota.failures import tolerated
 from kuota.kube.client import Client
@@ -122,7 +122,8 @@ class System:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
         self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
         lifecycle = lifecycle or lifecycle_config(config, gates)
-        self.world = World(client, self.clock, lifecycle.kinds(), lifecycle.external)
+        devices = charges_devices(config, gates)
+        self.world = _world(client, self.clock, lifecycle, with_devices=devices)
         self.sender = Sender(client, self.world, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
         self._occupied = occupied
@@ -130,16 +131,19 @@ class System:
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
         self._recovery = self._pod_recovery(client, recorder)
         self._families = self._family_reconciler()
-        queue: Callable[[], WorkQueue[Key]] = partial(WorkQueue, self.clock)
-        self._workloads, self._classes = queue(), queue()
-        self._jobs: WorkQueue[JobKey] = WorkQueue(self.clock)
-        self._queues: WorkQueue[Name] = WorkQueue(self.clock)
+        self._make_work_queues()
         self.node_labels = self._followed_node_labels(client)
         self._queue_reconciler = self._status_reconciler()
         facts = partial(FactSource, charges_inactive=occupied is not None)
         self._facts = facts(self.world, self.driver.apply, recorder, config, gates)
         self._workload_reconciler = self._lifecycle_reconciler()
         self._triggers = self._enqueuing()
+
+    def _make_work_queues(self) -> None:
+        self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
+        self._classes: WorkQueue[Key] = WorkQueue(self.clock)
+        self._jobs: WorkQueue[JobKey] = WorkQueue(self.clock)
+        self._queues: WorkQueue[Name] = WorkQueue(self.clock)
 
     def _lifecycle_reconciler(self) -> WorkloadReconciler:
         return WorkloadReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
@@ -356,3 +360,10 @@ class System:
         if counters_only and self._queues.scheduled(name) and not reconciler.deleting(name):
             return
         self._queues.add_after(name, reconciler.due_in_s(name, counters_only=counters_only))
+
+
+def _world(
+    client: Client, clock: Clock, lifecycle: LifecycleConfig, *, with_devices: bool
+) -> World:
+    kinds = lifecycle.kinds()
+    return World(client, clock, kinds, lifecycle.external, with_devices=with_devices)

@@ -65,6 +65,8 @@ class Triggers:
         world.namespaces.observe(self._namespace)
         world.limit_ranges.observe(self._limits)
         world.runtime_classes.observe(self._limits)
+        if world.devices is not None:
+            world.devices.observe(self._devices)
         world.workload_classes.observe(self._class)
         world.local_queues.observe(self._local_queue)
         world.cluster_queues.observe(self._cluster_queue)
@@ -111,6 +113,13 @@ class Triggers:
         """Enqueue pending Workloads, whose effective requests and faults may change."""
         waiting = self._world.waiting_in(_either(old, new).key.namespace)
         self._add(self._workloads, (each.key for each in waiting))
+
+    def _devices(self, namespace: str) -> None:
+        """Enqueue pending Workloads that request devices."""
+        for each in self._world.waiting_in(namespace):
+            known = self._engine.state.workloads.get(each.key)
+            if known is not None and (known.devices_unknown or known.requeued is False):
+                self._workloads.add(each.key)
 
     def _class(self, old: Change, new: Change) -> None:
         if new is None or not revalued(_json(old), new.json):

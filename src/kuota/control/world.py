@@ -25,6 +25,7 @@ from kuota.kube.informer import Informer, trimmed
 from kuota.kube.resources import Resource, key_of
 
 from .cached_object import CachedObject, decode_workload, decoder_for
+from .devices import OfferedDevices
 
 T = TypeVar("T")
 
@@ -59,7 +60,8 @@ _EFFECTS = (
 class World:
     """Every object that the controllers need, with jobs of these kinds.
 
-    Of objects of `external` kinds, which may own jobs, only the metadata is kept.
+    Of objects of `external` kinds, which may own jobs, only the metadata is kept. `with_devices`
+    adds what dynamic resource allocation offers.
 
     `ready` returns once everything but jobs has synced.
     """
@@ -70,6 +72,8 @@ class World:
         clock: Clock,
         job_kinds: Iterable[JobKind],
         external: Iterable[GroupVersionKind] = (),
+        *,
+        with_devices: bool = False,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -97,6 +101,9 @@ class World:
         self.namespaces = make(kinds.NAMESPACES, decoder_for(Namespace))
         self.limit_ranges = make(kinds.LIMIT_RANGES, decoder_for(LimitRange))
         self.runtime_classes = make(kinds.RUNTIME_CLASSES, decoder_for(RuntimeClass))
+        self.devices = OfferedDevices(client, clock) if with_devices else None
+        for device_kind in self.devices.informers() if self.devices is not None else ():
+            self._informers[device_kind.resource] = device_kind
         for few in (self.pod_classes, self.workload_classes, self.flavors):
             few.observe(lambda old, new: self._forget_collected())
 

@@ -208,7 +208,8 @@ class Eviction(Struct):
 class Workload(Struct):
     """A workload, admitted as a whole or not at all. `priority` includes the boost.
 
-    `faults` are reasons why it can never be admitted (requests above limits, LimitRange).
+    `faults` are reasons why it can never be admitted (requests above limits, LimitRange). With
+    `devices_unknown`, they are reasons why the devices that it requests cannot be charged.
     `scheduling_hash` is equal for workloads that the scheduler cannot distinguish; "" means unique.
     """
 
@@ -222,6 +223,7 @@ class Workload(Struct):
     pod_sets: tuple[PodSet, ...] = ()
     scheduling_hash: str = ""
     faults: tuple[str, ...] = ()
+    devices_unknown: bool = False
     active: bool = True
     finished: bool = False
     admitted: bool = False

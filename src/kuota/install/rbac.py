@@ -36,6 +36,7 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ("", "namespaces nodes pods limitranges", _WATCH),
     ("scheduling.k8s.io", "priorityclasses", _WATCH),
     ("node.k8s.io", "runtimeclasses", _WATCH),
+    ("resource.k8s.io", "deviceclasses resourceclaimtemplates resourceslices", _WATCH),
     # Pods on lost nodes are marked as failed and deleted.
     ("", "pods", "delete"),
     ("", "pods/status", "patch"),

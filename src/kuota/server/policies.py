@@ -18,10 +18,10 @@ import msgspec
 
 from kuota.api.base import Json, Key, LabelSelector
 from kuota.api.match import SelectorError, matches
+from kuota.cel import CelError, expression
 
 from .admission import Deletion, Review
 from .builtin_kinds import ADMISSION_GROUP
-from .cel import CelError, expression
 from .columns import dig, listed, mapped
 from .kinds import Kind, Kinds
 from .policy_matching import RequestFacts, matches_request

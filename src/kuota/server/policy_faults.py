@@ -11,8 +11,8 @@ import msgspec
 from kuota.api.base import Json, LabelSelector
 from kuota.api.faults import FieldError, duplicate, invalid, required
 from kuota.api.match import SelectorError, matches
+from kuota.cel import CelError, expression
 
-from .cel import CelError, expression
 from .columns import listed, mapped
 from .pod_faults import unsupported
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,11 +16,14 @@ from conformance.registry import Exercise, suite
 from conformance.world import accounting_of, cluster_queue, gates_of, go_seconds, local_queue
 from kuota.api import kueue
 from kuota.api.backoff import Backoff
+from kuota.api.base import Key
 from kuota.api.core import Namespace
 from kuota.api.merge_patch import merged
 from kuota.api.workload import AdmissionCheckState, Workload
 from kuota.bridge import inbound
 from kuota.bridge.changes import flavors_of
+from kuota.bridge.devices.claims import Devices
+from kuota.bridge.devices.mappings import ClassMapping
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.lifecycle import reconcile_workload
@@ -27,6 +31,7 @@ from kuota.bridge.lifecycle_checks import listed_checks, synced_checks
 from kuota.bridge.lifecycle_reserved import not_ready
 from kuota.bridge.lifecycle_view import LifecycleConfig, WorkloadView
 from kuota.bridge.queue_status import cluster_queue_patch, wanted_finalizers
+from kuota.engine import model
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectStored
 from kuota.engine.policy import Policy
@@ -36,6 +41,7 @@ from .driver import failing_pass
 
 @suite(
     "controller/core-TestReconcile",
+    "controller/core-TestReconcileDRA",
     "controller/core-TestReconcileEviction",
     "controller/core-TestReconcileInadmissible",
     "controller/core-TestReconcileRequeue",
@@ -48,7 +54,6 @@ from .driver import failing_pass
             )
             for field in ("admission", "unhealthyNodes", "requeueState.count")
         },
-        "expected.wantDRAResourceTotal": "DRA follows in its own issue",
         "expected.wantWorkload.status.requeueState.requeueAt": (
             "not what Kueue computes in some records; compared with what follows from the settings"
         ),
@@ -58,6 +63,7 @@ from .driver import failing_pass
 def reconciled(run: Run) -> None:
     """Run one pass, carry its effects out, and compare the workload, its queue and its events."""
     if run.inputs.get("patchErr"):
+        same(None, run.expected["wantDRAResourceTotal"])
         failing_pass(run)
         return
     workload = whole(run.inputs["workload"])
@@ -144,7 +150,10 @@ def _view(run: Run, workload: Json) -> tuple[WorkloadView, Engine]:
     local = local_queue(run.inputs["lq"]) if run.inputs.get("lq") else None
     objects = whole(run.inputs["apiObjects"])
     engine = _engine(run, [each for each in (queue, local) if each is not None], objects)
-    counted = inbound_workload(stored.obj, accounting_of(objects, config.gates))
+    accounting = accounting_of(objects, config.gates)
+    accounting = msgspec.structs.replace(accounting, devices=_devices(objects or ()))
+    counted = inbound_workload(stored.obj, accounting)
+    same(run.expected.get("wantDRAResourceTotal") or 0, _charged_devices(counted))
     view = WorkloadView(
         stored=stored,
         config=config,
@@ -154,8 +163,25 @@ def _view(run: Run, workload: Json) -> tuple[WorkloadView, Engine]:
         cluster_queue_active=_active(whole(run.inputs.get("cq"))),
         namespace_matches=queue is None or engine.state.admits(queue.name, stored.key.namespace),
         faults=counted.faults,
+        devices_unknown=counted.devices_unknown,
     )
     return view, engine
+
+
+def _devices(objects: Iterable[Json]) -> Devices:
+    """The claim templates of a record. The recorded test maps one class of devices."""
+    return Devices(
+        mappings={"gpu.example.com": ClassMapping(resource="gpu")},
+        templates={
+            Key(each["metadata"]["namespace"], each["metadata"]["name"]): each
+            for each in objects
+            if each["kind"] == "ResourceClaimTemplate"
+        },
+    )
+
+
+def _charged_devices(workload: model.Workload) -> int:
+    return sum(each.requests.get("gpu", 0) for each in workload.pod_sets)
 
 
 def _active(queue: Json | None) -> bool:
@@ -165,7 +191,15 @@ def _active(queue: Json | None) -> bool:
 
 
 # A Job is the owner of the Workload, of which Kueue too reads nothing but the reference.
-_READ = {"Namespace", "LimitRange", "RuntimeClass", "Workload", "Job"}
+_READ = {
+    "Namespace",
+    "LimitRange",
+    "RuntimeClass",
+    "Workload",
+    "Job",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+}
 
 
 def _engine(run: Run, known: list[EngineObject], objects: list[Json] | None) -> Engine:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles and evaluates CEL expressions of admission policies, within limits.
+"""Compiles and evaluates CEL expressions of users, within limits.
 
 An evaluation ends after 10,000 iterations of comprehensions, which is a limit of the library, and
 regular expressions take linear time. Besides CEL's standard library, expressions may use optional
@@ -13,8 +13,11 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-VARIABLES = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
-"""The variables of an expression. `authorizer` is not available."""
+POLICY = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+"""The variables of an admission policy. `authorizer` is not available."""
+
+DEVICE = ("device",)
+"""The variable of a selector of devices."""
 
 LONGEST = 10_000
 """The maximum length of an expression."""
@@ -27,14 +30,15 @@ class CelError(Exception):
 
 
 class Expression:
-    """A compiled expression."""
+    """A compiled expression over these variables."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, variables: tuple[str, ...]) -> None:
         """Raises CelError."""
+        self._variables = variables
         if len(text) > LONGEST:
             raise CelError(f"is longer than {LONGEST} characters")
         try:
-            self._compiled = _environment().compile(text)
+            self._compiled = _environment(variables).compile(text)
         except ImportError:
             raise CelError(UNAVAILABLE) from None
         except Exception as error:
@@ -48,7 +52,7 @@ class Expression:
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Return a bool, str, number, None, list or dict. Raises CelError."""
         try:
-            result = self._compiled.eval(data={name: values.get(name) for name in VARIABLES})
+            result = self._compiled.eval(data={name: values.get(name) for name in self._variables})
             kind = str(result.type().name()).upper()
             value = result.value() if "ERROR" in kind else result.plain_value()
         except Exception as error:
@@ -59,9 +63,9 @@ class Expression:
 
 
 @lru_cache(maxsize=512)
-def expression(text: str) -> Expression:
+def expression(text: str, variables: tuple[str, ...] = POLICY) -> Expression:
     """Return the compiled expression. Raises CelError."""
-    return Expression(text)
+    return Expression(text, variables)
 
 
 def _first_line(error: object) -> str:
@@ -69,7 +73,7 @@ def _first_line(error: object) -> str:
 
 
 @cache
-def _environment() -> Any:
+def _environment(variables: tuple[str, ...]) -> Any:
     """The environment. The library is large, so it is loaded for the first expression."""
     from cel_expr_python import cel  # type: ignore[import-untyped]
     from cel_expr_python.ext import (  # type: ignore[import-untyped]
@@ -80,7 +84,7 @@ def _environment() -> Any:
     )
 
     return cel.NewEnv(
-        variables=dict.fromkeys(VARIABLES, cel.Type.DYN),
+        variables=dict.fromkeys(variables, cel.Type.DYN),
         extensions=[
             ext_optional.ExtOptional(),
             ext_strings.ExtStrings(),

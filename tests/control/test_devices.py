@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices requested through dynamic resource allocation are charged to quota."""
+
+from __future__ import annotations
+
+import pytest
+
+from control.objects import flavor, job, local_queue
+from control.stage import Stage, run_scene
+from kuota.api.base import Json
+from kuota.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
+
+GPU = "gpu.example.com"
+MIG = "mig.example.com"
+
+
+def mapping(name: str, device_class: str, **source: Json) -> Json:
+    found: Json = {"name": name, "deviceClassNames": [device_class]}
+    return found | ({"sources": [source]} if source else {})
+
+
+def config(*mappings: Json) -> Json:
+    return {"resources": {"deviceClassMappings": list(mappings)}}
+
+
+def device_class(name: str, **spec: object) -> Json:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def template(name: str, device_class: str, count: int = 1, selector: str = "") -> Json:
+    exactly: Json = {
+        "deviceClassName": device_class,
+        "allocationMode": "ExactCount",
+        "count": count,
+    }
+    if selector:
+        exactly["selectors"] = [{"cel": {"expression": selector}}]
+    requests = [{"name": "gpu", "exactly": exactly}]
+    return {
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+
+
+def resource_slice(*devices: Json) -> Json:
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    return {
+        "metadata": {"name": "node-1"},
+        "spec": {"driver": GPU, "pool": pool, "devices": list(devices)},
+    }
+
+
+def profile(name: str, share: str, memory: str) -> Json:
+    """A partition of a GPU: its share of the computing units and its memory."""
+    return {
+        "name": name,
+        "attributes": {"profile": {"string": share}},
+        "consumesCounters": [
+            {"counterSet": "gpu", "counters": {"memory": {"value": memory}}},
+        ],
+    }
+
+
+def queue(resource: str, quota: str) -> Json:
+    group = {
+        "coveredResources": ["cpu", resource],
+        "flavors": [
+            {
+                "name": "default",
+                "resources": [
+                    {"name": "cpu", "nominalQuota": "100"},
+                    {"name": resource, "nominalQuota": quota},
+                ],
+            }
+        ],
+    }
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "cq"},
+        "spec": {"namespaceSelector": {}, "resourceGroups": [group]},
+    }
+
+
+def claiming(name: str, claim_template: str) -> Json:
+    made = job(name)
+    made["spec"]["template"]["spec"]["resourceClaims"] = [
+        {"name": "gpu", "resourceClaimTemplateName": claim_template}
+    ]
+    return made
+
+
+async def furnish(stage: Stage, resource: str, quota: str) -> None:
+    await stage.api.apply(flavor(), queue(resource, quota), local_queue())
+
+
+def test_devices_of_a_class_are_counted() -> None:
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, "gpus", "3")
+        await stage.api.create(DEVICE_CLASSES, device_class(GPU))
+        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("two", GPU, 2))
+        await stage.api.apply(claiming("a", "two"), claiming("b", "two"))
+        await stage.rest()
+        assert [False, True] == [stage.suspended(each) for each in "ab"]
+        usage = stage.workload("a")["status"]["admission"]["podSetAssignments"][0]["resourceUsage"]
+        assert "2" == usage["gpus"]
+
+    run_scene(scene, config(mapping("gpus", GPU)))
+
+
+def test_a_job_waits_with_a_reason_until_its_template_exists() -> None:
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, "gpus", "3")
+        await stage.api.apply(claiming("a", "one"), job("other"))
+        await stage.rest()
+        assert stage.suspended("a")
+        assert not stage.suspended("other")
+        assert "False/Misconfigured" == stage.says("a", "QuotaReserved")
+        assert "False/Inadmissible" == stage.says("a", "Requeued")
+        assert "one does not exist" in stage.condition("a", "QuotaReserved")["message"]
+        await stage.api.create(DEVICE_CLASSES, device_class(GPU))
+        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("one", GPU))
+        await stage.rest()
+        assert not stage.suspended("a")
+
+    run_scene(scene, config(mapping("gpus", GPU)))
+
+
+def test_a_partition_is_charged_by_the_share_of_the_gpu_that_it_uses() -> None:
+    pytest.importorskip("cel_expr_python", reason="the extra policies is not installed")
+    memory = {"counter": {"name": "memory", "driver": GPU}}
+
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, "gpu-memory", "80Gi")
+        await stage.api.create(DEVICE_CLASSES, device_class(MIG))
+        small, large = profile("mig-0", "1g", "10Gi"), profile("mig-1", "3g", "40Gi")
+        await stage.api.create(RESOURCE_SLICES, resource_slice(small, large))
+        selector = f'device.attributes["{GPU}"].profile == "1g"'
+        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("small", MIG, 1, selector))
+        await stage.api.create(RESOURCE_CLAIM_TEMPLATES, template("any", MIG))
+        await stage.api.apply(claiming("a", "small"), claiming("b", "any"), claiming("c", "any"))
+        await stage.rest()
+        usages = {
+            each: stage.workload(each)["status"]["admission"]["podSetAssignments"][0]
+            for each in "ab"
+        }
+        used = {each: usages[each]["resourceUsage"]["gpu-memory"] for each in "ab"}
+        assert {"a": 10 * 2**30, "b": 40 * 2**30} == {k: int(v) for k, v in used.items()}
+        assert stage.suspended("c"), "60 Gi of 80 Gi would not be left for the largest device"
+
+    run_scene(scene, config(mapping("gpu-memory", MIG, **memory)))
+
+
+def test_a_claim_by_name_is_never_admitted() -> None:
+    async def scene(stage: Stage) -> None:
+        await furnish(stage, "gpus", "3")
+        made = job("a")
+        made["spec"]["template"]["spec"]["resourceClaims"] = [
+            {"name": "gpu", "resourceClaimName": "mine"}
+        ]
+        await stage.api.apply(made)
+        await stage.rest()
+        assert stage.suspended("a")
+        assert "use ResourceClaimTemplates" in stage.condition("a", "QuotaReserved")["message"]
+
+    run_scene(scene, config(mapping("gpus", GPU)))
