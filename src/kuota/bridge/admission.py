@@ -159,8 +159,8 @@ def owned_by_pod(obj: Workload) -> bool:
 
 
 def condition_reason(reason: WaitReason, gates: Gates) -> str:
-    """Return the reason of QuotaReserved=False; without the gate there are only two."""
-    if gates.on(Gate.UnadmittedWorkloadsObservability):
+    """Return the reason of QuotaReserved=False. Without the gate there are few."""
+    if reason is WaitReason.ON_HOLD or gates.on(Gate.UnadmittedWorkloadsObservability):
         return reason.value
     misplaced = reason in (WaitReason.MISCONFIGURED, WaitReason.SUSPENDED)
     return "Inadmissible" if misplaced else "Pending"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from conformance.adapters.webhooks import agree
 from conformance.case import Json, Run, check, refused, same
 from conformance.recorder import whole
 from conformance.registry import Exercise, suite
@@ -17,7 +18,7 @@ from kuota.bridge.jobs.pod import PodKind
 from kuota.bridge.jobs.pod_gates import has_gate, role, with_gate, without_gate
 from kuota.bridge.jobs.pod_group import PodGroup
 from kuota.bridge.jobs.pod_group_members import index_label
-from kuota.bridge.jobs.role_hash import role_hash, shape
+from kuota.bridge.jobs.role_hash import role_hash, shape, shape_faults
 
 POD, GROUP = PodKind(), PodGroup()
 
@@ -189,3 +190,9 @@ def label_number(run: Run) -> None:
     error = found if isinstance(found, str) else "no label" if found is None else ""
     refused(run.expected["wantErr"], error)
     same(run.expected["wantVal"], found if isinstance(found, int) else None)
+
+
+@suite("jobframework/jobframework-TestValidateImmutablePodSpec")
+def immutable(run: Run) -> None:
+    new, old = whole(run.inputs["newPodSpec"]), whole(run.inputs["oldPodSpec"])
+    agree(run.expected["wantErr"], list(shape_faults(new, old, "spec")))

@@ -123,7 +123,7 @@ def common_update_faults(
     if before != after and not (resting and at_rest(old)):
         fix = "suspend the job first, then change it"
         yield immutable(label_path(MAX_EXEC_TIME), after, "while the job runs", fix)
-    yield from _priority_faults(obj, old, resting)
+    yield from priority_faults(obj, old, resting)
     if elastic(obj, gates) != elastic(old, gates):
         path = annotation_path(ELASTIC_JOB)
         yield immutable(path, annotation(obj, ELASTIC_JOB), "after creation", "create it anew")
@@ -139,7 +139,8 @@ def _queue_faults(obj: Json, old: Json, resting: bool, default_queue: bool) -> I
         yield invalid(path, after, message, "name another LocalQueue instead")
 
 
-def _priority_faults(obj: Json, old: Json, resting: bool) -> Iterator[FieldError]:
+def priority_faults(obj: Json, old: Json, resting: bool) -> Iterator[FieldError]:
+    """Yield the faults of a change of the priority class. `resting`: the job has no pods."""
     before, after = label(old, PRIORITY_CLASS) or "", text(label(obj, PRIORITY_CLASS))
     path = label_path(PRIORITY_CLASS)
     if not before and after and not resting:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kuota.api.base import Json, Key
 from kuota.api.faults import FieldError, Invalid
@@ -20,10 +21,13 @@ from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
 from kuota.api.rules.metadata import label
 from kuota.api.rules.report import child, elements, mapping, text
 
-from ..lifecycle_view import LifecycleConfig
 from .ancestor import GroupKind, Lookup, ancestor, namespace_of, owned
-from .kind import JobKind, resolved
+from .kind import JobKind, OwnDefaults, RelatedRules, resolved
 from .template_kind import at, put
+
+if TYPE_CHECKING:
+    # Job kinds import this module, and configurations import all job kinds.
+    from ..lifecycle_view import LifecycleConfig
 
 DEFAULT_QUEUE = "default"
 NAMESPACE: GroupKind = ("", "Namespace")
@@ -46,9 +50,7 @@ def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig)
         return Unqueued.NAMESPACE
     if nested(kind, job, look_up, config):
         return Unqueued.NESTED
-    return (
-        None if claimed(kind, job, _namespace_labels(job, look_up), config) else Unqueued.NO_QUEUE
-    )
+    return None if claimed(kind, job, namespace_labels(job, look_up), config) else Unqueued.NO_QUEUE
 
 
 def enabled(kind: JobKind, config: LifecycleConfig) -> bool:
@@ -70,10 +72,10 @@ def claimed(
 
     A job with a managed ancestor is not.
     """
-    return enabled(kind, config) and (bool(queue_name(job)) or _manages_all(labels, config))
+    return enabled(kind, config) and (bool(queue_name(job)) or manages_all(labels, config))
 
 
-def _manages_all(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
+def manages_all(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
     """Whether jobs without a queue name are managed in a namespace with these labels."""
     if not config.manage_all or config.manage_all_in is None:
         return config.manage_all
@@ -82,10 +84,10 @@ def _manages_all(labels: Mapping[str, str] | None, config: LifecycleConfig) -> b
 
 def in_scope(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
     """Whether the jobs of the job's namespace are managed."""
-    return managed_namespace(_namespace_labels(job, look_up), config)
+    return managed_namespace(namespace_labels(job, look_up), config)
 
 
-def _namespace_labels(job: Json, look_up: Lookup) -> Mapping[str, str] | None:
+def namespace_labels(job: Json, look_up: Lookup) -> Mapping[str, str] | None:
     """Return the labels of the job's namespace; None if it does not exist."""
     found = look_up(NAMESPACE, Key("", namespace_of(job)))
     return None if found is None else child(found, "metadata", "labels")
@@ -100,12 +102,14 @@ LOCAL_QUEUE: GroupKind = (GROUP, "LocalQueue")
 CLUSTER_QUEUE: GroupKind = (GROUP, "ClusterQueue")
 ADMISSION_CHECK: GroupKind = (GROUP, "AdmissionCheck")
 WORKLOAD_PRIORITY_CLASS: GroupKind = (GROUP, "WorkloadPriorityClass")
+WORKLOAD: GroupKind = (GROUP, "Workload")
 LOOKED_UP = (
     NAMESPACE,
     LOCAL_QUEUE,
     CLUSTER_QUEUE,
     ADMISSION_CHECK,
     WORKLOAD_PRIORITY_CLASS,
+    WORKLOAD,
 )
 """The kinds that these functions look up, besides job kinds and other owners of jobs."""
 
@@ -117,7 +121,8 @@ def reviewed(
 
     Raises Invalid if it has faults, and NestingError if its owners cannot be followed.
     """
-    stored = job if old is not None else defaulted(kind, job, look_up, config)
+    mutates = old is None or kind.mutated_on_update
+    stored = defaulted(kind, job, look_up, config) if mutates else job
     faults = faults_of(kind, stored, old, look_up, config)
     if faults:
         raise Invalid(faults)
@@ -126,8 +131,10 @@ def reviewed(
 
 def defaulted(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
     """Return the new job with the defaults of Kueue's mutating webhook. Raises NestingError."""
-    if not enabled(kind, config):
+    if not enabled(kind, config) or kind.foreign(job):
         return job
+    if isinstance(kind, OwnDefaults):
+        return kind.own_defaults(job, look_up, config)
     job = with_default_labels(job, look_up, config)
     waits = waits_for_quota(kind, job, look_up, config)
     if waits and not kind.suspended(job):
@@ -141,12 +148,15 @@ def faults_of(
     kind: JobKind, job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
 ) -> list[FieldError]:
     """Return what Kueue's validating webhook rejects in a new job, or in a change from `old`."""
-    if not enabled(kind, config):
+    if not enabled(kind, config) or kind.foreign(job):
         return []
     managed = config.manage_all or bool(queue_name(job))
     default_queue = left_default_queue(job, old, look_up)
     job, gates = resolved(kind, job, look_up), config.gates
-    return list(kind.faults(job, old, gates, managed=managed, default_queue=default_queue))
+    faults = list(kind.faults(job, old, gates, managed=managed, default_queue=default_queue))
+    if isinstance(kind, RelatedRules):
+        faults += kind.related_faults(job, old, look_up, config)
+    return faults
 
 
 def left_default_queue(job: Json, old: Json | None, look_up: Lookup) -> bool:
@@ -184,8 +194,8 @@ def waits_for_quota(kind: JobKind, job: Json, look_up: Lookup, config: Lifecycle
         return True
     if not config.manage_all:
         return False
-    labels = _namespace_labels(job, look_up)
-    return managed_namespace(labels, config) and _manages_all(labels, config)
+    labels = namespace_labels(job, look_up)
+    return managed_namespace(labels, config) and manages_all(labels, config)
 
 
 def _default_queue(job: Json, look_up: Lookup) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
@@ -25,6 +25,10 @@ from kuota.engine.model import Struct
 
 from ..effects import Effect, edit
 from .ancestor import GroupKind, Lookup
+
+if TYPE_CHECKING:
+    # A configuration names the job kinds.
+    from ..lifecycle_view import LifecycleConfig
 
 
 class JobKey(NamedTuple):
@@ -72,6 +76,10 @@ class JobKind(ABC):
     """Whether a managed owner is queued instead of the job."""
     validates_unmanaged: ClassVar[bool] = True
     """Whether changes of jobs without a queue name are validated."""
+    mutated_on_update: ClassVar[bool] = False
+    """Whether changed jobs get defaults too."""
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Other integrations that are enabled together with this one."""
 
     @property
     def group_kind(self) -> GroupKind:
@@ -175,6 +183,14 @@ class JobKind(ABC):
         """Return the faults by rules of this kind alone."""
         return ()
 
+    def foreign(self, job: Json) -> bool:
+        """Whether another integration manages the object, so that its webhooks ignore it."""
+        return False
+
+    def warnings(self, job: Json, old: Json | None, *, owned: bool) -> list[FieldError]:
+        """Return what is accepted with a warning. `owned`: a managed kind controls the object."""
+        return []
+
     def write(self, job: Json, after: Json, *, may_be_rejected: bool = False) -> list[Effect]:
         """Return the writes that change the job to `after`, except for its status."""
         return edit(self.name, key_of(job), job, after, may_be_rejected=may_be_rejected)
@@ -261,3 +277,21 @@ class Referring(Protocol):
 def resolved(kind: JobKind, job: Json, look_up: Lookup) -> Json:
     """Return the job as the methods of its kind expect it."""
     return kind.resolved(job, look_up) if isinstance(kind, Referring) else job
+
+
+@runtime_checkable
+class OwnDefaults(Protocol):
+    """A kind whose new objects get other defaults than those of all jobs."""
+
+    def own_defaults(self, job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
+        """Return a new object with its defaults. Raises NestingError."""
+
+
+@runtime_checkable
+class RelatedRules(Protocol):
+    """A kind whose validation depends on other objects."""
+
+    def related_faults(
+        self, job: Json, old: Json | None, look_up: Lookup, config: LifecycleConfig
+    ) -> Iterable[FieldError]:
+        """Return the faults by rules about other objects. Raises NestingError."""

@@ -6,7 +6,8 @@ A Pod that belongs to a group is part of another job, see `kuota.bridge.jobs.pod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
@@ -14,11 +15,13 @@ from kuota.api.core import ENDED, is_terminated
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gate, Gates
 from kuota.api.podset import Injection, MergeConflict
-from kuota.api.rules.pod import ADMISSION_GATE
+from kuota.api.rules.pod import ADMISSION_GATE, pod_faults, pod_warnings
 from kuota.api.rules.report import child, elements, mapping, text
 
 from ..conditions import timestamp
 from ..effects import Delete, Effect, Event, StatusPatch, edit
+from . import pod_webhook
+from .ancestor import Lookup
 from .composed import StopCause
 from .kind import End, JobKind, Stop, key_of
 from .pod_gates import (
@@ -35,6 +38,9 @@ from .pod_gates import (
 )
 from .template_kind import merged_template
 from .topology_request import topology_request
+
+if TYPE_CHECKING:
+    from ..lifecycle_view import LifecycleConfig
 
 POD = "pod"
 MAIN = "main"
@@ -101,10 +107,18 @@ class PodKind(JobKind):
     def finalize(self, job: Json) -> list[Effect]:
         return list(released([job]))
 
-    def own_faults(
-        self, job: Json, old: Json | None, gates: Gates, *, managed: bool
-    ) -> Iterable[FieldError]:
-        return ()
+    def own_defaults(self, job: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
+        if self._only_with_parent and not has_parent(job):
+            return job
+        return pod_webhook.defaulted(job, look_up, config)
+
+    def faults(
+        self, job: Json, old: Json | None, gates: Gates, *, managed: bool, default_queue: bool
+    ) -> Iterator[FieldError]:
+        yield from pod_faults(job, old, gates, default_queue=default_queue)
+
+    def warnings(self, job: Json, old: Json | None, *, owned: bool) -> list[FieldError]:
+        return pod_warnings(job, old, owned=owned)
 
 
 def unqueued(pod: Json, *, only_with_parent: bool) -> bool:

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds whose controllers create the Pods that are queued: Deployments and the like.
+
+Their objects have no Workload in the passes over jobs. Their webhooks mark the pod templates, so
+that new Pods are gated, and a pass of their own may create Workloads and let Pods join groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from kuota.api.base import Json, Key
+from kuota.api.faults import FieldError
+from kuota.api.gates import Gates
+from kuota.api.podset import Injection
+from kuota.api.rules.pod import SUSPENDING_PARENT
+from kuota.api.rules.report import child
+from kuota.api.rules.serving import ready_replicas, serving_faults
+from kuota.engine.model import Struct
+
+from ..draft import PassResult, StoredWorkload
+from ..effects import Effect
+from ..job_pass.workload import Classes
+from .ancestor import GroupKind
+from .kind import End, JobKind, Stop
+
+
+class ParentView(Struct):
+    """The inputs of a pass over an object whose Pods are queued. Without `obj`, it was deleted.
+
+    `workloads` are those that it owns or that have one of its names, `pods` those that it suspends,
+    and `related` the objects of other kinds that belong to it. `managed` is whether its Pods wait
+    for quota, and `manages_all` whether Pods without a queue do.
+    """
+
+    key: Key
+    obj: Json | None = None
+    workloads: tuple[StoredWorkload, ...] = ()
+    pods: tuple[Json, ...] = ()
+    related: tuple[Json, ...] = ()
+    managed: bool = True
+    manages_all: bool = False
+    classes: Classes = Classes()
+    gates: Gates = Gates()
+    labels_to_copy: tuple[str, ...] = ()
+    annotations_to_copy: tuple[str, ...] = ()
+
+
+class PodParent(JobKind):
+    """A kind whose Pods are queued instead of its objects."""
+
+    prebuilt = False
+    mutated_on_update = True
+    requires = ("pod",)
+    related: ClassVar[tuple[GroupKind, ...]] = ()
+    """Other kinds whose objects a pass needs."""
+
+    def parent_of(self, pod: Json) -> str:
+        """Return the name of the object that suspends a Pod; "" if none of this kind does."""
+        return ""
+
+    def parent_of_related(self, obj: Json) -> str:
+        """Return the name of the object that a related one belongs to; "" if there is none."""
+        return ""
+
+    def workload_names(self, obj: Json, gates: Gates) -> list[str]:
+        """Return the names that Workloads of the object may have without being owned by it."""
+        return []
+
+    def reconcile(self, view: ParentView, now: float) -> PassResult:
+        """Return the result of one pass over an object."""
+        return PassResult()
+
+    def faults(
+        self, job: Json, old: Json | None, gates: Gates, *, managed: bool, default_queue: bool
+    ) -> Iterator[FieldError]:
+        yield from serving_faults(job, old, gates)
+        yield from self.own_faults(job, old, gates, managed=managed)
+
+    def suspended(self, job: Json) -> bool:
+        """Whether no Pod is ready, so that the queue may still change."""
+        return not ready_replicas(job)
+
+    def suspend(self, job: Json) -> Json:
+        return job
+
+    def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
+        return []
+
+    def start(self, job: Json, given: Sequence[Injection], gates: Gates) -> list[Effect]:
+        return []
+
+    def stop(self, job: Json, pod_sets: Sequence[Json] | None) -> Stop:
+        return Stop()
+
+    def end(self, job: Json) -> End | None:
+        return None
+
+    def active(self, job: Json) -> bool:
+        return False
+
+    def pods_ready(self, job: Json) -> bool:
+        return True
+
+
+def marked(template: Json, labels: dict[str, str], annotations: dict[str, str]) -> Json:
+    """Return a pod template with these labels and annotations. Empty values are not set."""
+    meta = child(template, "metadata")
+    for field, added in (("labels", labels), ("annotations", annotations)):
+        given = {key: value for key, value in added.items() if value}
+        if given:
+            meta = meta | {field: child(meta, field) | given}
+    return template | {"metadata": meta}
+
+
+def parent_named(obj: Json) -> str:
+    """Return the integration that suspends the Pods of a template or a Pod; "" for none."""
+    named = child(obj, "metadata", "annotations").get(SUSPENDING_PARENT)
+    return named if isinstance(named, str) else ""
+
+
+def controller_name(obj: Json, kind: GroupKind) -> str:
+    """Return the name of the controller of an object if it is of this kind, else ""."""
+    for each in child(obj, "metadata").get("ownerReferences") or ():
+        if not isinstance(each, dict) or each.get("controller") is not True:
+            continue
+        group = str(each.get("apiVersion") or "").rpartition("/")[0]
+        if (group, each.get("kind")) == kind:
+            return str(each.get("name") or "")
+    return ""
