@@ -12,7 +12,7 @@ from kube.tiny_server import SlowServer, TinyServer
 from kube.virtual_time import run
 from kube.watched import PATH, Watched
 from kuota.api.base import Key
-from kuota.kube.errors import Forbidden
+from kuota.kube.errors import Forbidden, NotFound
 
 A = Key("team", "a")
 
@@ -50,6 +50,60 @@ def test_a_server_without_the_kind_is_distinguished_from_one_that_does_not_answe
 
     it.during(story)
     assert "the server has no pods" in caplog.text
+
+
+POD = {"metadata": {"name": "a", "namespace": "team", "uid": "1", "resourceVersion": "7"}}
+NOBODY = {"kind": "APIResourceList", "resources": [{"name": "nodes"}]}
+ONE = {"items": [POD], "metadata": {"resourceVersion": "7"}}
+
+
+def test_a_kind_that_disappears_takes_its_objects_with_it_and_may_come_back() -> None:
+    gone = refused(404, "NotFound")
+    again = {**ONE, "items": [{"metadata": POD["metadata"] | {"uid": "2"}}]}
+    script = Scripted(
+        [ok(ONE), ok(NOBODY), gone, ok(NOBODY), ok(again)],
+        [[NotFound(404, "NotFound", "gone")], [Wait()]],
+    )
+    it = Watched(script)
+
+    async def story() -> None:
+        await it.clock.sleep(1)
+        assert (True, []) == (it.informer.lacking, list(it.informer.keys()))
+        await it.clock.sleep(60)
+        assert (False, [A]) == (it.informer.lacking, list(it.informer.keys()))
+
+    it.during(story)
+    assert ["a"] * 3 == [name for name, *_ in it.observed]
+
+
+def test_a_kind_that_may_no_longer_be_read_keeps_its_objects() -> None:
+    served = {"kind": "APIResourceList", "resources": [{"name": "pods"}]}
+    refusals = [answer for _ in range(50) for answer in (refused(403, "Forbidden"), ok(served))]
+    script = Scripted(
+        [ok(ONE), ok(served), *refusals], [[Forbidden(403, "Forbidden", "revoked")]] * 50
+    )
+    it = Watched(script)
+
+    async def story() -> None:
+        await it.clock.sleep(20)
+        assert [A] == list(it.informer.keys())
+        assert not it.informer.lacking
+
+    it.during(story)
+
+
+def test_a_kind_that_is_announced_is_looked_for_soon_and_until_it_is_served() -> None:
+    gone = refused(404, "NotFound")
+    script = Scripted([gone, ok(NOBODY), gone, ok(NOBODY), ok(ONE)], [[Wait()]])
+    it = Watched(script)
+
+    async def story() -> None:
+        assert it.informer.lacking
+        it.informer.announce()
+        await it.clock.sleep(1)
+        assert [A] == list(it.informer.keys())
+
+    it.during(story)
 
 
 def test_a_failure_that_goes_on_is_said_again_once_in_a_while(

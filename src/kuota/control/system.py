@@ -29,6 +29,7 @@ from kuota.kube.workqueue import WorkQueue, serve
 
 from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
+from .definitions import Definitions
 from .driver import Driver
 from .effects import Sender
 from .facts import FactSource
@@ -133,6 +134,7 @@ class System:
         self._families = self._family_reconciler()
         self._make_work_queues()
         self.node_labels = self._followed_node_labels(client)
+        self._definitions = Definitions(client, self.clock, self.world.informers())
         self._queue_reconciler = self._status_reconciler()
         facts = partial(FactSource, charges_inactive=occupied is not None)
         self._facts = facts(self.world, self.driver.apply, recorder, config, gates)
@@ -205,6 +207,7 @@ class System:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(followed(self.world, self._unwatched()))
+                group.create_task(self._definitions.run())
                 if self.parts & {Part.CORE, Part.WEBHOOKS}:
                     group.create_task(self.node_labels.run())
                 await self.world.ready()

@@ -149,7 +149,9 @@ class World:
 
     def _owner_informer(self, gvk: GroupVersionKind) -> Informer[Json]:
         resource = Resource.of(gvk, gvk.plural)
-        found = Informer[Json](self._client, resource, decode=_metadata, clock=self._clock)
+        found = Informer[Json](
+            self._client, resource, metadata_only=True, decode=_metadata, clock=self._clock
+        )
         self._informers[resource] = found
         return found
 

@@ -52,6 +52,8 @@ _RULES: tuple[tuple[str, str, str], ...] = (
         "patch",
     ),
     ("", "events", "create patch"),
+    # A job kind works as soon as its definition is installed.
+    ("apiextensions.k8s.io", "customresourcedefinitions", "list watch"),
 )
 
 
@@ -101,7 +103,7 @@ def _manager_rules(settings: Settings) -> list[Json]:
         *_job_rules(),
         _rule("admissionregistration.k8s.io", kinds[0], f"{_WATCH} update", MUTATING_NAME),
         _rule("admissionregistration.k8s.io", kinds[1], f"{_WATCH} update", VALIDATING_NAME),
-        _rule("apiextensions.k8s.io", "customresourcedefinitions", f"{_WATCH} update", *converted),
+        _rule("apiextensions.k8s.io", "customresourcedefinitions", "get update", *converted),
         _rule("apiregistration.k8s.io", "apiservices", f"{_WATCH} update", *aggregated),
     ]
 

@@ -117,12 +117,13 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         bookmarks: bool = False,
+        metadata_only: bool = False,
     ) -> AsyncGenerator[Event, None]:
         """Yield every change after the revision `since` until the server ends the stream.
 
         Raises Gone if that revision was compacted, and Unreachable if the connection breaks.
         """
-        which = Selection(namespace, label_selector, field_selector)
+        which = Selection(namespace, label_selector, field_selector, metadata_only)
         request = requests.watching(resource, which, since=since, bookmarks=bookmarks)
         decoding, lines = self._decoding(resource), Lines()
         async with aclosing(self._stream(request)) as chunks:

@@ -10,7 +10,8 @@ server has compacted that revision (410), everything is listed again and only th
 reported. Consecutive failures cause an increasing delay.
 
 A server that does not serve the kind is distinguished from a server that does not respond. In the
-first case there are no such objects, and callers for which the kind is optional need not wait.
+first case there are no such objects, and callers for which the kind is optional need not wait. A
+kind can appear, and disappear with all its objects, at any time.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ LIVELY_S = 1.0
 """A watch that lasted this long has not failed, even if it delivered no events."""
 LOOK_AGAIN_S = 30.0
 """The interval between checks for a kind that the server does not serve."""
+EXPECTED_S = 60.0
+"""How long a kind that was announced is expected: checks are as frequent as after failures."""
 REMIND_S = 300.0
 """The interval at which a persistent failure is logged again."""
 
@@ -69,6 +72,7 @@ class Informer(Cache[T]):
         *,
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
         decode: Decode[T] | None = None,
         indexers: Mapping[str, Indexer[T]] | None = None,
         packs: Callable[[T], bool] = never_packed,
@@ -83,7 +87,7 @@ class Informer(Cache[T]):
         self.error: KubeError | None = None
         """Why the cache may be stale; None if it is not."""
         self._client = client
-        self._which = Selection(namespace, label_selector, field_selector)
+        self._which = Selection(namespace, label_selector, field_selector, metadata_only)
         self._clock = clock or SystemClock()
         self._revision = ""
         """The cache contains every change up to this revision."""
@@ -96,6 +100,8 @@ class Informer(Cache[T]):
         self._said_at = 0.0
         self._watching: asyncio.Future[None] | None = None
         self._impatient: list[asyncio.Future[None]] = []
+        self._announced = asyncio.Event()
+        self._expected_until = 0.0
 
     def wrote(self, answer: Json) -> None:
         """Store the response to a write, as if the watch had already delivered it.
@@ -134,6 +140,13 @@ class Informer(Cache[T]):
         if self._watching is not None:
             self._watching.cancel()
         await reached
+
+    def announce(self) -> None:
+        """Check soon whether the server serves the kind, because its definition has changed."""
+        self._expected_until = self._clock.monotonic() + EXPECTED_S
+        if self.lacking:
+            self._failures = 0
+            self._announced.set()
 
     async def _refresh(self) -> None:
         served_now, self._impatient = self._impatient, []
@@ -179,6 +192,7 @@ class Informer(Cache[T]):
             label_selector=self._which.labels,
             field_selector=self._which.fields,
             bookmarks=True,
+            metadata_only=self._which.metadata_only,
         )
 
     def _take(self, event: Event) -> None:
@@ -220,10 +234,13 @@ class Informer(Cache[T]):
 
     async def _look_for_kind(self, error: KubeError) -> None:
         """Check whether the server serves the kind. It may return 403 before it checks that."""
-        if self.synced.is_set() or not isinstance(error, NotFound | Forbidden):
+        if not isinstance(error, NotFound | Forbidden):
             return
         self.lacking = not await served(self._client, self.resource)
         if self.lacking:
+            self._listed = False
+            for key in list(self.keys()):
+                self.drop(key)
             self.settled.set()
 
     def _explain(self, error: KubeError) -> None:
@@ -256,6 +273,20 @@ class Informer(Cache[T]):
             self._failures = 1 if self._reported else self._failures + 1
         named_s = self.error.retry_after_s if isinstance(self.error, ApiError) else None
         wait_s = max(PAUSE.wait(self._failures) / 1000, named_s or 0.0)
-        if self.lacking:
-            wait_s = LOOK_AGAIN_S
-        await self._clock.sleep(wait_s)
+        if self.lacking and self._clock.monotonic() >= self._expected_until:
+            await self._sleep_until_announced(LOOK_AGAIN_S)
+        else:
+            await self._clock.sleep(wait_s)
+
+    async def _sleep_until_announced(self, longest_s: float) -> None:
+        self._announced.clear()
+        waits = [
+            asyncio.ensure_future(self._clock.sleep(longest_s)),
+            asyncio.ensure_future(self._announced.wait()),
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)

@@ -23,6 +23,7 @@ WATCH_TIMEOUT_S = 290
 PAGE = 500
 _GRACE_S = 30.0
 _JSON = {"accept": "application/json"}
+_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
 
 
 PatchBody = Json | list[Json]
@@ -72,14 +73,23 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """A selection of objects of a kind. Without a namespace, all namespaces."""
+    """A selection of objects of a kind, or only of their metadata.
+
+    Without a namespace, all namespaces.
+    """
 
     namespace: str | None = None
     labels: str = ""
     fields: str = ""
+    metadata_only: bool = False
 
     def query(self) -> dict[str, str]:
         return _stated(labelSelector=self.labels, fieldSelector=self.fields)
+
+    def headers(self, *, listing: bool) -> dict[str, str]:
+        if not self.metadata_only:
+            return dict(_JSON)
+        return {"accept": _METADATA.format("List" if listing else "")}
 
 
 class WriteOptions(TypedDict, total=False):
@@ -124,7 +134,12 @@ def listing(
     query = which.query() | _stated(**{"limit": str(limit or ""), "continue": resume})
     path = collection_path(resource, which.namespace)
     return HttpRequest(
-        method="GET", path=path, resource=resource.name, query=query, idempotent=True
+        method="GET",
+        path=path,
+        resource=resource.name,
+        query=query,
+        headers=which.headers(listing=True),
+        idempotent=True,
     )
 
 
@@ -148,6 +163,7 @@ def watching(
         path=path,
         resource=resource.name,
         query=query,
+        headers=which.headers(listing=False),
         timeout_s=WATCH_TIMEOUT_S + _GRACE_S,
         idempotent=True,
     )
