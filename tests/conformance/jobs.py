@@ -12,7 +12,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor, WorkloadPriorityClass
 from kuota.api.selector import parse_selector
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.job_pass.find import prebuilt_name
+from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.ancestor import GroupKind, Lookup, NestingError, NestingTooDeep
 from kuota.bridge.jobs.kind import JobKey, JobKind

@@ -6,7 +6,6 @@ from __future__ import annotations
 from control.objects import job, workload_class
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
-from kuota.api.rules.metadata import ELASTIC_JOB
 from kuota.kube.resources import JOBS, WORKLOADS
 
 LIMIT = "kueue.x-k8s.io/max-exec-time-seconds"
@@ -202,20 +201,3 @@ def test_a_job_that_its_user_deactivated_is_kept() -> None:
         await stage.api.delete(JOBS, Key("team", "a"))
 
     run_scene(scene, {"objectRetentionPolicies": {"workloads": {"afterDeactivatedByKueue": "0s"}}})
-
-
-def test_an_elastic_job_is_admitted_whole_and_its_pods_wait_at_no_gate() -> None:
-    async def scene(stage: Stage) -> None:
-        await stage.furnish()
-        made = job("a", "4")
-        made["metadata"]["annotations"] = {ELASTIC_JOB: "true"}
-        made["spec"]["template"]["spec"]["schedulingGates"] = [{"name": ELASTIC_JOB}]
-        await stage.api.apply(made)
-        await stage.rest()
-        spec = stage.get(JOBS, "a")["spec"]
-        assert (False, None) == (spec["suspend"], spec["template"]["spec"].get("schedulingGates"))
-        await stage.kubelet.succeed("a")
-        await stage.rest()
-        assert "True" == stage.condition("a", "Finished")["status"]
-
-    run_scene(scene)

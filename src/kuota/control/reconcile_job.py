@@ -9,7 +9,7 @@ from kuota.api.base import Json, Key
 from kuota.api.rules.report import child, text
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
-from kuota.bridge.job_pass.find import prebuilt_name
+from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
 from kuota.bridge.jobs.kind import JobKey

@@ -32,6 +32,7 @@ from .deferred_events import DeferredEvents
 from .definitions import Definitions
 from .driver import Driver
 from .effects import Sender
+from .elastic_pods import ElasticPods
 from .facts import FactSource
 from .node_labels import NodeLabels
 from .observer import Instrument, uninstrumented
@@ -132,6 +133,7 @@ class System:
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
         self._recovery = self._pod_recovery(client, recorder)
         self._families = self._family_reconciler()
+        self._elastic = self._elastic_pods(client)
         self._make_work_queues()
         self.node_labels = self._followed_node_labels(client)
         self._definitions = Definitions(client, self.clock, self.world.informers())
@@ -181,6 +183,12 @@ class System:
         if not self.lifecycle.gates.on(Gate.ConcurrentAdmission):
             return None
         return FamilyReconciler(self.world, self.engine, self.sender, self.clock, self.lifecycle)
+
+    def _elastic_pods(self, client: Client) -> ElasticPods | None:
+        gates = self.lifecycle.gates
+        if not gates.on(Gate.ElasticJobsViaWorkloadSlices) or Part.JOBS not in self.parts:
+            return None
+        return ElasticPods(client, self.world, self.clock, gates)
 
     def deferred_events(self) -> DeferredEvents:
         """Return a recorder for other controllers in this process.
@@ -260,6 +268,9 @@ class System:
             group.create_task(self._sample())
         if self._recovery is not None and Part.CORE in self.parts:
             group.create_task(self._recovery.run())
+        if self._elastic is not None:
+            self._elastic.follow()
+            group.create_task(self._elastic.run())
         self._working = [group.create_task(each) for each in self._served()]
 
     def _log_decisions(self) -> None:
@@ -287,6 +298,9 @@ class System:
             passes = instrument("concurrentadmission", self._families.reconcile)
             stuck = self._stuck(WORKLOADS)
             found.append(serve(self._families.queue, passes, WORKLOAD_WORKERS, stuck))
+        if self._elastic is not None:
+            passes = instrument("elasticjobungater", self._elastic.reconcile)
+            found.append(serve(self._elastic.queue, passes, JOB_WORKERS))
         return found
 
     def _stuck(self, resource: Resource) -> Callable[[Key, Exception], None]:
@@ -325,6 +339,8 @@ class System:
             self._recovery.close()
         if self._families is not None:
             self._families.queue.close()
+        if self._elastic is not None:
+            self._elastic.queue.close()
 
     def depths(self) -> dict[str, int]:
         """Return the number of keys in each work queue."""
@@ -336,6 +352,8 @@ class System:
         }
         if self._families is not None:
             found["concurrentadmission"] = len(self._families.queue)
+        if self._elastic is not None:
+            found["elasticjobungater"] = len(self._elastic.queue)
         return found
 
     async def _sample(self) -> None:

@@ -12,8 +12,9 @@ from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.rules.job_common import PRIORITY_CLASS
-from kuota.api.rules.metadata import label
+from kuota.api.rules.metadata import ELASTIC_JOB, annotation, label
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.job_pass.slices import chain_name
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.kind import JobKey, JobKind
 from kuota.bridge.lifecycle_checks import named
@@ -34,6 +35,7 @@ QUEUE = "queue"
 WAITING = "waiting"
 NAMESPACE = "namespace"
 PRIORITY = "priority class"
+CHAIN = "chain"
 
 NEEDED = frozenset(
     {
@@ -83,8 +85,7 @@ class World:
         self._classes: Classes | None = None
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
-        indexers = {OWNER: _owners, QUEUE: _queues, WAITING: _waiting, PRIORITY: _named}
-        self.workloads = make(kinds.WORKLOADS, decode_workload, _over, indexers)
+        self.workloads = make(kinds.WORKLOADS, decode_workload, _over, _workload_indexers())
         self.jobs = {each.group_kind: self._job_informer(each) for each in job_kinds}
         """The jobs of each kind."""
         self._owners = {(each.group, each.kind): self._owner_informer(each) for each in external}
@@ -210,6 +211,10 @@ class World:
             return self.workloads.indexed(WAITING, namespace)
         return [each for each in self.workloads.values() if _waiting(each)]
 
+    def slices_of(self, chain: Key) -> list[CachedObject[StoredWorkload]]:
+        """Return the open slices of elastic jobs whose first slice has this name."""
+        return self.workloads.indexed(CHAIN, str(chain))
+
     def classes(self) -> Classes:
         if self._classes is None:
             self._classes = Classes(
@@ -276,10 +281,28 @@ def _waiting(cached: CachedObject[StoredWorkload]) -> list[str]:
     return [cached.key.namespace] if waits else []
 
 
+def _chains(cached: CachedObject[StoredWorkload]) -> list[str]:
+    """Index the open slices of elastic jobs by chain."""
+    stored = cached.value
+    if stored is None or _over(cached) or annotation(stored.json, ELASTIC_JOB) != "true":
+        return []
+    return [str(Key(cached.key.namespace, chain_name(stored)))]
+
+
 def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
     """Index unfinished Workloads by WorkloadPriorityClass."""
     name = named(cached.value) if cached.value is not None and not _over(cached) else ""
     return [name] if name else []
+
+
+def _workload_indexers() -> dict[str, Indexer[CachedObject[StoredWorkload]]]:
+    return {
+        OWNER: _owners,
+        QUEUE: _queues,
+        WAITING: _waiting,
+        PRIORITY: _named,
+        CHAIN: _chains,
+    }
 
 
 def _known(informer: Informer[Any]) -> asyncio.Event:

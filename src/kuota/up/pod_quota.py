@@ -8,15 +8,18 @@ than were admitted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.rules.job_common import suspended
-from kuota.api.rules.report import child, elements, mapping, text
+from kuota.api.rules.metadata import elastic
+from kuota.api.rules.report import child, elements, integer, mapping, text
+from kuota.api.rules.workload_status import pod_set_counts
 from kuota.bridge.draft import StoredWorkload
-from kuota.bridge.job_pass.find import controlled, matching
+from kuota.bridge.job_pass.match import controlled, matching
+from kuota.bridge.job_pass.slices import unfinished
 from kuota.bridge.jobs.ancestor import Lookup, NestingError
 from kuota.bridge.jobs.job_webhook import unqueued
 from kuota.bridge.jobs.registry import JOB
@@ -88,24 +91,44 @@ class PodQuota:
     def _admitted(self, key: Key, job: Json) -> int | None:
         """Return the number of pods that are admitted and not reclaimed; None if not admitted."""
         flavors, gates = self.flavors(), self._config.gates
-        for each in self.workloads_of(key):
-            found = self._store.get(WORKLOADS.name, each)
-            if found is None or not is_charged(found) or found["metadata"].get("deletionTimestamp"):
-                continue
-            stored = StoredWorkload.of(found)
+        resizable = elastic(job, gates)
+        own = [each for each in self._charged(key) if controlled(each, JOB, job, gates)]
+        for stored in reversed(unfinished(own)):
             if not stored.true("Admitted") or stored.true("Evicted"):
                 continue
-            own = controlled(stored, JOB, job, gates)
-            if own and matching(stored, JOB, job, flavors, gates):
-                return _pods(stored)
+            if matching(stored, JOB, job, flavors, gates, resizable=resizable):
+                reclaimed = stored.obj.status.reclaimable_pods or ()
+                return charged_pods(stored.json) - sum(each.count for each in reclaimed)
         return None
 
+    def _charged(self, key: Key) -> Iterator[StoredWorkload]:
+        for each in self.workloads_of(key):
+            found = self._store.get(WORKLOADS.name, each)
+            if found is not None and is_charged(found):
+                stored = StoredWorkload.of(found)
+                if not stored.deleting:
+                    yield stored
 
-def _pods(stored: StoredWorkload) -> int:
-    admission = stored.obj.status.admission
-    assigned = admission.pod_set_assignments if admission is not None else None
-    count = sum(each.count or 0 for each in assigned or ())
-    return count - sum(each.count for each in stored.obj.status.reclaimable_pods or ())
+    def charged_pods(self, key: Key, uid: str) -> dict[Key, int]:
+        """Return the number of pods for which each Workload of a Job is charged."""
+        return {
+            each.key: charged_pods(each.json)
+            for each in self._charged(key)
+            if any(owner.uid == uid for owner in each.obj.metadata.owner_references or ())
+        }
+
+
+def charged_pods(workload: Json) -> int:
+    """Return the number of admitted pods of a Workload, less those that its job gave up since."""
+    if not is_charged(workload):
+        return 0
+    sizes = pod_set_counts(workload)
+    assigned = child(workload, "status", "admission").get("podSetAssignments")
+    counts = {
+        text(mapping(each).get("name")): integer(mapping(each).get("count")) or 0
+        for each in elements(assigned)
+    }
+    return sum(min(count, sizes.get(name, 0)) for name, count in counts.items())
 
 
 def is_charged(workload: Json) -> bool:

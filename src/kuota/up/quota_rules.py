@@ -33,7 +33,7 @@ from kuota.server.store import Store, key_of
 
 from .live_pods import LivePods
 from .local import SYSTEM
-from .pod_quota import PodQuota, is_charged
+from .pod_quota import PodQuota, charged_pods
 
 TEAM_NAMESPACES = LabelSelector(
     match_expressions=[LabelSelectorRequirement(key=TEAM, operator="Exists")]
@@ -150,14 +150,21 @@ class QuotaRules:
             raise _refused(deletion, f"the propagation policy Orphan {_ORPHANS}")
 
     def _check_release(self, review: Review) -> None:
-        """Reject the release of quota that processes still use."""
-        if review.old is None or not is_charged(review.old) or is_charged(review.object):
+        """Reject the release of quota that processes still use.
+
+        The slice that replaces another one is charged for the pods of both.
+        """
+        charged = charged_pods(review.object)
+        if review.old is None or charged >= charged_pods(review.old):
             return
+        key = key_of(review.object)
         for owner in _owners(review.old):
-            job = Key(key_of(review.object).namespace, text(mapping(owner).get("name")))
-            if self._live.count(job, text(mapping(owner).get("uid"))):
+            job = Key(key.namespace, text(mapping(owner).get("name")))
+            uid = text(mapping(owner).get("uid"))
+            others = self._quota.charged_pods(job, uid) | {key: charged}
+            if self._live.count(job, uid) > sum(others.values()):
                 why = f"processes of Job {job} still use its quota; it is released when they end"
-                raise conflict(review.kind, key_of(review.object).name, why)
+                raise conflict(review.kind, key.name, why)
 
     def _warnings(self, review: Review) -> Sequence[str]:
         """Tell users about values of a new object that do not have the effect they may expect."""

@@ -11,6 +11,7 @@ from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
 from kuota.api.names import dns_label
 from kuota.api.podset import (
+    SLICE_ANNOTATION,
     WORKLOAD_ANNOTATION,
     Injection,
     MergeConflict,
@@ -18,7 +19,7 @@ from kuota.api.podset import (
     joined,
     labelled,
 )
-from kuota.api.rules.metadata import PREFIX
+from kuota.api.rules.metadata import ELASTIC_JOB, PREFIX
 from kuota.api.workload import PodSet, Workload
 
 POD_SET_LABEL = f"{PREFIX}podset"
@@ -41,10 +42,21 @@ def injections(
     assigned = (admission.pod_set_assignments if admission is not None else None) or ()
     for at, each in enumerate(assigned):
         added = injection(each, _pod_set(obj, each.name, at), flavors, topology=topology)
-        if topology:
-            named = {**(added.annotations or {}), WORKLOAD_ANNOTATION: obj.metadata.name}
-            added = msgspec.structs.replace(added, annotations=named)
+        named = _names(obj, gates)
+        if named:
+            annotations = {**(added.annotations or {}), **named}
+            added = msgspec.structs.replace(added, annotations=annotations)
         found.append(_updated(_labelled(added, obj, gates), obj))
+    return found
+
+
+def _names(obj: Workload, gates: Gates) -> dict[str, str]:
+    """Return the annotations that name the Workload and its chain of slices."""
+    meta, found = obj.metadata, {}
+    if gates.on(Gate.TopologyAwareScheduling):
+        found[WORKLOAD_ANNOTATION] = meta.name
+    if gates.on(Gate.ElasticJobsViaWorkloadSlices) and meta.annotation(ELASTIC_JOB) == "true":
+        found[SLICE_ANNOTATION] = meta.annotation(SLICE_ANNOTATION) or meta.name
     return found
 
 

@@ -7,23 +7,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kuota.api.base import Json, Key
+from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, elements, mapping
 
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Effect, Event
 from ..jobs.composed import Composed, Match, StopCause, Terminating
-from ..jobs.kind import Finalizing, JobKind, key_of
+from ..jobs.kind import Elastic, Finalizing, JobKind, key_of
 from ..lifecycle_view import JobView
+from .slices import Chain
 
 
 class JobPass:
-    """One pass over a job. `workload` is the job's Workload once it was found."""
+    """One pass over a job. `workload` is the job's Workload once it was found.
+
+    Of an elastic job, `chain` are the open slices, and `replaced` is the slice that a new one has
+    to replace.
+    """
 
     def __init__(self, view: JobView, now: float) -> None:
         self.view = view
         self.now = now
         self.job: Json = view.job or {}
         self.workload: StoredWorkload | None = None
+        self.chain = Chain()
+        self.replaced: StoredWorkload | None = None
         self.requeue_after_s: float | None = None
         self.fault = ""
         self.refused = ""
@@ -45,6 +53,19 @@ class JobPass:
     @property
     def ended(self) -> bool:
         return self.kind.end(self.job) is not None
+
+    @property
+    def elastic(self) -> bool:
+        """Whether the job can be resized while it runs."""
+        return isinstance(self.kind, Elastic) and elastic(self.job, self.view.config.gates)
+
+    @property
+    def other_slices(self) -> tuple[StoredWorkload, ...]:
+        """The slice that has quota until the Workload of the pass replaces it, if any."""
+        charged, found = self.chain.charged, self.workload
+        if charged is None or (found is not None and found.key == charged.key):
+            return ()
+        return (charged,)
 
     @property
     def busy(self) -> bool:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kuota.api.base import Json, Key
-from kuota.api.podset import SLICE_ANNOTATION
-from kuota.api.rules.report import elements, mapping, text
+from kuota.api.base import Json, Key, condition
+from kuota.api.podset import SLICE_ANNOTATION, WORKLOAD_ANNOTATION
+from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.api.rules.workload_status import pod_set_counts
 from kuota.engine.model import Struct
 
 from ..draft import StoredWorkload
-from ..inbound_workload import REPLACED, replaces
+from ..inbound_workload import REPLACED, REPLACES, replaces
+from ..jobs.template_kind import restored_template
 
 OUT_OF_SYNC = "OutOfSync"
 CLOSED = frozenset({REPLACED, OUT_OF_SYNC})
-"""Why a slice is finished although its job is not."""
+"""Why slices are finished before their job is."""
 
 Counts = Mapping[str, int]
 
@@ -52,6 +53,22 @@ def resized(pod_sets: object, counts: Counts) -> list[Json]:
 def chain_name(stored: StoredWorkload) -> str:
     """Return the name of the first slice of a chain, which identifies the chain."""
     return stored.obj.metadata.annotation(SLICE_ANNOTATION) or stored.key.name
+
+
+def replacement_annotations(replaced: StoredWorkload) -> dict[str, str]:
+    """Return the annotations of the slice that replaces another one."""
+    return {SLICE_ANNOTATION: chain_name(replaced), REPLACES: str(replaced.key)}
+
+
+def end_reason(stored: StoredWorkload) -> str:
+    """Return why a slice is finished; "" if it is not."""
+    finished = condition(stored.obj.status.conditions, "Finished")
+    return finished.reason if finished is not None and stored.true("Finished") else ""
+
+
+def closed(stored: StoredWorkload) -> bool:
+    """Whether a slice is finished although its job may not be."""
+    return end_reason(stored) in CLOSED
 
 
 def unfinished(slices: Iterable[StoredWorkload]) -> list[StoredWorkload]:
@@ -88,6 +105,8 @@ class Chain(Struct):
 
 def normalized(slices: Sequence[StoredWorkload]) -> Chain:
     """Decide which of the open slices, given oldest first, remain. A single slice always does."""
+    if not slices:
+        return Chain()
     if len(slices) == 1:
         only = slices[0]
         return Chain(selected=only, charged=only if _has_quota(only) else None)
@@ -121,3 +140,31 @@ def _preferred(stored: StoredWorkload, other: StoredWorkload) -> bool:
 
 def _reserved(stored: StoredWorkload | None) -> bool:
     return stored is not None and stored.reserved
+
+
+def without_injection(pod_sets: Iterable[Json], charged: StoredWorkload) -> list[Json]:
+    """Return the pod sets of a running job without what the admission of a slice injected.
+
+    A replacement can then be admitted with other flavors after it was evicted. Only the annotations
+    that identify the chain remain, as in Kueue.
+    """
+    original = {
+        text(each.get("name")): mapping(each.get("template"))
+        for each in map(mapping, elements(child(charged.json, "spec").get("podSets")))
+    }
+    return [
+        each | {"template": _restored(mapping(each.get("template")), original[name])}
+        if (name := text(each.get("name"))) in original
+        else each
+        for each in pod_sets
+    ]
+
+
+def _restored(template: Json, original: Json) -> Json:
+    result = restored_template(template, original)
+    given = string_map(child(template, "metadata").get("annotations"))
+    stamps = {key: given[key] for key in (WORKLOAD_ANNOTATION, SLICE_ANNOTATION) if key in given}
+    if not stamps:
+        return result
+    meta = child(result, "metadata")
+    return result | {"metadata": meta | {"annotations": child(meta, "annotations") | stamps}}

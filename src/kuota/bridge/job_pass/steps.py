@@ -13,19 +13,22 @@ from kuota.api.base import Condition, condition
 from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name
+from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, text
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from ..admission import released_status, withdrawn_status
 from ..draft import Draft, PassResult, StoredWorkload
 from ..effects import Delete, Event, Patch
+from ..inbound_workload import replaces
 from ..jobs.composed import Reporting
 from ..jobs.job_webhook import claimed, managed_namespace
 from ..jobs.kind import Holding, PodSetsUnknown, Reclaiming, Skipping
 from ..jobs.topology_request import TopologyRequestError
 from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from ..lifecycle_view import JobView
-from .find import created, found
+from .construct import created
+from .find import found
 from .injections import injections
 from .job_pass import JobPass
 from .reclaimable import limited, reclaimable_status
@@ -99,14 +102,24 @@ def nested(job_pass: JobPass) -> bool:
     ancestor = job_pass.view.ancestor
     if ancestor is None:
         return False
-    newest = ancestor.newest
-    idle = newest is None or not newest.true("Admitted")
-    if idle and not job_pass.ended and not job_pass.suspended:
+    if _lacks_quota(job_pass, ancestor.newest) and not job_pass.ended and not job_pass.suspended:
         job_pass.write(job_pass.kind.suspend(job_pass.job))
         job_pass.record_event(
             "Suspended", f"Suspended until the workload of {ancestor.key} is admitted"
         )
     return True
+
+
+def _lacks_quota(job_pass: JobPass, newest: StoredWorkload | None) -> bool:
+    """Whether the ancestor with this newest Workload has no quota for its pods.
+
+    The newest slice of an elastic job may be pending while an older one has quota.
+    """
+    if newest is None:
+        return True
+    if job_pass.elastic or elastic(newest.json, job_pass.view.config.gates):
+        return newest.true("Evicted")
+    return not newest.true("Admitted")
 
 
 def unmanaged(job_pass: JobPass) -> bool:
@@ -173,7 +186,8 @@ def job_finished(job_pass: JobPass) -> bool:
         return False
     if stored is not None and not job_pass.occupied(stored):
         reason = "Succeeded" if over.success else "Failed"
-        job_pass.finish(stored, reason, over.message or f"The job has {reason.lower()}")
+        for each in (stored, *job_pass.other_slices):
+            job_pass.finish(each, reason, over.message or f"The job has {reason.lower()}")
         job_pass.record_event("FinishedWorkload", f"Workload {stored.key} is finished")
     if stored is None or not job_pass.occupied(stored):
         job_pass.finalize()
@@ -287,9 +301,10 @@ def at_rest(job_pass: JobPass) -> bool:
     stored = job_pass.workload
     if stored is None or not job_pass.suspended:
         return False
-    if stored.true("Admitted"):
-        _start(job_pass, stored)
-        return True
+    for each in (stored, *job_pass.other_slices):
+        if each.true("Admitted"):
+            _start(job_pass, each)
+            return True
     if stored.reserved:
         _tell_checks(job_pass, stored)
     elif job_pass.kind.follows_queue(job_pass.job) and (
@@ -330,9 +345,17 @@ def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
 
 
 def not_admitted(job_pass: JobPass) -> bool:
+    """Stop a running job that has no quota. Scheduling gates hold the new pods of an elastic job.
+
+    They run on while the checks of a slice that has taken over the quota of another are pending.
+    """
     stored = job_pass.workload
-    if stored is not None and not stored.true("Admitted"):
-        job_pass.stop(stored, "NotAdmitted", "The workload is not admitted")
+    if stored is None or stored.true("Admitted"):
+        return True
+    replacement = stored.reserved and replaces(stored.obj) is not None
+    if job_pass.elastic and (replacement or job_pass.other_slices):
+        return True
+    job_pass.stop(stored, "NotAdmitted", "The workload is not admitted")
     return True
 
 

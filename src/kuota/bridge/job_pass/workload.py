@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -44,11 +45,16 @@ class Classes(Struct):
 
 
 def workload(
-    kind: JobKind, job: Json, classes: Classes | None = None, gates: Gates | None = None
+    kind: JobKind,
+    job: Json,
+    classes: Classes | None = None,
+    gates: Gates | None = None,
+    taken: Collection[str] = (),
 ) -> Json:
     """Return the Workload that Kueue creates for a job, as v1beta2 JSON.
 
-    Raises ClassMissing if the job names a priority class that does not exist, and
+    That of an elastic job is the first slice of a chain; its name is none of those that are
+    `taken`. Raises ClassMissing if the job names a priority class that does not exist, and
     TopologyRequestError if its topology annotations cannot be parsed. Kueue then creates none.
     """
     gates = gates or Gates()
@@ -63,7 +69,7 @@ def workload(
     return {
         "apiVersion": V1BETA2,
         "kind": "Workload",
-        "metadata": _metadata(kind, job, gates),
+        "metadata": _metadata(kind, job, gates, taken),
         "spec": _present(spec),
     }
 
@@ -82,14 +88,15 @@ def owned_by(kind: JobKind, job: Json) -> Json:
     return tied | ({"labels": {JOB_UID: uid}} if uid and not label_value(uid) else {})
 
 
-def _metadata(kind: JobKind, job: Json, gates: Gates) -> Json:
+def _metadata(kind: JobKind, job: Json, gates: Gates, taken: Collection[str]) -> Json:
     meta = child(job, "metadata")
-    name, uid = text(meta.get("name")), text(meta.get("uid"))
-    slices = elastic(job, gates) and isinstance(kind, Elastic)
-    extra = kind.slice_suffix(job) if isinstance(kind, Elastic) and slices else ""
-    short = gates.on(Gate.ShortWorkloadNames)
-    made = workload_name(kind.gvk.kind, kind.gvk.group, name, uid, extra, short=short)
-    notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if slices else {})
+    suffixes = iter(("",))
+    sliced = isinstance(kind, Elastic) and elastic(job, gates)
+    if isinstance(kind, Elastic) and sliced:
+        suffixes = _slice_suffixes(kind.slice_suffix(job))
+    names = (_name(kind, meta, suffix, gates) for suffix in suffixes)
+    made = next(each for each in names if not sliced or each not in taken)
+    notes = _annotations(job, gates) | ({ELASTIC_JOB: "true", SLICE_NAME: made} if sliced else {})
     own = {"name": made, "annotations": {}, **owned_by(kind, job)}
     if isinstance(kind, Composed):
         own = kind.workload_metadata(job)
@@ -102,6 +109,19 @@ def _metadata(kind: JobKind, job: Json, gates: Gates) -> Json:
             "finalizers": [FINALIZER],
         }
     )
+
+
+def _name(kind: JobKind, meta: Json, suffix: str, gates: Gates) -> str:
+    name, uid = text(meta.get("name")), text(meta.get("uid"))
+    short = gates.on(Gate.ShortWorkloadNames)
+    return workload_name(kind.gvk.kind, kind.gvk.group, name, uid, suffix, short=short)
+
+
+def _slice_suffixes(first: str) -> Iterator[str]:
+    """Yield what distinguishes slices of one size of a job."""
+    yield first
+    for number in count(1):
+        yield f"{first}.{number}"
 
 
 def _annotations(job: Json, gates: Gates) -> dict[str, str]:

@@ -82,12 +82,14 @@ class BatchJob(TemplateKind):
     def slice_suffix(self, job: Json) -> str:
         return str(integer(child(job, "metadata").get("generation")) or 0)
 
+    def started(self, job: Json, given: Sequence[Injection], gates: Gates) -> Json:
+        """Return the Job with its injections. The pods of an elastic Job are gated."""
+        job = super().started(job, given, gates)
+        return _gated(job) if elastic(job, gates) else _ungated(job)
+
     def injected(self, job: Json, slot: Template, added: Injection, *, elastic: bool) -> Json:
         job = super().injected(job, slot, added, elastic=elastic)
-        template = _ungated(child(job, *_TEMPLATE))
-        return job | {
-            "spec": child(job, "spec") | {"template": template} | _sized(job, added.count)
-        }
+        return job | {"spec": child(job, "spec") | _sized(job, added.count)}
 
     def stop(self, job: Json, pod_sets: Sequence[Json] | None) -> Stop:
         """Suspend the Job and restore its pod template.
@@ -172,12 +174,12 @@ def _gated(job: Json) -> Json:
     return put(job, (*_TEMPLATE, "spec", "schedulingGates"), [*gates, {"name": ELASTIC_JOB}])
 
 
-def _ungated(template: Json) -> Json:
-    """Return the template without the scheduling gate of elastic jobs."""
-    spec = child(template, "spec")
+def _ungated(job: Json) -> Json:
+    """Return the Job without that gate, which nothing would remove from its pods."""
+    spec = child(job, *_TEMPLATE, "spec")
     gates = elements(spec.get("schedulingGates"))
     left = [each for each in gates if mapping(each).get("name") != ELASTIC_JOB]
     if len(left) == len(gates):
-        return template
+        return job
     rest = {name: value for name, value in spec.items() if name != "schedulingGates"}
-    return template | {"spec": rest | ({"schedulingGates": left} if left else {})}
+    return put(job, (*_TEMPLATE, "spec"), rest | ({"schedulingGates": left} if left else {}))

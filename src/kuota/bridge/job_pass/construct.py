@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the Workload of a job, and keeps its priority and gates up to date."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kuota.api.base import Json, Key
+from kuota.api.gates import Gate
+from kuota.api.priority import ClassMissing
+from kuota.api.rules.job_common import PRIORITY_CLASS
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
+from kuota.api.rules.report import child, string_map
+
+from ..draft import StoredWorkload
+from ..effects import Create
+from ..jobs.composed import Composed
+from .job_pass import JobPass
+from .match import prebuilt_name
+from .slices import closed, replacement_annotations, without_injection
+from .workload import priority_of, sanitized, workload
+
+_WORKLOAD_CLASS = "WorkloadPriorityClass"
+NO_MATCH = "NoMatchingWorkload"
+
+
+def created(job_pass: JobPass) -> None:
+    """Create the Workload, unless the job still has pods, which would run without quota.
+
+    The pods of an elastic job have quota if the new slice replaces another one. A job that names a
+    prebuilt Workload stays suspended until that Workload exists.
+    """
+    named = prebuilt_name(job_pass.job, job_pass.view.config.gates)
+    if named:
+        job_pass.stop(None, NO_MATCH, "The workload that the job names does not exist")
+    if job_pass.busy and job_pass.replaced is None:
+        return
+    if named:
+        job_pass.fault = f"workload {named} not found"
+        return
+    new = constructed(job_pass)
+    if new is None:
+        return
+    key = Key(job_pass.key.namespace, child(new, "metadata")["name"])
+    job_pass.add(Create(key=key, object=new))
+    job_pass.record_event("CreatedWorkload", f"Created workload {key}")
+
+
+def follow(job_pass: JobPass, stored: StoredWorkload) -> None:
+    """Update the admission gates and the priority of a Workload from the job."""
+    if stored.true("Finished") or stored.deleting:
+        return
+    gates = annotation(job_pass.job, ADMISSION_GATED_BY) or ""
+    enabled = job_pass.view.config.gates.on(Gate.AdmissionGatedBy)
+    if enabled and stored.obj.metadata.annotation(ADMISSION_GATED_BY) not in ("", gates):
+        with job_pass.draft(stored) as draft:
+            draft.patch({"metadata": {"annotations": {ADMISSION_GATED_BY: gates or None}}})
+            stored = draft.current
+        job_pass.record_event(
+            "UpdatedWorkload", f"Updated workload {stored.key}: admission gates were removed"
+        )
+    priority = _new_priority(job_pass, stored)
+    if priority:
+        with job_pass.draft(stored) as draft:
+            draft.patch({"spec": priority})
+        job_pass.record_event(
+            "UpdatedWorkload", f"Updated workload {stored.key}: its priority class changed"
+        )
+
+
+def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
+    """Return the priority of the class that the job names now; empty if it is unchanged.
+
+    The priority does not change if it comes from a PriorityClass, or if the Workload has quota and
+    no class.
+    """
+    ref = stored.obj.spec.priority_class_ref
+    frozen = ref.kind != _WORKLOAD_CLASS if ref is not None else stored.reserved
+    if frozen or (label(job_pass.job, PRIORITY_CLASS) or "") == (
+        ref.name if ref is not None else ""
+    ):
+        return {}
+    try:
+        new, value = priority_of(job_pass.kind, job_pass.job, job_pass.view.classes)
+    except ClassMissing as error:
+        _report_missing(job_pass, error)
+        return {}
+    return {
+        "priority": value,
+        "priorityClassRef": msgspec.to_builtins(new) if new is not None else None,
+    }
+
+
+def constructed(job_pass: JobPass) -> Json | None:
+    """Construct the Workload of the job; None with a fault or a refusal if that is impossible."""
+    config, kind = job_pass.view.config, job_pass.kind
+    if isinstance(kind, Composed):
+        ready = kind.prepare(job_pass.job, config.gates)
+        job_pass.refuse(ready)
+        if ready.refused:
+            return None
+    try:
+        taken = {each.key.name for each in job_pass.view.workloads if closed(each)}
+        made = workload(job_pass.kind, job_pass.job, job_pass.view.classes, config.gates, taken)
+    except ClassMissing as error:
+        _report_missing(job_pass, error)
+        return None
+    meta = {field: each for field, each in made["metadata"].items() if field != "creationTimestamp"}
+    for field, keys in (
+        ("labels", config.labels_to_copy),
+        ("annotations", config.annotations_to_copy),
+    ):
+        if isinstance(kind, Composed):
+            copied = kind.copied(job_pass.job, field, keys)
+        else:
+            given = string_map(child(job_pass.job, "metadata").get(field))
+            copied = {key: given[key] for key in keys if key in given}
+        if copied:
+            meta[field] = copied | (meta.get(field) or {})
+    spec = made["spec"] | {"podSets": sanitized(made["spec"]["podSets"])}
+    if job_pass.replaced is not None:
+        meta["annotations"] = meta["annotations"] | replacement_annotations(job_pass.replaced)
+        spec["podSets"] = without_injection(spec["podSets"], job_pass.replaced)
+    if not spec["queueName"]:
+        # The API server rejects an empty queue name; a missing one may be set later.
+        del spec["queueName"]
+    return made | {"metadata": meta, "spec": spec}
+
+
+def _report_missing(job_pass: JobPass, error: ClassMissing) -> None:
+    job_pass.fault = str(error)
+    if label(job_pass.job, PRIORITY_CLASS):
+        reason = "WorkloadPriorityClassNotFound"
+        job_pass.record_event(reason, f"Cannot queue the job: {error}", warning=True)
