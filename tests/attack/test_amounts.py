@@ -130,6 +130,14 @@ REDUCED: dict[str, tuple[str, Json]] = {
         "resources.requests[cpu]",
         {"containers": [container()], "resources": {"requests": {"cpu": "-4"}}},
     ),
+    "a name that is no name of a resource": (
+        "overhead[not a name]",
+        {"containers": [container()], "overhead": {"not a name": 1}},
+    ),
+    "a name of any length": (
+        f"containers[0].resources.limits[{'x' * 100}]",
+        {"containers": [container(limits={"x" * 100_000: 1})]},
+    ),
     "devices of the pod": (
         "resources.requests",
         {"containers": [gpus(2)], "resources": {"requests": {GPU: 0}, "limits": {GPU: 0}}},

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
+import tracemalloc
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -140,3 +143,53 @@ def test_compressed_bodies_are_read() -> None:
 )
 def test_odd_parameters_have_their_status(api: Local, query: dict[str, str], code: int) -> None:
     assert code == api.refusal("GET", MAPS, **query)["code"]
+
+
+def managed(fields: Any) -> dict[str, Any]:
+    entry = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    return {"managedFields": [entry | {"fieldsV1": fields}]}
+
+
+LARGE = "x" * 100_000
+CACHED: dict[str, Callable[[str], tuple[str, str, Any]]] = {
+    "many fields": lambda each: (
+        "PUT",
+        f"{MAPS}/a",
+        config_map("a")
+        | {
+            "metadata": {"name": "a"}
+            | managed({"f:data": {f"f:{each}-{at}": {} for at in range(5000)}})
+        },
+    ),
+    "long fields": lambda each: (
+        "PUT",
+        f"{MAPS}/a",
+        config_map("a") | {"metadata": {"name": "a"} | managed({f"f:{each}{LARGE}": {}})},
+    ),
+    "long keys of items": lambda each: (
+        "PUT",
+        f"{MAPS}/a",
+        config_map("a")
+        | {"metadata": {"name": "a"} | managed({f'k:{{"name":"{each}{LARGE}"}}': {}})},
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", CACHED)
+def test_large_texts_of_clients_are_not_cached(api: Local, attack: str) -> None:
+    def send(count: int) -> None:
+        for at in range(count):
+            method, path, body = CACHED[attack](f"{count}-{at}")
+            api.raw(method, path, json.dumps(body).encode())
+        api.raw("PUT", f"{MAPS}/a", json.dumps(config_map("a")).encode())
+
+    send(3)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        send(30)
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert grown < 1 << 20

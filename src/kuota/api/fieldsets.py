@@ -14,9 +14,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from .small_cache import small_cache
+
 FieldSet = dict[str, Any]
 
 SELF = "."
+_LONGEST = 256
+"""The length of the longest text that is cached."""
 
 
 class FieldSetError(ValueError):
@@ -30,7 +34,7 @@ def field(name: str) -> str:
 
 def keyed(keys: dict[str, Any]) -> str:
     """Return the path element of the list item with these keys."""
-    if all(type(value) is str for value in keys.values()):
+    if all(type(value) is str and len(value) <= _LONGEST for value in keys.values()):
         return _keyed(tuple(keys.items()))
     return f"k:{_json(keys)}"
 
@@ -151,7 +155,7 @@ def from_wire(fields: Any) -> FieldSet:
     return out
 
 
-@lru_cache(256)
+@small_cache(256, longest=_LONGEST)
 def _element(text: str) -> str:
     kind, rest = text[:2], text[2:]
     if kind == "f:" or (kind == "i:" and rest.isdigit()):

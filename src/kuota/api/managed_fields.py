@@ -8,7 +8,6 @@ subresource. One manager can therefore have several entries.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from . import fieldsets
 from .base import Json
 from .fieldsets import FieldSet, FieldSetError
+from .small_cache import small_cache
 
 APPLY, UPDATE = "Apply", "Update"
 MOST_UPDATERS = 10
@@ -87,12 +87,12 @@ def read(managed: Any) -> Entries:
 _encode = msgspec.json.Encoder().encode
 
 
-@lru_cache(256)
+@small_cache(256, longest=8192)
 def _parsed(wire: bytes) -> FieldSet:
     """Parse a set in its encoded wire format.
 
-    Results are cached, because objects of a kind have the same few sets. Sets are never modified
-    after they are created, so all readers can share the result.
+    Results are cached, because objects of a kind have the same few sets, of less than 4 KiB. Sets
+    are never modified after they are created, so all readers can share the result.
     """
     return fieldsets.from_wire(msgspec.json.decode(wire))
 

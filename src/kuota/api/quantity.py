@@ -22,7 +22,7 @@ NANO = 10**9
 _MILLI = 10**6
 _CPU = "cpu"
 _UNLIMITED_CPU_NANO = UNLIMITED // 1000 * NANO
-_CACHED = 1 << 16
+_CACHED = 1 << 13
 _LONGEST = 100
 # A text has at most 100 characters, so a larger exponent yields 1n or a value far above 2^63.
 _FARTHEST_EXPONENT = 200
@@ -113,7 +113,6 @@ def _fault(text: object, why: str) -> str:
     return f'quantity {text!r} {why}; write for example "500m", "1.5", "2Gi" or "3e6"'
 
 
-@lru_cache(_CACHED, typed=True)
 def units(quantity: Quantity, resource: str) -> int:
     """Return the amount of a request: milli-cores of cpu, whole units of other resources.
 
@@ -128,7 +127,6 @@ def amount(nano: int, resource: str) -> int:
     return _clamped(value)
 
 
-@lru_cache(_CACHED, typed=True)
 def quota_amount(quantity: Quantity, resource: str) -> int:
     """Return the amount of a quota, as `units` does, but UNLIMITED for very large quotas.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from kuota.api.small_cache import small_cache
 
 from .amounts import FlavorResource
 from .model import ClusterQueue, ResourceGroup
@@ -57,7 +57,7 @@ def resource_index(spec: ClusterQueue) -> ResourceIndex:
     return found
 
 
-@lru_cache(_KEPT)
+@small_cache(1024, longest=32)
 def visiting_order(resources: tuple[str, ...]) -> tuple[str, ...]:
     """Return the resources in Kueue's order: by the 64-bit FNV-1a hash of the name."""
     return tuple(sorted(resources, key=fnv1a))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kuota.api import quantity
+from kuota.api import names, quantity
 from kuota.api.adjust import adjusted_spec
 from kuota.api.base import Json
 from kuota.api.core import PodSpec
@@ -62,6 +62,8 @@ def _requirement_faults(resources: Json, path: str) -> Iterator[FieldError]:
 
 def _amount_faults(amounts: Json, path: str) -> Iterator[FieldError]:
     for name, value in amounts.items():
+        for complaint in names.qualified_name(name):
+            yield invalid(f"{path}[{name[:100]}]", name[:100], complaint)
         nano = quantity.parse(value)
         if nano < 0:
             yield invalid(f"{path}[{name}]", value, "must be 0 or more")
