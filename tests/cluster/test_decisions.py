@@ -47,19 +47,7 @@ Fate = tuple[str, str]
 """A Workload's name, and the flavor that it got or EVICTED."""
 
 
-RACE = (
-    "about one run in fifteen evicts a workload less than the engine does by itself: the preemptor "
-    "is evaluated again while only some of its evictions are stored; not understood yet"
-)
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        *range(3),
-        pytest.param(3, marks=[pytest.mark.slow, pytest.mark.xfail(reason=RACE, strict=False)]),
-    ],
-)
+@pytest.mark.parametrize("seed", range(4))
 def test_the_server_shows_what_the_engine_decides(on_stage: StageRunner, seed: int) -> None:
     async def scene(stage: Stage) -> None:
         chance = random.Random(seed)

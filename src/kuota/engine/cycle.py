@@ -10,10 +10,8 @@ head waits, and the exception is returned with the decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import ParamSpec, TypeVar
-
-from kuota.api.base import Key
 
 from .decisions import Decision, Failure, Outcome, Wait, Why
 from .entry import Entry, Head
@@ -33,13 +31,11 @@ def decide(
     snapshot: Snapshot,
     namespaces: Mapping[str, Namespace],
     *,
-    evicting: Set[Key] = frozenset(),
     not_ready: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Decide about the head of every queue. The snapshot is unchanged afterwards.
 
-    `evicting` are workloads whose eviction was decided but is not visible yet. `not_ready` returns
-    whether pods that are not ready block admission.
+    `not_ready` returns whether pods that are not ready block admission.
     """
     isolation = FaultIsolation(snapshot)
     with snapshot.trial():
@@ -49,7 +45,7 @@ def decide(
         # Under fair sharing a new head takes precedence over a second pass, which is retried later.
         late = WaitReason.PENDING_EVALUATION, Why.SECOND_PASS
         decisions += [entry.head.wait(*late) for entry in shadowed(entries, snapshot)]
-        cycle_state = CycleState(snapshot, evicting)
+        cycle_state = CycleState(snapshot)
         for entry in isolation.ordered(entries, decisions):
             decisions.append(isolation.run(settle, entry.head, entry, cycle_state, not_ready))
     return Outcome(

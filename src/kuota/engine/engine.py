@@ -64,7 +64,6 @@ class Engine:
         self._quiescent = QuiescentTrees(self.policy, self.state, self.queues)
         self.cycles = 0
         self.last: dict[Key, Decision] = {}
-        self._evicting: set[Key] = set()
         self._unready: set[Key] = set()
         self._blocked_by_unready_pods: list[Key] = []
         self._changed: set[str] = set()
@@ -92,7 +91,7 @@ class Engine:
             case AdmissionFailed(key=key, retry_at=retry_at):
                 self._admission_failed(key, retry_at, now)
             case EvictionFailed(key=key):
-                self._not_evicting(key)
+                self.state.end_eviction(key)
             case _:
                 assert_never(fact)
 
@@ -159,7 +158,7 @@ class Engine:
         state.record(new)
         self._note_readiness(new.key, state.running(new.key) is not None and not new.pods_ready)
         if new.evicted is not None or new.reservation is None:
-            self._not_evicting(new.key)
+            state.end_eviction(new.key)
         self.history.follow(old, new, now)
         self.queues.put_workload(new, now)
         if not new.queueable or new.reservation is not None:
@@ -187,16 +186,9 @@ class Engine:
         self.state.discharge(key)
         self.queues.drop_workload(key)
         self.history.drop(old)
-        self._evicting.discard(key)
+        self.state.end_eviction(key)
         self.last.pop(key, None)
         self._released |= self.state.tree_of(self.state.queue_of(old))
-
-    def _not_evicting(self, key: Key) -> None:
-        """Allow a new eviction: the quota was released, or the eviction could not be written."""
-        running = self.state.running(key)
-        if key in self._evicting and running is not None:
-            self.state.dirty.add(running.queue)
-        self._evicting.discard(key)
 
     def _note_readiness(self, key: Key, unready: bool) -> None:
         """Track charged workloads that are not ready. Without any, blocked admission resumes."""
@@ -244,7 +236,6 @@ class Engine:
             heads,
             self.snapshot(now),
             self.state.namespaces,
-            evicting=self._evicting,
             not_ready=lambda: self.policy.block_until_ready and bool(self._unready),
         )
         decided = {decision.workload.key: decision for decision in outcome.decisions}
@@ -346,13 +337,15 @@ class Engine:
             case Admit():
                 self._admitted(decision)
             case Preempt():
-                self._evicting |= {v.workload.key for v in decision.victims if not v.leaving}
+                for victim in decision.victims:
+                    if not victim.leaving:
+                        self.state.assume_evicted(victim.workload.key)
                 self._put_back(pending, RequeueReason.PENDING_PREEMPTION, now)
             case Migrate():
-                self._evicting.add(decision.sibling.key)
+                self.state.assume_evicted(decision.sibling.key)
                 self._put_back(pending, RequeueReason.PENDING_MIGRATION, now)
             case Evict():
-                self._evicting.add(decision.workload.key)
+                self.state.assume_evicted(decision.workload.key)
             case Wait():
                 self._waits(pending, decision, now)
             case _:

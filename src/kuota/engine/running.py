@@ -38,17 +38,25 @@ class Running:
 
     `rank` orders candidates that are otherwise equal: lower priority first, then the latest
     reservation (without a time: just now), then by UID. A workload is `assumed` to have quota until
-    the API server has stored its reservation.
+    the API server has stored its reservation. It is `leaving` if it is evicted, or if its eviction
+    was decided (`evicting`), but it has not released its quota yet.
     """
 
-    __slots__ = ("assumed", "key", "phase", "queue", "rank", "usage", "workload")
+    __slots__ = ("assumed", "key", "leaving", "phase", "queue", "rank", "usage", "workload")
 
     def __init__(
-        self, workload: Workload, queue: str, usage: Amounts, *, assumed: bool = False
+        self,
+        workload: Workload,
+        queue: str,
+        usage: Amounts,
+        *,
+        assumed: bool = False,
+        evicting: bool = False,
     ) -> None:
         self.workload = workload
         self.key = workload.key
         self.assumed = assumed
+        self.leaving = evicting or workload.evicted is not None
         stored = Phase.ADMITTED if workload.admitted else Phase.RESERVED
         self.phase = Phase.ASSUMED if assumed else stored
         self.queue = queue
@@ -60,11 +68,6 @@ class Running:
     @property
     def reserved_at(self) -> Instant | None:
         return self.workload.reservation.since if self.workload.reservation else None
-
-    @property
-    def leaving(self) -> bool:
-        """Whether it is evicted but has not released its quota yet."""
-        return self.workload.evicted is not None
 
     def uses(self, columns: AbstractSet[FlavorResource]) -> bool:
         """Whether it uses any of these columns, even if the amount is zero."""
@@ -127,7 +130,7 @@ class RunningSet(dict[Key, Running]):
         )
 
     def ranked(self, leaving: bool) -> list[Running]:
-        """Return the evicted workloads, or the others, by rank. The result is read-only."""
+        """Return the leaving workloads, or the others, by rank. The result is read-only."""
         ranked = self._ranked
         if ranked is None:
             everyone = sorted(self.values(), key=by_rank)

@@ -11,7 +11,7 @@ in the ClusterQueue is the order of preference.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 from kuota.api.base import Key
 from kuota.api.gates import Gate
@@ -85,9 +85,8 @@ class CycleState:
     `unready` counts the workloads admitted in this cycle whose pods are not ready.
     """
 
-    def __init__(self, snapshot: Snapshot, evicting: Set[Key] = frozenset()) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.evicting = evicting
         self.unready = 0
         self.skipped: Counter[str] = Counter()
         self.recomputed: Counter[tuple[str, str]] = Counter()
@@ -105,10 +104,6 @@ class CycleState:
             return False
         claimed = self.claimed(entry)
         return any(target.running.key in claimed for target in entry.targets)
-
-    def leaving(self, running: Running) -> bool:
-        """Whether the workload is already being evicted."""
-        return running.workload.evicted is not None or running.key in self.evicting
 
     def fits(self, entry: Entry) -> bool:
         """Whether the entry fits once all victims so far and its own are gone."""
@@ -169,7 +164,7 @@ def _claim(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
         return _wait(entry, WaitReason.WAITING_FOR_PODS_READY, Why.NOT_READY)
     worse = sibling(entry, preferred=False)
     if worse is not None:
-        return _migrate(entry, worse, cycle_state)
+        return _migrate(entry, worse)
     cycle_state.unready += not entry.head.second_pass and not entry.workload.pods_ready
     return _admit(entry)
 
@@ -266,7 +261,7 @@ def _preempt(entry: Entry, cycle_state: CycleState) -> Preempt:
                 cluster_queue=target.running.queue,
                 path=path(queues[target.running.queue]),
                 reason=target.reason,
-                leaving=cycle_state.leaving(target.running),
+                leaving=target.running.leaving,
             )
             for target in entry.targets
         ),
@@ -279,7 +274,7 @@ def path(queue: Queue) -> str:
     return "/" + "/".join(reversed(names))
 
 
-def _migrate(entry: Entry, sibling: Running, cycle_state: CycleState) -> Decision:
+def _migrate(entry: Entry, sibling: Running) -> Decision:
     if not migration_allowed(entry):
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.FLAVOR_TOO_LOW)
     return Migrate(
@@ -287,7 +282,7 @@ def _migrate(entry: Entry, sibling: Running, cycle_state: CycleState) -> Decisio
         cluster_queue=entry.queue.name,
         assignment=entry.assignment,
         sibling=sibling.workload,
-        leaving=cycle_state.leaving(sibling),
+        leaving=sibling.leaving,
     )
 
 

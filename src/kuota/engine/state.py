@@ -7,8 +7,7 @@ benefit, so that the caller can flush them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Set
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator, Set
 
 from msgspec.structs import replace
 
@@ -17,6 +16,7 @@ from kuota.api.match import matches
 
 from .activity import Obstacle, flavor_names, local_obstacles, obstacles
 from .amounts import Amounts
+from .index import Index
 from .model import (
     AdmissionCheck,
     ClusterQueue,
@@ -30,42 +30,6 @@ from .model import (
 )
 from .snapshot import Queue, Running
 from .tree import Node, Tree, charge, release
-
-G = TypeVar("G")
-M = TypeVar("M")
-
-
-class Index(Generic[G, M]):
-    """Members by group. A member belongs to the groups of its last `put`."""
-
-    def __init__(self) -> None:
-        self._members: dict[G, dict[M, None]] = {}
-        self._groups: dict[M, tuple[G, ...]] = {}
-
-    def __contains__(self, group: object) -> bool:
-        """Whether the group has members."""
-        return group in self._members
-
-    def put(self, member: M, groups: Iterable[G]) -> None:
-        """Put the member into exactly these groups."""
-        self.drop(member)
-        found = tuple(dict.fromkeys(groups))
-        if found:
-            self._groups[member] = found
-        for group in found:
-            self._members.setdefault(group, {})[member] = None
-
-    def drop(self, member: M) -> None:
-        for group in self._groups.pop(member, ()):
-            members = self._members[group]
-            del members[member]
-            if not members:
-                del self._members[group]
-
-    def of(self, group: G) -> Collection[M]:
-        """Return the members of a group in insertion order. The result is read-only."""
-        return self._members.get(group, {}).keys()
-
 
 QueueNames = Set[str]
 NO_QUEUES: QueueNames = frozenset()
@@ -98,6 +62,7 @@ class State:
         self._charged: dict[Key, Running] = {}
         self._stranded: Index[str, Key] = Index()
         self._assumed: dict[Key, Workload] = {}
+        self._evicting: set[Key] = set()
 
     # ClusterQueues and cohorts
 
@@ -283,7 +248,9 @@ class State:
         reservation = workload.reservation if workload.charged else None
         before = self._charged.get(workload.key)
         if reservation is not None and before is not None and _same_charge(before, reservation):
-            self._replace(before, Running(workload, before.queue, before.usage))
+            evicting = workload.key in self._evicting
+            after = Running(workload, before.queue, before.usage, evicting=evicting)
+            self._replace(before, after)
             return
         self.discharge(workload.key)
         if reservation is not None:
@@ -328,6 +295,35 @@ class State:
         if self._charge(settled, held.cluster_queue, held.usage, assumed=unconfirmed):
             self._assumed[workload.key] = workload
 
+    def assume_evicted(self, key: Key) -> None:
+        """Treat a workload as evicted whose eviction is not stored yet.
+
+        Otherwise, the victims of the next preemptor would depend on when the eviction is stored.
+        """
+        self._evicting.add(key)
+        self._mark_evicting(key, True)
+
+    def end_eviction(self, key: Key) -> None:
+        """End the assumption: the eviction is stored, or it could not be written."""
+        if key in self._evicting:
+            self._evicting.discard(key)
+            self._mark_evicting(key, False)
+            running = self._charged.get(key)
+            if running is not None:
+                self.dirty.add(running.queue)
+
+    def _mark_evicting(self, key: Key, evicting: bool) -> None:
+        found = self._charged.get(key)
+        if found is not None:
+            after = Running(
+                found.workload,
+                found.queue,
+                found.usage,
+                assumed=found.assumed,
+                evicting=evicting,
+            )
+            self._replace(found, after)
+
     def unconfirmed(self) -> Iterator[Running]:
         """Return the charged workloads whose reservation is not stored yet."""
         for key in self._assumed:
@@ -341,7 +337,8 @@ class State:
         known = self.queues.get(queue)
         if known is None:
             return False
-        running = Running(workload, queue, usage, assumed=assumed)
+        evicting = workload.key in self._evicting
+        running = Running(workload, queue, usage, assumed=assumed, evicting=evicting)
         self.dirty.add(queue)
         known.running[workload.key] = self._charged[workload.key] = running
         for column, amount in usage.items():
