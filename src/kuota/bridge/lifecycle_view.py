@@ -240,6 +240,7 @@ class JobView(Struct):
     workloads: tuple[StoredWorkload, ...] = ()
     prebuilt: StoredWorkload | None = None
     namespace: Mapping[str, str] | None = None
+    local_queue_labels: Mapping[str, str] = {}
     ancestor: Ancestor | None = None
     nested_too_deep: bool = False
     nesting: str = ""

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kuota.api.base import Json, Key
-from kuota.api.rules.report import child, text
+from kuota.api.rules.job_common import queue_name
+from kuota.api.rules.report import child, string_map, text
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
@@ -99,6 +100,7 @@ class JobReconciler:
             workloads=tuple(self._workloads_of(at)),
             prebuilt=self._prebuilt(key, job),
             namespace=namespace.json["metadata"].get("labels") or {} if namespace else None,
+            local_queue_labels=self._local_queue_labels(key.namespace, job),
             ancestor=above,
             nested_too_deep=too_deep,
             nesting=nesting,
@@ -107,6 +109,11 @@ class JobReconciler:
             classes=world.classes(),
             config=self._config,
         )
+
+    def _local_queue_labels(self, namespace: str, job: Json | None) -> dict[str, str]:
+        name = queue_name(job) if job is not None else ""
+        found = self._world.local_queues.get(Key(namespace, name)) if name else None
+        return string_map(found.json["metadata"].get("labels")) if found is not None else {}
 
     def _workloads_of(self, job: JobKey) -> list[StoredWorkload]:
         return [each.value for each in self._world.workloads_of(job) if each.value is not None]

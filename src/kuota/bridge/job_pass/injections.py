@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -26,6 +26,8 @@ POD_SET_LABEL = f"{PREFIX}podset"
 LOCAL_QUEUE_LABEL = f"{PREFIX}local-queue-name"
 CLUSTER_QUEUE_LABEL = f"{PREFIX}cluster-queue-name"
 MULTI_KUEUE_ORIGIN = f"{PREFIX}multikueue-origin"
+Labels = Mapping[str, str]
+
 MULTI_KUEUE_POD = f"{PREFIX}multikueue-worker-workload-pod"
 
 
@@ -58,6 +60,26 @@ def _names(obj: Workload, gates: Gates) -> dict[str, str]:
     if gates.on(Gate.ElasticJobsViaWorkloadSlices) and meta.annotation(ELASTIC_JOB) == "true":
         found[SLICE_ANNOTATION] = meta.annotation(SLICE_ANNOTATION) or meta.name
     return found
+
+
+def attributed(given: Iterable[Injection], obj: Workload, labels: Labels) -> list[Injection]:
+    """Return the injections with labels that attribute the costs of pods.
+
+    A label that the pod template has already is not changed.
+    """
+    sets = {each.name: each.template.metadata.labels or {} for each in obj.spec.pod_sets or ()}
+    found = []
+    for each in given:
+        taken = {**sets.get(each.name, {}), **(each.labels or {})}
+        missing = {key: value for key, value in labels.items() if key not in taken}
+        found.append(msgspec.structs.replace(each, labels={**(each.labels or {}), **missing}))
+    return found
+
+
+def cost_labels(keys: Iterable[str], job: Labels, local_queue: Labels) -> dict[str, str]:
+    """Return the labels with these keys: those of the job, and else of its LocalQueue."""
+    known = {**local_queue, **job}
+    return {key: known[key] for key in keys if key in known}
 
 
 def _pod_set(obj: Workload, name: str, at: int) -> PodSet:

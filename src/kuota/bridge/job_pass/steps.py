@@ -7,14 +7,14 @@ pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kuota.api.base import Condition, condition
 from kuota.api.gates import Gate
 from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.metadata import elastic
-from kuota.api.rules.report import child, text
+from kuota.api.rules.report import child, string_map, text
 from kuota.engine.reasons import EvictionReason, WaitReason
 
 from ..admission import released_status, withdrawn_status
@@ -29,7 +29,7 @@ from ..lifecycle_reserved import WAIT_FOR_RECOVERY, WAIT_FOR_START
 from ..lifecycle_view import JobView
 from .construct import created
 from .find import found
-from .injections import injections
+from .injections import attributed, cost_labels, injections
 from .job_pass import JobPass
 from .reclaimable import limited, reclaimable_status
 
@@ -319,6 +319,7 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
     config = job_pass.view.config
     try:
         given = injections(stored.obj, job_pass.view.flavors, config.gates)
+        given = attributed(given, stored.obj, _cost_labels(job_pass))
         effects = job_pass.kind.start(job_pass.job, given, config.gates)
     except FlavorMissing as error:
         job_pass.fault = str(error)
@@ -332,6 +333,12 @@ def _start(job_pass: JobPass, stored: StoredWorkload) -> None:
     for key in begun:
         note = f"Admitted by ClusterQueue {queue}"
         job_pass.add(Event.about(key, "Started", note, kind=job_pass.kind.name))
+
+
+def _cost_labels(job_pass: JobPass) -> Mapping[str, str]:
+    own = string_map(child(job_pass.job, "metadata").get("labels"))
+    keys, queue = job_pass.view.config.labels_to_copy, job_pass.view.local_queue_labels
+    return cost_labels(keys, own, queue)
 
 
 def _tell_checks(job_pass: JobPass, stored: StoredWorkload) -> None:
