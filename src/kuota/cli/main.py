@@ -28,6 +28,7 @@ _COMMANDS = {
     "edit": "Edit an object, as kubectl does.",
     "get": "Show objects, as kubectl does.",
     "handover": "Hand a cluster back to Kueue.",
+    "import": "Adopt pods that run already.",
     "install": "Install the controller in a cluster.",
     "list": "List queues, workloads, flavors or pods.",
     "logs": "Print the logs of a pod or a Job.",
@@ -55,6 +56,7 @@ _SYNONYMS = {
 _PLACES = {
     "backup": "machine:backup",
     "down": "machine:down",
+    "import": "import_pods:command",
     "list": "listing:command",
     "restore": "machine:restore",
     "resume": "stop:resume",
