@@ -11,7 +11,7 @@ import yaml
 from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.crds import KINDS
-from kuota.bridge.jobs.kind import JobKind
+from kuota.bridge.jobs.kind import JobKind, referred
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.install.deployment import DIGEST
 from kuota.install.objects import definitions, hooks, objects, parts, resource_of
@@ -164,6 +164,7 @@ def test_what_exists_once_is_granted_by_name() -> None:
 def test_the_controller_has_rights_on_kinds_that_its_code_knows() -> None:
     known = {(each.group, each.plural) for each in ALL}
     known |= {(each.gvk.group, each.plural) for each in BUILT_IN}
+    known |= {(each.gvk.group, each.gvk.plural) for each in referred(BUILT_IN).values()}
     known |= {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),

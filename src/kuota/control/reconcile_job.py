@@ -13,7 +13,7 @@ from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
-from kuota.bridge.jobs.kind import JobKey
+from kuota.bridge.jobs.kind import JobKey, resolved
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.workqueue import RetryLater
@@ -86,6 +86,8 @@ class JobReconciler:
         """Collect the inputs of a pass."""
         world, key = self._world, at.key
         job, kind = world.job(at), self._config.registry.kind(at.kind)
+        if job is not None:
+            job = resolved(kind, job, world.find)
         namespace = world.namespaces.get(Key("", key.namespace))
         above, too_deep, nesting = None, False, ""
         try:

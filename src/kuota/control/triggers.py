@@ -27,7 +27,7 @@ from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
 from .reconcile_queue import Name
-from .world import NAMESPACE, PRIORITY, World, controlling_jobs
+from .world import NAMESPACE, PRIORITY, REFERENCE, World, controlling_jobs, reference_word
 
 Change = CachedObject[Any] | None
 
@@ -61,6 +61,8 @@ class Triggers:
         world = self._world
         for kind, informer in world.jobs.items():
             informer.observe(partial(self._job, kind))
+        for kind, informer in world.referred.items():
+            informer.observe(partial(self._referred, kind))
         world.workloads.observe(self._workload)
         world.namespaces.observe(self._namespace)
         world.limit_ranges.observe(self._limits)
@@ -89,6 +91,12 @@ class Triggers:
         job = new or old
         assert job is not None
         self._jobs.add(JobKey(kind, key_of(job)))
+
+    def _referred(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
+        """Enqueue the jobs that depend on an object."""
+        found = new or old
+        assert found is not None
+        self._add_jobs(REFERENCE, reference_word(kind, key_of(found)))
 
     def _workload(
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None

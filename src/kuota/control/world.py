@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kuota.api import kueue
@@ -16,7 +16,8 @@ from kuota.api.rules.metadata import ELASTIC_JOB, annotation, label
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.slices import chain_name
 from kuota.bridge.job_pass.workload import Classes
-from kuota.bridge.jobs.kind import JobKey, JobKind
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.kind import JobKey, JobKind, Referred, Referring, referred
 from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
@@ -36,6 +37,7 @@ WAITING = "waiting"
 NAMESPACE = "namespace"
 PRIORITY = "priority class"
 CHAIN = "chain"
+REFERENCE = "reference"
 
 NEEDED = frozenset(
     {
@@ -65,20 +67,19 @@ class World:
     Of objects of `external` kinds, which may own jobs, only the metadata is kept. `with_devices`
     adds what dynamic resource allocation offers.
 
-    `ready` returns once everything but jobs has synced.
+    `ready` returns once everything has synced but jobs and what they depend on.
     """
 
     def __init__(
         self,
         client: Client,
         clock: Clock,
-        job_kinds: Iterable[JobKind],
+        job_kinds: Sequence[JobKind],
         external: Iterable[GroupVersionKind] = (),
         *,
         with_devices: bool = False,
     ) -> None:
-        self._client = client
-        self._clock = clock
+        self._client, self._clock = client, clock
         self._informers: dict[Resource, Informer[Any]] = {}
         self.resources: dict[str, Resource] = {each.kind: each for each in _EFFECTS}
         """The resource of each kind that effects name."""
@@ -88,6 +89,8 @@ class World:
         self.workloads = make(kinds.WORKLOADS, decode_workload, _over, _workload_indexers())
         self.jobs = {each.group_kind: self._job_informer(each) for each in job_kinds}
         """The jobs of each kind."""
+        self.referred = {at: self._referred_informer(e) for at, e in referred(job_kinds).items()}
+        """The objects that jobs depend on, by kind."""
         self._owners = {(each.group, each.kind): self._owner_informer(each) for each in external}
         self.cluster_queues = make(kinds.CLUSTER_QUEUES, decoder_for(kueue.ClusterQueue))
         self.local_queues = make(kinds.LOCAL_QUEUES, decoder_for(kueue.LocalQueue))
@@ -124,7 +127,7 @@ class World:
     def _job_informer(self, kind: JobKind) -> Informer[Json]:
         """Return an informer of jobs as plain JSON. Suspended and ended jobs are compressed.
 
-        Open jobs are indexed by namespace and by WorkloadPriorityClass.
+        Open jobs are indexed by namespace, by WorkloadPriorityClass, and by what they depend on.
         """
 
         def ended(job: Json) -> bool:
@@ -137,13 +140,18 @@ class World:
             name = label(job, PRIORITY_CLASS)
             return [name] if name and not ended(job) else []
 
+        def references(job: Json) -> list[str]:
+            if not isinstance(kind, Referring) or ended(job):
+                return []
+            return [reference_word(*each) for each in kind.references(job)]
+
         resource = Resource.of(kind.gvk, kind.plural)
         self.resources[kind.name] = resource
         self._informers[resource] = found = Informer[Json](
             self._client,
             resource,
             packs=lambda job: kind.suspended(job) or ended(job),
-            indexers={NAMESPACE: namespace, PRIORITY: priority},
+            indexers={NAMESPACE: namespace, PRIORITY: priority, REFERENCE: references},
             clock=self._clock,
         )
         return found
@@ -156,10 +164,17 @@ class World:
         self._informers[resource] = found
         return found
 
+    def _referred_informer(self, kind: Referred) -> Informer[Json]:
+        resource = Resource.of(kind.gvk, kind.gvk.plural, namespaced=kind.namespaced)
+        found = Informer[Json](self._client, resource, clock=self._clock)
+        self._informers[resource] = found
+        return found
+
     def job_informers(self) -> Iterator[Informer[Json]]:
-        """Yield the informers of jobs and of their external owners."""
+        """Yield the informers of jobs, of their external owners, and of what they depend on."""
         yield from self.jobs.values()
         yield from self._owners.values()
+        yield from self.referred.values()
 
     def informers(self) -> Iterator[Informer[Any]]:
         return iter(self._informers.values())
@@ -196,6 +211,11 @@ class World:
         """Return a job or another owner; None if it does not exist or its kind is not watched."""
         informer = self.jobs.get(job.kind) or self._owners.get(job.kind)
         return informer.get(job.key) if informer is not None else None
+
+    def find(self, kind: GroupKind, key: Key) -> Json | None:
+        """Return an object that jobs depend on; None if it does not exist."""
+        informer = self.referred.get(kind)
+        return informer.get(key) if informer is not None else None
 
     def workloads_of(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
         """Return the Workloads that a job of this kind and name controls, oldest first."""
@@ -257,7 +277,12 @@ def _metadata(obj: Json) -> Json:
 
 
 def _owner_word(job: JobKey) -> str:
-    (group, kind), key = job
+    return reference_word(*job)
+
+
+def reference_word(at: GroupKind, key: Key) -> str:
+    """Return the word by which objects are indexed that name this one."""
+    group, kind = at
     return f"{kind}.{group} {key}"
 
 

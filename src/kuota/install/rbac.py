@@ -19,6 +19,7 @@ import msgspec
 
 from kuota.api.base import Json
 from kuota.api.crds import GROUP, KINDS
+from kuota.bridge.jobs.kind import referred
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.webhook.manifests import MUTATING_NAME, VALIDATING_NAME
 
@@ -93,6 +94,10 @@ def _job_rules() -> Iterator[Json]:
         yield _rule(group, " ".join(f"{each}/status" for each in names), "patch")
         # A Workload has an owner reference with blockOwnerDeletion to its job.
         yield _rule(group, " ".join(f"{each}/finalizers" for each in names), "update")
+    needed = [each.gvk for each in referred(BUILT_IN).values()]
+    for group in sorted({each.group for each in needed}):
+        # The pods of a TrainJob are defined by its runtime.
+        yield _rule(group, " ".join(e.plural for e in needed if e.group == group), _WATCH)
 
 
 def _manager_rules(settings: Settings) -> list[Json]:

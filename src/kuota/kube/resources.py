@@ -21,9 +21,9 @@ class Resource(msgspec.Struct, frozen=True, cache_hash=True):
     namespaced: bool = True
 
     @classmethod
-    def of(cls, gvk: GroupVersionKind, plural: str) -> Resource:
-        """Return the resource of a namespaced kind."""
-        return cls(gvk.group, gvk.version, plural, gvk.kind)
+    def of(cls, gvk: GroupVersionKind, plural: str, *, namespaced: bool = True) -> Resource:
+        """Return the resource of a kind."""
+        return cls(gvk.group, gvk.version, plural, gvk.kind, namespaced)
 
     @property
     def api_version(self) -> str:

@@ -9,7 +9,7 @@ from kuota.api.base import Json, Key
 from kuota.api.rules.references import name_of
 from kuota.bridge.jobs.ancestor import GroupKind, group_kind, namespace_of
 from kuota.bridge.jobs.job_webhook import Unqueued, reviewed, unqueued, with_default_labels
-from kuota.bridge.jobs.kind import JobKind
+from kuota.bridge.jobs.kind import JobKind, resolved
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 
@@ -34,6 +34,10 @@ class Jobs:
     def unqueued(self, kind: JobKind, stored: Json) -> Unqueued | None:
         """Why a stored job gets no Workload; None if it gets one. Raises NestingError."""
         return unqueued(kind, stored, self._find, self._config)
+
+    def resolved(self, kind: JobKind, stored: Json) -> Json:
+        """The job with what it takes from other objects."""
+        return resolved(kind, stored, self._find)
 
     def _find(self, kind: GroupKind, key: Key) -> Json | None:
         return self._stored.get((kind, key))

@@ -37,7 +37,7 @@ from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.job_pass.workload import workload as workload_of
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import Unqueued
-from kuota.bridge.jobs.kind import JobKey, JobKind
+from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
 from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.jobs.template_kind import TemplateKind, at
 from kuota.bridge.lifecycle_view import lifecycle_config
@@ -297,10 +297,10 @@ class _Builder:
             stored = self.jobs.stored(kind, obj)
             reason = self.jobs.unqueued(kind, stored)
             if reason is None:
-                return workload_of(kind, stored, self.classes, self.gates)
+                return workload_of(kind, self.jobs.resolved(kind, stored), self.classes, self.gates)
         except Invalid as error:
             self.invalid += [InvalidObject(index=index, fault=each) for each in error.errors]
-        except (NestingError, ClassMissing) as error:
+        except (NestingError, ClassMissing, PodSetsUnknown) as error:
             self._strand(obj, str(error.args[0]))
         else:
             self._leave_out(stored, reason)

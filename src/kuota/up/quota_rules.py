@@ -20,6 +20,7 @@ from kuota.api.rules.job_common import QUEUE_NAME, queue_name, suspended
 from kuota.api.rules.report import child, elements, mapping, text
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, unqueued
+from kuota.bridge.jobs.kind import referred
 from kuota.bridge.jobs.registry import ALL, JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
@@ -49,8 +50,13 @@ def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
     """Return a lookup in the store, for `kuota.bridge.jobs.job_webhook`."""
 
     def look_up(kind: GroupKind, key: Key) -> Json | None:
-        job = ALL.get(kind)
-        resource = _RESOURCES[kind] if job is None else Resource.of(job.gvk, job.plural)
+        job, needed = ALL.get(kind), referred(ALL).get(kind)
+        if job is not None:
+            resource = Resource.of(job.gvk, job.plural)
+        elif needed is not None:
+            resource = Resource.of(needed.gvk, needed.gvk.plural)
+        else:
+            resource = _RESOURCES[kind]
         return store.get(resource.name, key)
 
     return look_up

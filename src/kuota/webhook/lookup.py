@@ -15,6 +15,7 @@ from kuota.api.base import Json, Key
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.ancestor import Lookup as Finder
 from kuota.bridge.jobs.job_webhook import LOOKED_UP
+from kuota.bridge.jobs.kind import referred
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube import resources as kinds
 from kuota.kube.client import Client
@@ -48,10 +49,14 @@ Resources = Mapping[GroupKind, Resource]
 
 
 def owner_resources(config: LifecycleConfig) -> Resources:
-    """Return the resources of job kinds and of other owners of jobs."""
+    """Return the resources of job kinds, of other owners of jobs, and of what jobs depend on."""
     jobs = {each.group_kind: Resource.of(each.gvk, each.plural) for each in config.registry}
     others = {(each.group, each.kind): Resource.of(each, each.plural) for each in config.external}
-    return jobs | others
+    needed = {
+        at: Resource.of(each.gvk, each.gvk.plural, namespaced=each.namespaced)
+        for at, each in referred(config.registry).items()
+    }
+    return jobs | others | needed
 
 
 class _NotLookedUp(Exception):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 BATCH_JOB = "batch/job"
 POD = "pod"
+SPARK = "sparkoperator.k8s.io/sparkapplication"
 
 
 class GroupVersionKind(NamedTuple):
@@ -53,9 +54,7 @@ FRAMEWORKS = {
     "workload.codeflare.dev/appwrapper": GroupVersionKind(
         "workload.codeflare.dev", "v1beta2", "AppWrapper"
     ),
-    "sparkoperator.k8s.io/sparkapplication": GroupVersionKind(
-        "sparkoperator.k8s.io", "v1beta2", "SparkApplication"
-    ),
+    SPARK: GroupVersionKind("sparkoperator.k8s.io", "v1beta2", "SparkApplication"),
     POD: GroupVersionKind("", "v1", "Pod"),
     "deployment": GroupVersionKind("apps", "v1", "Deployment"),
     "statefulset": GroupVersionKind("apps", "v1", "StatefulSet"),
@@ -64,7 +63,7 @@ FRAMEWORKS = {
     ),
 }
 
-_NOT_DISPATCHED = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
+_NOT_DISPATCHED = frozenset({"deployment", SPARK})
 
 
 def dispatched(frameworks: Iterable[str]) -> set[GroupVersionKind]:

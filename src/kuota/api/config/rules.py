@@ -85,7 +85,7 @@ def faults(cfg: Configuration, gates: Gates) -> list[FieldError]:
 def _faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
     if wait_for_pods_ready_enabled(cfg, gates):
         yield from _wait_faults(cfg.wait_for_pods_ready)
-    yield from integration_faults(cfg)
+    yield from integration_faults(cfg, gates)
     yield from multi_kueue_faults(cfg)
     yield from _fair_sharing_faults(cfg.fair_sharing)
     yield from _admission_fair_sharing_faults(cfg.admission_fair_sharing)

@@ -9,21 +9,22 @@ import msgspec
 
 from ..base import LabelSelector
 from ..faults import FieldError, duplicate, invalid, not_supported, required
+from ..gates import Gate, Gates
 from ..match import matches
 from ..rules.metadata import selector_faults
 from .defaults import NAMESPACE_NAME_LABEL
-from .frameworks import FRAMEWORKS, POD, GroupVersionKind
+from .frameworks import FRAMEWORKS, POD, SPARK, GroupVersionKind
 from .shapes import Configuration, Integrations
 
 _SELECTOR = "managedJobsNamespaceSelector"
 
 
-def integration_faults(cfg: Configuration) -> Iterator[FieldError]:
-    yield from _framework_faults(cfg.integrations)
+def integration_faults(cfg: Configuration, gates: Gates) -> Iterator[FieldError]:
+    yield from _framework_faults(cfg.integrations, gates)
     yield from _selector_faults(cfg)
 
 
-def _framework_faults(integrations: Integrations | None) -> Iterator[FieldError]:
+def _framework_faults(integrations: Integrations | None, gates: Gates) -> Iterator[FieldError]:
     at = "integrations.frameworks"
     if integrations is None:
         yield required("integrations", "must name the job kinds to manage")
@@ -38,6 +39,9 @@ def _framework_faults(integrations: Integrations | None) -> Iterator[FieldError]
             yield not_supported(f"{at}[{index}]", name, FRAMEWORKS, "a known framework")
         elif kind in seen:
             yield duplicate(f"{at}[{index}]", name, f"{name} is listed twice")
+        elif name == SPARK and not gates.on(Gate.SparkApplicationIntegration):
+            fix = f"enable the feature gate {Gate.SparkApplicationIntegration}"
+            yield invalid(f"{at}[{index}]", name, f"{name} is an alpha integration", fix)
         else:
             seen.add(kind)
     yield from _external_faults(integrations, seen)

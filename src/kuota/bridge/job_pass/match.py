@@ -16,7 +16,7 @@ from kuota.api.rules.job_common import prebuilt, time_limit_s
 from kuota.api.rules.report import child, text
 
 from ..draft import StoredWorkload
-from ..jobs.kind import JobKind
+from ..jobs.kind import JobKind, PodSetsUnknown
 from .injections import injections
 from .slices import counts_of, resized
 from .workload import sanitized
@@ -53,7 +53,11 @@ def matching(
     """
     if stored.obj.spec.maximum_execution_time_seconds != time_limit_s(job):
         return False
-    asked = sanitized(kind.pod_sets(job, gates))
+    try:
+        asked = sanitized(kind.pod_sets(job, gates))
+    except PodSetsUnknown:
+        # What the job depends on is gone. The Workload stays, so that the job can still be stopped.
+        return True
     lenient = stored.true("Admitted")
     if resizable:
         sizes = counts_of(stored)

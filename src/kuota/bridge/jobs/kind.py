@@ -257,6 +257,17 @@ class Finalizing(Protocol):
         """Return the writes that remove it, after the job ended or while it is being deleted."""
 
 
+class Referred(NamedTuple):
+    """A kind of objects that jobs depend on."""
+
+    gvk: GroupVersionKind
+    namespaced: bool = True
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return self.gvk.group, self.gvk.kind
+
+
 @runtime_checkable
 class Referring(Protocol):
     """A kind whose jobs are defined by other objects too, as a TrainJob is by its runtime.
@@ -264,7 +275,7 @@ class Referring(Protocol):
     Every other method expects a resolved job.
     """
 
-    referred: frozenset[GroupKind]
+    referred: tuple[Referred, ...]
     """The kinds of those objects."""
 
     def references(self, job: Json) -> Sequence[tuple[GroupKind, Key]]:
@@ -272,6 +283,12 @@ class Referring(Protocol):
 
     def resolved(self, job: Json, look_up: Lookup) -> Json:
         """Return the job with what it takes from those objects, in fields that are not stored."""
+
+
+def referred(kinds: Iterable[JobKind]) -> dict[GroupKind, Referred]:
+    """Return the kinds of objects that jobs of these kinds depend on."""
+    referring = (each for each in kinds if isinstance(each, Referring))
+    return {found.group_kind: found for each in referring for found in each.referred}
 
 
 def resolved(kind: JobKind, job: Json, look_up: Lookup) -> Json:

@@ -6,12 +6,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .ancestor import GroupKind
+from .app_wrapper import AppWrapper
 from .batch_job import BatchJob
+from .job_set import JobSet
 from .kind import JobKind
+from .mpi_job import MPIJob
+from .spark_application import SparkApplication
+from .train_job import TrainJob
+from .training_jobs import JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
 
 JOB = BatchJob()
 
-BUILT_IN: tuple[JobKind, ...] = (JOB,)
+BUILT_IN: tuple[JobKind, ...] = (
+    JOB,
+    JobSet(),
+    PyTorchJob(),
+    TFJob(),
+    XGBoostJob(),
+    PaddleJob(),
+    JAXJob(),
+    MPIJob(),
+    TrainJob(),
+    AppWrapper(),
+    SparkApplication(),
+)
 """The kinds that Kuota queues. Others can be added to a `Registry`."""
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kuota.api.base import Json
-from kuota.api.config.frameworks import FRAMEWORKS
+from kuota.api.config.frameworks import FRAMEWORKS, SPARK
 from kuota.api.faults import FieldError, invalid
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection
@@ -30,8 +30,8 @@ _GATES = ("template", "spec", "schedulingGates")
 class SparkApplication(TemplateKind):
     """A SparkApplication. It has no pod templates: `path` is the description of a role."""
 
-    framework = "sparkoperator.k8s.io/sparkapplication"
-    gvk = FRAMEWORKS[framework]
+    framework = SPARK
+    gvk = FRAMEWORKS[SPARK]
     prebuilt = False
     validates_unmanaged = False
 

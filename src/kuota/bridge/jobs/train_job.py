@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from kuota.api.base import Json, Key
-from kuota.api.config.frameworks import FRAMEWORKS
+from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection, MergeConflict
@@ -20,16 +20,16 @@ from ..effects import Effect
 from .ancestor import GroupKind, Lookup, namespace_of
 from .job_conditions import end_by_condition, total
 from .job_set import JobSet, replicas, replicated_jobs, succeeded_pods
-from .kind import End, PodSetsUnknown, Stop
+from .kind import End, PodSetsUnknown, Referred, Stop
 from .template_kind import Template, TemplateKind, put
 from .train_job_runtime import rendered
 
 MANAGER = f"{PREFIX}manager"
 """The manager of the patch of the runtime that has the admission."""
 
-_GROUP = "trainer.kubeflow.org"
-_CLUSTER_RUNTIME = (_GROUP, "ClusterTrainingRuntime")
-_RUNTIME = (_GROUP, "TrainingRuntime")
+_GROUP, _VERSION = "trainer.kubeflow.org", "v1alpha1"
+_CLUSTER_RUNTIME = GroupVersionKind(_GROUP, _VERSION, "ClusterTrainingRuntime")
+_RUNTIME = GroupVersionKind(_GROUP, _VERSION, "TrainingRuntime")
 _RESOLVED = "runtime"
 """The field of a resolved job with the spec of its runtime."""
 _JOBS = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
@@ -43,13 +43,16 @@ class TrainJob(TemplateKind):
     gvk = FRAMEWORKS[framework]
     managed_by = ("spec", "managedBy")
     native_manager = "trainer.kubeflow.org/trainjob-controller"
-    referred = frozenset({_CLUSTER_RUNTIME, _RUNTIME})
+    referred = (Referred(_CLUSTER_RUNTIME, namespaced=False), Referred(_RUNTIME))
 
     def references(self, job: Json) -> Sequence[tuple[GroupKind, Key]]:
         ref = child(job, "spec", "runtimeRef")
-        kind = (text(ref.get("apiGroup")) or _GROUP, text(ref.get("kind")) or _CLUSTER_RUNTIME[1])
-        namespace = namespace_of(job) if kind == _RUNTIME else ""
-        return [(kind, Key(namespace, text(ref.get("name"))))] if kind in self.referred else []
+        named = text(ref.get("apiGroup")) or _GROUP, text(ref.get("kind")) or _CLUSTER_RUNTIME.kind
+        return [
+            (kind.group_kind, Key(namespace_of(job) if kind.namespaced else "", name))
+            for kind in self.referred
+            if kind.group_kind == named and (name := text(ref.get("name")))
+        ]
 
     def resolved(self, job: Json, look_up: Lookup) -> Json:
         found = [look_up(kind, key) for kind, key in self.references(job)]
@@ -111,7 +114,10 @@ class TrainJob(TemplateKind):
         return total(_statuses(job), "ready", "succeeded") == wanted
 
     def reclaimable(self, job: Json, *, exact: bool) -> list[ReclaimablePod]:
-        return succeeded_pods(self._job_set(job), _statuses(job)) if _statuses(job) else []
+        try:
+            return succeeded_pods(self._job_set(job), _statuses(job))
+        except PodSetsUnknown:
+            return []
 
     def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
         """Return the job with an empty patch for the admission, managed or not.
