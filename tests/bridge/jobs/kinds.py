@@ -112,8 +112,8 @@ EXAMPLES: dict[str, Json] = {
         {
             "suspend": True,
             "mode": "cluster",
-            "driver": {"coreRequest": "1", "memory": "512m"},
-            "executor": {"coreRequest": "2", "memory": "1g", "instances": 3},
+            "driver": {"coreRequest": "1"},
+            "executor": {"coreRequest": "2", "instances": 3},
         },
     ),
 }
