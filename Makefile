@@ -12,7 +12,7 @@ export PYTHON VENV
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test test-slow kube test-kube lint bench bench-kube kueue-suite conformance mutants docs up gpu plan map lock clean
+.PHONY: help test test-slow kube kube-server kube-operators test-kube lint bench bench-kube kueue-suite conformance mutants docs up gpu plan map lock clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,8 +23,14 @@ test: $(DEV)  ## run all tests except slow ones; ARGS="tests/engine -k borrow" s
 test-slow: $(DEV)  ## run the slow tests; ARGS selects some
 	$(BIN)/python -m pytest -n auto -m slow $(ARGS)
 
-kube:  ## provide etcd and the Kubernetes binaries for test-kube; builds them once if needed
+kube:  ## provide etcd, Kubernetes binaries and operators for test-kube; builds them once; OPERATORS="jobset lws" selects some
+	@$(MAKE) --no-print-directory -j2 kube-server kube-operators
+
+kube-server:
 	@scripts/kube
+
+kube-operators:
+	@scripts/operators $(OPERATORS)
 
 test-kube: $(DEV)  ## run tests/cluster on a real API server; ARGS selects some
 	@scripts/test-kube $(BIN)/python $(ARGS)
