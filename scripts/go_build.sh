@@ -21,7 +21,7 @@ go_here() {
 }
 
 # pinned MODULE DEPENDENCY: the version of a dependency of one of our modules.
-pinned() { awk -v wanted="$2" '$(NF - 1) == wanted { print $NF }' "$modules/$1/go.mod"; }
+pinned() { awk -v wanted="$2" 'NF > 1 && $(NF - 1) == wanted { print $NF }' "$modules/$1/go.mod"; }
 
 # begin_build: create an empty folder `made` for programs that are not complete. The caller holds the
 # lock of the cache. The folder and the compiler do not outlive the script; what a killed script left
