@@ -18,6 +18,7 @@ from kuota.engine import model
 from kuota.engine.policy import AdmissionFairSharing, Policy
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Tree, charge
+from kuota.engine.usage import usage_of
 
 from .case import Json, Run
 from .recorder import convert, whole
@@ -149,8 +150,8 @@ def admit(queues: dict[str, Queue], wanted: model.Workload) -> Running | None:
     queue = queues.get(wanted.reservation.cluster_queue)
     if queue is None:
         return None
-    running = Running(wanted, queue.name, wanted.reservation.usage)
+    running = Running(wanted, queue.name, usage_of(wanted, wanted.reservation))
     queue.running[wanted.key] = running
-    for column, amount in running.usage.items():
+    for column, amount in running.usage.quota.items():
         charge(queue.node.cell(column), amount)
     return running

@@ -11,6 +11,7 @@ from kuota.engine.fairness import Share, share
 from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE
 from kuota.engine.snapshot import Queue, Running
 from kuota.engine.tree import Node
+from kuota.engine.usage import Usage
 
 Victims = list[tuple[Running, str]]
 
@@ -184,13 +185,13 @@ class Fair:
                 found += eligible(request, queue, rules.reclaim_within_cohort)
         self.group(order(request, found))
         first, *then = snapshot.policy.fair_sharing or (FINAL_SHARE, INITIAL_SHARE)
-        snapshot.add_usage(request.queue, request.amounts)
+        snapshot.add_usage(request.queue, Usage(quota=request.amounts))
         done = self.first_pass(first)
         if not done and then:
             self.dropped = set()
             self.group(self.aside)
             done = self.second_pass()
-        snapshot.remove_usage(request.queue, request.amounts)
+        snapshot.remove_usage(request.queue, Usage(quota=request.amounts))
         return fill_back(request, self.taken, True) if done else []
 
     def group(self, candidates: list[Running]) -> None:
@@ -243,9 +244,9 @@ class Fair:
         snapshot, request = self.request.snapshot, self.request
         snapshot.remove(running)
         self.taken.append((running, reason))
-        snapshot.remove_usage(request.queue, request.amounts)
+        snapshot.remove_usage(request.queue, Usage(quota=request.amounts))
         fits = request.fits()
-        snapshot.add_usage(request.queue, request.amounts)
+        snapshot.add_usage(request.queue, Usage(quota=request.amounts))
         return fits
 
     def sides(self, queue: Node) -> tuple[Node, Node]:

@@ -21,6 +21,7 @@ from kuota.engine.policy import Policy
 from kuota.engine.preempt import OracleResult, Target, oracle, targets
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Node, Tree, charge
+from kuota.engine.usage import Usage
 
 GPU = FlavorResource("default", "gpu")
 FAIR = Policy(fair_sharing=())
@@ -102,8 +103,9 @@ class Stage:
             evicted=Eviction(reason="Preempted", at=at) if evicted else None,
         )
         place = self.snapshot.queues[queue]
-        running = place.running[workload.key] = Running(workload, queue, amounts(usage))
-        for column, amount in running.usage.items():
+        running = Running(workload, queue, Usage(quota=amounts(usage)))
+        place.running[workload.key] = running
+        for column, amount in running.usage.quota.items():
             charge(place.node.cell(column), amount)
         return running
 

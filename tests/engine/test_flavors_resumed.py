@@ -9,6 +9,7 @@ from kuota.engine.assignment import Mode, ScanProgress
 from kuota.engine.model import Assigned, Reservation, Workload
 from kuota.engine.reasons import Cause, WaitReason
 from kuota.engine.snapshot import Running
+from kuota.engine.usage import Usage
 
 
 def test_a_search_that_ends_early_is_remembered_and_goes_on_there() -> None:
@@ -69,7 +70,7 @@ def held(flavor: str, **requests: int) -> Running:
         key=Key("ns", "old"),
         reservation=Reservation(cluster_queue="q", pod_sets=(assigned,), usage={}),
     )
-    return Running(old, "q", {})
+    return Running(old, "q", Usage())
 
 
 def test_a_slice_keeps_the_flavor_of_the_one_it_replaces_and_asks_for_the_difference() -> None:

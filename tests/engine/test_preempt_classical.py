@@ -315,7 +315,7 @@ def test_without_a_reservation_time_a_workload_counts_as_reserved_now() -> None:
     queue = stage.queue("a", 4, "", within="LowerPriority")
     stage.run("known", "a", 2, since=99)
     timed = stage.run("unknown", "a", 2)
-    reservation = Reservation(cluster_queue="a", pod_sets=(), usage=timed.usage)
+    reservation = Reservation(cluster_queue="a", pod_sets=(), usage=timed.usage.quota)
     untimed = Workload(key=timed.key, uid="unknown", reservation=reservation)
     queue.running[timed.key] = Running(untimed, "a", timed.usage)
     assert stage.victims("a", 2, priority=1) == {"unknown": OWN}

@@ -22,6 +22,7 @@ from kuota.engine.policy import FINAL_SHARE, INITIAL_SHARE, Policy
 from kuota.engine.preempt import Possibility, Target
 from kuota.engine.snapshot import Queue
 from kuota.engine.tree import Node
+from kuota.engine.usage import Usage
 
 CPU = FlavorResource("default", "cpu")
 EXAMPLES = 60
@@ -179,7 +180,7 @@ def test_usage_at_every_node_is_the_sum_of_what_spills_from_below(story: Story) 
     with snapshot.trial():
         for each in story.found:
             snapshot.remove(each.running)
-        snapshot.add_usage(story.queue, story.amounts)
+        snapshot.add_usage(story.queue, Usage(quota=story.amounts))
         for cohort in story.stage.tree.cohorts.values():
             for column in (GPU, CPU):
                 assert cohort.cell(column).used == spilled(cohort, column)

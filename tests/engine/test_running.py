@@ -12,6 +12,7 @@ from build import column
 from kuota.api.base import Key
 from kuota.engine.model import Eviction, Reservation, Workload
 from kuota.engine.running import Running, RunningSet, by_rank
+from kuota.engine.usage import Usage
 
 
 def running(
@@ -32,7 +33,7 @@ def running(
         reservation=Reservation(cluster_queue="a", pod_sets=(), usage={}, since=since),
         evicted=Eviction(reason="Preempted", at=0.0) if evicted else None,
     )
-    return Running(workload, "a", {column("gpu"): gpu})
+    return Running(workload, "a", Usage(quota={column("gpu"): gpu}))
 
 
 workloads = st.builds(
@@ -98,5 +99,5 @@ def test_totals_are_sums_over_the_workloads_after_any_changes(
                 ]
                 total = running_set.total(local, admitted=admitted)
                 assert len(expected) == total.count
-                used = sum(each.usage[column("gpu")] for each in expected)
+                used = sum(each.usage.quota[column("gpu")] for each in expected)
                 assert used == total.amounts.get(column("gpu"), 0)

@@ -19,6 +19,7 @@ from .model import (
     Cohort,
     Instant,
     LocalQueue,
+    PodUsage,
     ResourceFlavor,
     Topology,
     Workload,
@@ -151,7 +152,7 @@ def _subject(fact: Fact) -> tuple[type[EngineObject], Key]:
     """Return the kind and the key of the object that a fact concerns."""
     if isinstance(fact, ObjectStored):
         value = fact.value
-        if isinstance(value, Workload | LocalQueue):
+        if isinstance(value, Workload | LocalQueue | PodUsage):
             return type(value), value.key
         return type(value), Key("", value.name)
     return fact.kind if isinstance(fact, ObjectDeleted) else Workload, fact.key

@@ -114,7 +114,7 @@ def candidates_in(
         if workload.priority > max_priority:
             return
         if (
-            not needed.isdisjoint(running.usage)
+            not needed.isdisjoint(running.usage.quota)
             and not snapshot.gone(running)
             and workload.key != preemptor.replaces
             and (rule == ANY or may_preempt(rule, workload, preemptor, snapshot.policy))

@@ -29,6 +29,8 @@ from .model import (
     Instant,
     LocalQueue,
     Namespace,
+    Node,
+    PodUsage,
     ResourceFlavor,
     Topology,
     Workload,
@@ -56,7 +58,7 @@ class Engine:
 
     def __init__(self, policy: Policy | None = None, *, flush_batch_s: float = 0.0) -> None:
         self.policy = policy or Policy()
-        self.state = State()
+        self.state = State(overlapping=self.policy.on(Gate.TASHandleOverlappingFlavors))
         self.history = History(self.policy, self.state)
         self.queues = Queues(
             self.policy, namespace_matches=self.state.admits, local_use=self.history.use
@@ -121,6 +123,8 @@ class Engine:
                 return self.state.put_check(value)
             case Namespace():
                 return self.state.put_namespace(value)
+            case Node() | PodUsage():
+                return self.state.capacity_changed(self.state.domains.put(value))
             case _:
                 assert_never(value)
 
@@ -135,16 +139,10 @@ class Engine:
         elif kind is ClusterQueue:
             state.drop_queue(key.name)
             self.queues.drop_cluster_queue(key.name)
-        elif kind is Cohort:
-            state.drop_cohort(key.name)
-        elif kind is Namespace:
-            state.drop_namespace(key.name)
-        elif kind is ResourceFlavor:
-            state.drop_flavor(key.name)
-        elif kind is Topology:
-            state.drop_topology(key.name)
-        elif kind is AdmissionCheck:
-            state.drop_check(key.name)
+        elif kind in (Node, PodUsage):
+            self._changed |= state.capacity_changed(state.domains.drop(key))
+        else:
+            state.drop(kind, key.name)
 
     def _workload(self, new: Workload, now: Instant) -> None:
         state = self.state
@@ -273,6 +271,7 @@ class Engine:
             state.queues,
             state.flavors,
             topologies=state.topologies,
+            cluster=state.domains.cluster,
             local_queues=state.local_queues,
             policy=self.policy,
             now=now,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import msgspec
 
-from .amounts import Amounts
 from .assignment import Assignment, ScanProgress
 from .decisions import Wait, Why
 from .model import Instant, Workload
@@ -14,6 +13,7 @@ from .preempt import Target
 from .ranking import queue_timestamp
 from .reasons import RequeueReason, WaitReason
 from .snapshot import Queue, Running
+from .usage import NO_USAGE, Usage
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -58,9 +58,11 @@ class Entry:
         self.replaced: Running | None = None
 
     @property
-    def usage(self) -> Amounts:
+    def usage(self) -> Usage:
         """The usage that admission adds: none on a second pass, the difference for a slice."""
-        return {} if self.workload.reservation is not None else self.assignment.usage
+        if self.workload.reservation is not None:
+            return NO_USAGE
+        return Usage(quota=self.assignment.usage)
 
     def __repr__(self) -> str:
         return f"Entry({self.workload.key} {self.assignment.mode} in {self.queue.name})"

@@ -12,6 +12,8 @@ from .model import (
     Instant,
     LocalQueue,
     Namespace,
+    Node,
+    PodUsage,
     ResourceFlavor,
     Struct,
     Topology,
@@ -26,6 +28,8 @@ EngineObject = (
     | Topology
     | AdmissionCheck
     | Namespace
+    | Node
+    | PodUsage
     | Workload
 )
 

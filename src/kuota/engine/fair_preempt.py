@@ -29,6 +29,7 @@ from .reasons import PreemptionReason
 from .running import Running
 from .snapshot import Queue
 from .tree import Node
+from .usage import Usage
 
 SortKey = tuple[bool, float, bool, Any]
 
@@ -182,7 +183,7 @@ def victims(request: PreemptionRequest) -> tuple[Target, ...]:
         search = _Search(request)
         if not search.run(streams):
             return ()
-        snapshot.remove_usage(request.queue, request.amounts)
+        snapshot.remove_usage(request.queue, Usage(quota=request.amounts))
         return fill_back(search.taken, request)
 
 
@@ -230,7 +231,7 @@ class _Search:
         If so, the request is still included in the usage.
         """
         first, *then = self._snapshot.policy.fair_sharing or (FINAL_SHARE, INITIAL_SHARE)
-        self._snapshot.add_usage(self._request.queue, self._request.amounts)
+        self._snapshot.add_usage(self._request.queue, Usage(quota=self._request.amounts))
         if self._first_pass(TargetOrdering(self._request, streams), first):
             return True
         if not then:
@@ -287,7 +288,7 @@ class _Search:
         rejected = set()
         while stream.head is not None:
             running = stream.pop()
-            usage = tuple(running.usage.items())
+            usage = tuple(running.usage.quota.items())
             if usage not in rejected:
                 with self._snapshot.trial():
                     self._snapshot.remove(running)
@@ -307,5 +308,5 @@ class _Search:
         ordering.invalidate_shares(running)
         self.taken.append(Target(running, reason))
         with self._snapshot.trial():
-            self._snapshot.remove_usage(self._request.queue, self._request.amounts)
+            self._snapshot.remove_usage(self._request.queue, Usage(quota=self._request.amounts))
             return self._request.fits()

@@ -111,7 +111,7 @@ def _best_below(cohort: Node, entries: dict[str, Entry], ranks: dict[str, Ranks]
 
 def fair_rank(entry: Entry, stake: Share, policy: Policy) -> Rank:
     """Rank by preemptor, borrowing, share, priority, timestamp."""
-    requested = (column for column, amount in entry.usage.items() if amount > 0)
+    requested = (column for column, amount in entry.usage.quota.items() if amount > 0)
     return (
         policy.on(Gate.PrioritizePreemptorWorkloads) and not entry.head.preemptor,
         policy.on(Gate.FairSharingPrioritizeNonBorrowing) and stake.borrowing_on(requested),

@@ -16,10 +16,13 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from kuota.api.base import Key
 
 from .amounts import Amounts, FlavorResource
-from .model import Instant, Workload
+from .model import Instant, Reservation, Workload
+from .usage import Usage, same_places
 
 
 class Phase(IntEnum):
@@ -48,7 +51,7 @@ class Running:
         self,
         workload: Workload,
         queue: str,
-        usage: Amounts,
+        usage: Usage,
         *,
         assumed: bool = False,
         evicting: bool = False,
@@ -71,7 +74,7 @@ class Running:
 
     def uses(self, columns: AbstractSet[FlavorResource]) -> bool:
         """Whether it uses any of these columns, even if the amount is zero."""
-        return not columns.isdisjoint(self.usage)
+        return not columns.isdisjoint(self.usage.quota)
 
     def __repr__(self) -> str:
         return f"Running({self.key} in {self.queue})"
@@ -166,7 +169,7 @@ class RunningSet(dict[Key, Running]):
         del ranked[bisect_left(ranked, running.rank, key=by_rank)]
 
     def _count(self, running: Running, sign: int) -> None:
-        workload, usage, phase = running.workload, running.usage, running.phase
+        workload, usage, phase = running.workload, running.usage.quota, running.phase
         _add(self._by_priority, (workload.priority, phase), usage, sign)
         place = (workload.key.namespace, workload.queue, phase)
         _add(self._by_local_queue, place, usage, sign)
@@ -181,6 +184,25 @@ def _counts_alike(one: Running, other: Running) -> bool:
         and a.priority == b.priority
         and a.queue == b.queue
     )
+
+
+def same_charge(running: Running, reservation: Reservation) -> bool:
+    """Whether the workload is charged for this reservation: its queue, quota and places."""
+    return (
+        running.queue == reservation.cluster_queue
+        and running.usage.quota == reservation.usage
+        and same_places(running.workload.reservation, reservation)
+    )
+
+
+def equal_for_decisions(before: Running, after: Running) -> bool:
+    """Whether at most the time of a reservation that was assumed is new. The usage is not."""
+    old, new = before.workload, after.workload
+    if not before.assumed or old.reservation is None or new.reservation is None:
+        return old == new
+    if old.reservation.pod_sets != new.reservation.pod_sets:
+        return False
+    return old == replace(new, reservation=old.reservation)
 
 
 def _add(totals: dict[K, UsageTotal], at: K, usage: Amounts, sign: int) -> None:

@@ -25,6 +25,7 @@ from .nominate import plan
 from .reasons import EvictionReason, RequeueReason, WaitReason
 from .snapshot import Queue, Running, Snapshot
 from .tree import Node
+from .usage import Usage
 
 
 def sibling(entry: Entry, *, preferred: bool) -> Running | None:
@@ -109,11 +110,11 @@ class CycleState:
         """Whether the entry fits once all victims so far and its own are gone."""
         gone = self.claimed(entry) | {each.running.key: each.running for each in entry.targets}
         if not gone:
-            return entry.queue.node.fits(entry.usage)
+            return entry.queue.node.fits(entry.usage.quota)
         with self.snapshot.trial():
             for running in gone.values():
                 self.snapshot.remove(running)
-            return entry.queue.node.fits(entry.usage)
+            return entry.queue.node.fits(entry.usage.quota)
 
 
 Blocker = Callable[[], bool]
@@ -131,7 +132,8 @@ def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
         reason = entry.assignment.no_fit or WaitReason.NO_MATCHING_FLAVOR
         return _wait(entry, reason, Why.NO_FIT, RequeueReason.NO_FIT)
     if mode is Mode.PREEMPT and not entry.targets:
-        _reserve(entry, usage_to_reserve(entry, cycle_state.snapshot), cycle_state)
+        quota = usage_to_reserve(entry, cycle_state.snapshot)
+        _reserve(entry, Usage(quota=quota), cycle_state)
         return _wait(
             entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, RequeueReason.NO_CANDIDATES
         )
@@ -178,7 +180,7 @@ def _blocked_by_unready_pods(entry: Entry, cycle_state: CycleState, not_ready: B
     )
 
 
-def _reserve(entry: Entry, usage: Amounts, cycle_state: CycleState) -> None:
+def _reserve(entry: Entry, usage: Usage, cycle_state: CycleState) -> None:
     cycle_state.snapshot.add_usage(entry.queue, usage)
 
 

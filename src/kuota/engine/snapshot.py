@@ -12,13 +12,17 @@ from types import TracebackType
 
 from kuota.api.base import Key
 
-from .amounts import Amounts
 from .model import ClusterQueue, Instant, LocalQueue, ResourceFlavor, Topology
 from .placement import NoPlacement, Placement
 from .policy import Policy
 from .running import Running as Running
 from .running import RunningSet
+from .topology.cluster import Cluster
 from .tree import Journal, Node, Tree, charge, release
+from .usage import Usage, charge_places
+
+Mark = tuple[int, int, int]
+"""The lengths of the journals of quota, of removed workloads and of placed pods."""
 
 
 class Queue:
@@ -65,6 +69,7 @@ class Snapshot:
         cycle: int = 0,
         local_use: Callable[[Key], float] = no_use,
         placement: Placement | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         self.tree = tree
         self.queues = queues
@@ -76,22 +81,31 @@ class Snapshot:
         self.cycle = cycle
         self.local_use = local_use
         self.placement = placement or NoPlacement()
+        self.cluster = cluster or Cluster()
         self._removed: set[Key] = set()
         self._journal: Journal = []
         self._removals: list[tuple[bool, Key]] = []
+        self._placed: list[tuple[Usage, int]] = []
 
     def trial(self) -> Trial:
         """Return a context manager that restores the snapshot on exit. Trials may be nested."""
         return Trial(self)
 
-    def add_usage(self, queue: Queue, usage: Amounts) -> None:
+    def add_usage(self, queue: Queue, usage: Usage) -> None:
         """Add usage that does not belong to a running workload. Only inside a trial."""
-        for column, amount in usage.items():
+        for column, amount in usage.quota.items():
             charge(queue.node.cell(column), amount, self._journal)
+        self._place(usage, 1)
 
-    def remove_usage(self, queue: Queue, usage: Amounts) -> None:
-        for column, amount in usage.items():
+    def remove_usage(self, queue: Queue, usage: Usage) -> None:
+        for column, amount in usage.quota.items():
             release(queue.node.cell(column), amount, self._journal)
+        self._place(usage, -1)
+
+    def _place(self, usage: Usage, sign: int) -> None:
+        if usage.places:
+            charge_places(self.cluster, usage, sign)
+            self._placed.append((usage, sign))
 
     def remove(self, running: Running) -> None:
         """Remove a running workload: its usage is released and it is not a candidate."""
@@ -120,12 +134,15 @@ class Snapshot:
         queue = self.queues.get(node.name)
         return queue if queue is not None and queue.active else None
 
-    def mark(self) -> tuple[int, int]:
-        return len(self._journal), len(self._removals)
+    def mark(self) -> Mark:
+        return len(self._journal), len(self._removals), len(self._placed)
 
-    def rewind(self, mark: tuple[int, int]) -> None:
+    def rewind(self, mark: Mark) -> None:
         """Undo everything since `mark`, latest change first."""
         journal, removals = self._journal, self._removals
+        while len(self._placed) > mark[2]:
+            usage, sign = self._placed.pop()
+            charge_places(self.cluster, usage, -sign)
         while len(journal) > mark[0]:
             cell, used = journal.pop()
             cell.used = used
@@ -141,7 +158,7 @@ class Trial:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._mark = (0, 0)
+        self._mark: Mark = (0, 0, 0)
 
     def __enter__(self) -> Snapshot:
         self._mark = self._snapshot.mark()

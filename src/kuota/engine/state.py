@@ -7,7 +7,7 @@ benefit, so that the caller can flush them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from msgspec.structs import replace
 
@@ -15,7 +15,8 @@ from kuota.api.base import Key
 from kuota.api.match import matches
 
 from .activity import Obstacle, flavor_names, local_obstacles, obstacles
-from .amounts import Amounts
+from .domains import Domains
+from .facts import EngineObject
 from .index import Index
 from .model import (
     AdmissionCheck,
@@ -28,8 +29,10 @@ from .model import (
     Topology,
     Workload,
 )
+from .running import equal_for_decisions, same_charge
 from .snapshot import Queue, Running
-from .tree import Node, Tree, charge, release
+from .tree import Node, Tree, charge, queues_below, release
+from .usage import usage_of
 
 QueueNames = Set[str]
 NO_QUEUES: QueueNames = frozenset()
@@ -45,7 +48,7 @@ class State:
     collects the names of ClusterQueues whose state changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, overlapping: bool = True) -> None:
         self.tree = Tree()
         self.queues: dict[str, Queue] = {}
         self.cohorts: dict[str, Cohort] = {}
@@ -58,6 +61,9 @@ class State:
         self.obstacles: dict[str, tuple[Obstacle, ...]] = {}
         self.by_flavor: Index[str, str] = Index()
         self.by_check: Index[str, str] = Index()
+        self.domains = Domains(
+            self.flavors, self.topologies, self.by_flavor, overlapping=overlapping
+        )
         self.dirty: set[str] = set()
         self._charged: dict[Key, Running] = {}
         self._stranded: Index[str, Key] = Index()
@@ -103,7 +109,7 @@ class State:
             return NO_QUEUES
         self.cohorts[spec.name] = spec
         node = self.tree.put_cohort(spec.name, spec.parent, spec.groups, spec.weight)
-        self.refresh(_queues_below(node))
+        self.refresh(queues_below(node))
         return self._below_root(node)
 
     def drop_cohort(self, name: str) -> None:
@@ -111,7 +117,7 @@ class State:
         node = self.tree.cohorts.get(name)
         if node is not None:
             self.tree.drop_cohort(name)
-            self.refresh(_queues_below(node))
+            self.refresh(queues_below(node))
 
     def tree_of(self, queue: str) -> QueueNames:
         """Return the names of all ClusterQueues with the same root."""
@@ -130,13 +136,13 @@ class State:
         self.flavors[flavor.name] = flavor
         if before == flavor:
             return NO_QUEUES
-        using = self.by_flavor.of(flavor.name)
+        using = self.domains.rebuild([flavor.name])
         self.refresh(using)
         return self._trees(using)
 
     def drop_flavor(self, name: str) -> None:
         self.flavors.pop(name, None)
-        self.refresh(self.by_flavor.of(name))
+        self.refresh(self.domains.rebuild([name]))
 
     def put_check(self, check: AdmissionCheck) -> QueueNames:
         self.checks[check.name] = check
@@ -151,18 +157,25 @@ class State:
         self.topologies[topology.name] = topology
         if before == topology:
             return NO_QUEUES
-        using = self.using_topology(topology.name)
-        self.refresh(using)
-        return self._trees(using)
+        return self._trees(self._topology_changed(topology.name))
 
     def drop_topology(self, name: str) -> None:
         self.topologies.pop(name, None)
-        self.refresh(self.using_topology(name))
+        self._topology_changed(name)
+
+    def _topology_changed(self, name: str) -> set[str]:
+        using = self.domains.rebuild(self.domains.with_topology(name))
+        self.refresh(using)
+        return using
 
     def using_topology(self, name: str) -> set[str]:
         """Return the ClusterQueues with a flavor that uses the Topology."""
-        flavors = (flavor.name for flavor in self.flavors.values() if flavor.topology == name)
-        return {queue for flavor in flavors for queue in self.by_flavor.of(flavor)}
+        return self.domains.using(self.domains.with_topology(name))
+
+    def capacity_changed(self, using: set[str]) -> QueueNames:
+        """Note that nodes changed which these ClusterQueues use."""
+        self.dirty |= using
+        return self._trees(using)
 
     def put_namespace(self, namespace: Namespace) -> QueueNames:
         before = self.namespaces.get(namespace.name)
@@ -178,6 +191,17 @@ class State:
             and not (labels is not None and matches(queue.spec.namespace_selector, labels))
         ]
         return self._trees(newly)
+
+    def drop(self, kind: type[EngineObject], name: str) -> None:
+        """Remove a cohort, or an object that has no usage of its own."""
+        drops: dict[type[EngineObject], Callable[[str], None]] = {
+            Cohort: self.drop_cohort,
+            Namespace: self.drop_namespace,
+            ResourceFlavor: self.drop_flavor,
+            Topology: self.drop_topology,
+            AdmissionCheck: self.drop_check,
+        }
+        drops[kind](name)
 
     def drop_namespace(self, name: str) -> None:
         if self.namespaces.pop(name, None) is not None:
@@ -247,14 +271,14 @@ class State:
         self._assumed.pop(workload.key, None)
         reservation = workload.reservation if workload.charged else None
         before = self._charged.get(workload.key)
-        if reservation is not None and before is not None and _same_charge(before, reservation):
+        if reservation is not None and before is not None and same_charge(before, reservation):
             evicting = workload.key in self._evicting
             after = Running(workload, before.queue, before.usage, evicting=evicting)
             self._replace(before, after)
             return
         self.discharge(workload.key)
         if reservation is not None:
-            charged = self._charge(workload, reservation.cluster_queue, reservation.usage)
+            charged = self._charge(workload, reservation)
             if not charged:
                 self._stranded.put(workload.key, (reservation.cluster_queue,))
 
@@ -278,7 +302,7 @@ class State:
         queue = self.queues[before.queue]
         queue.running[after.key] = self._charged[after.key] = after
         queue.node.generation += 1
-        if not _equal_for_decisions(before, after):
+        if not equal_for_decisions(before, after):
             self.dirty.add(before.queue)
 
     def assume(self, workload: Workload, held: Reservation, *, admitted: bool = False) -> None:
@@ -292,7 +316,7 @@ class State:
             workload, reservation=held, evicted=None, preempted=None, admitted=admitted
         )
         unconfirmed = workload.reservation is None
-        if self._charge(settled, held.cluster_queue, held.usage, assumed=unconfirmed):
+        if self._charge(settled, held, assumed=unconfirmed):
             self._assumed[workload.key] = workload
 
     def assume_evicted(self, key: Key) -> None:
@@ -331,18 +355,17 @@ class State:
             if running.assumed:
                 yield running
 
-    def _charge(
-        self, workload: Workload, queue: str, usage: Amounts, *, assumed: bool = False
-    ) -> bool:
-        known = self.queues.get(queue)
+    def _charge(self, workload: Workload, held: Reservation, *, assumed: bool = False) -> bool:
+        known = self.queues.get(held.cluster_queue)
         if known is None:
             return False
-        evicting = workload.key in self._evicting
-        running = Running(workload, queue, usage, assumed=assumed, evicting=evicting)
-        self.dirty.add(queue)
+        usage, evicting = usage_of(workload, held), workload.key in self._evicting
+        running = Running(workload, held.cluster_queue, usage, assumed=assumed, evicting=evicting)
+        self.dirty.add(held.cluster_queue)
         known.running[workload.key] = self._charged[workload.key] = running
-        for column, amount in usage.items():
+        for column, amount in usage.quota.items():
             charge(known.node.cell(column), amount)
+        self.dirty |= self.domains.charge(usage, 1)
         return True
 
     def discharge(self, key: Key) -> bool:
@@ -361,37 +384,11 @@ class State:
         self.dirty.add(running.queue)
         self._assumed.pop(running.key, None)
         del queue.running[running.key]
-        for column, amount in running.usage.items():
+        for column, amount in running.usage.quota.items():
             release(queue.node.cell(column), amount)
+        self.dirty |= self.domains.charge(running.usage, -1)
 
     def _charge_stranded(self, name: str) -> None:
         """Charge workloads that had quota before their ClusterQueue was known."""
         for key in list(self._stranded.of(name)):
             self.record(self.workloads[key])
-
-
-def _queues_below(node: Node) -> set[str]:
-    """Return the ClusterQueues of a cohort and of all cohorts below it, even in a cycle."""
-    found: set[str] = set()
-    seen, ahead = {node}, [node]
-    while ahead:
-        at = ahead.pop()
-        found.update(at.queues)
-        below = [each for each in at.cohorts.values() if each not in seen]
-        seen.update(below)
-        ahead += below
-    return found
-
-
-def _same_charge(running: Running, reservation: Reservation) -> bool:
-    return running.queue == reservation.cluster_queue and running.usage == reservation.usage
-
-
-def _equal_for_decisions(before: Running, after: Running) -> bool:
-    """Whether at most the time of a reservation that was assumed is new. The usage is not."""
-    old, new = before.workload, after.workload
-    if not before.assumed or old.reservation is None or new.reservation is None:
-        return old == new
-    if old.reservation.pod_sets != new.reservation.pod_sets:
-        return False
-    return old == replace(new, reservation=old.reservation)

@@ -386,3 +386,13 @@ def _link(node: Node) -> None:
         cell.compute_potential()
     for child in (*node.cohorts.values(), *node.queues.values()):
         _link(child)
+
+
+def queues_below(node: Node) -> set[str]:
+    """Return the ClusterQueues of a cohort and of all cohorts below it, even in a cycle."""
+    seen, ahead = {node}, [node]
+    for at in ahead:
+        below = [each for each in at.cohorts.values() if each not in seen]
+        seen.update(below)
+        ahead += below
+    return {name for each in seen for name in each.queues}

@@ -53,7 +53,7 @@ def _borrowed(queue: Queue) -> Iterator[tuple[Running, FlavorResource, int]]:
     """Yield what each workload of a queue uses beyond the nominal quota."""
     left: dict[FlavorResource, int] = {}
     for running in sorted(queue.running.values(), key=_reserved):
-        for column, amount in running.usage.items():
+        for column, amount in running.usage.quota.items():
             room = left.get(column, queue.node.cell(column).nominal)
             left[column] = room - amount
             over = min(amount, amount - room)

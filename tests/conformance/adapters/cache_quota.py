@@ -15,6 +15,7 @@ from kuota.engine.amounts import Amounts, FlavorResource
 from kuota.engine.fairness import Share, share
 from kuota.engine.snapshot import Snapshot
 from kuota.engine.tree import Node, Tree
+from kuota.engine.usage import Usage
 
 
 @suite("cache/TestAvailable")
@@ -22,7 +23,7 @@ def room(run: Run) -> None:
     snapshot = world.snapshot(run)
     with snapshot.trial():
         for name, usage in (run.inputs.get("usage") or {}).items():
-            snapshot.add_usage(snapshot.queues[name], amounts(usage))
+            snapshot.add_usage(snapshot.queues[name], Usage(quota=amounts(usage)))
         nodes = [queue.node for queue in snapshot.queues.values()]
         columns = {node.name: list(node.quotas) for node in nodes}
         same(
@@ -43,8 +44,8 @@ def dominant_resource_share(run: Run) -> None:
     snapshot = world.snapshot(run)
     queue = snapshot.queues[run.inputs["usageClusterQueue"]]
     with snapshot.trial():
-        snapshot.add_usage(queue, amounts(run.inputs.get("usage")))
-        snapshot.add_usage(queue, amounts(run.inputs.get("flvResQ")))
+        snapshot.add_usage(queue, Usage(quota=amounts(run.inputs.get("usage"))))
+        snapshot.add_usage(queue, Usage(quota=amounts(run.inputs.get("flvResQ"))))
         nodes = [*snapshot.tree.queues.values(), *snapshot.tree.cohorts.values()]
         same(
             sorted(run.expected["want"], key=lambda row: (row["nodeType"], row["name"])),
@@ -68,7 +69,7 @@ def borrowing_on(run: Run) -> None:
     snapshot = world.snapshot(run)
     queue = snapshot.queues[run.inputs["usageClusterQueue"]]
     with snapshot.trial():
-        snapshot.add_usage(queue, amounts(run.inputs.get("usage")))
+        snapshot.add_usage(queue, Usage(quota=amounts(run.inputs.get("usage"))))
         found = share(queue.node)
     same(run.expected["wantBorrowing"], found.borrowing)
     requested = amounts(run.inputs.get("requestedFRs"))

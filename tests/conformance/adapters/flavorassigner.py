@@ -43,6 +43,7 @@ from kuota.engine.model import (
 from kuota.engine.nominate import partial
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Tree, charge
+from kuota.engine.usage import usage_of
 
 _GROUP = "flavorassigner"
 _POSSIBILITIES = {str(each): each for each in Possibility}
@@ -270,7 +271,7 @@ def _slice(obj: Json, given: Iterable[Json]) -> Running:
     reserved = world.workload({**obj, "status": {**obj["status"], **status}})
     if reserved.reservation is None:
         raise ValueError("the replaced slice holds no quota")
-    return Running(reserved, "cq", reserved.reservation.usage)
+    return Running(reserved, "cq", usage_of(reserved, reserved.reservation))
 
 
 def _unlimited(given: Iterable[Json]) -> Snapshot:

@@ -29,6 +29,7 @@ from kuota.engine.preempt import Target, targets
 from kuota.engine.reasons import PreemptionReason
 from kuota.engine.snapshot import Queue, Running, Snapshot
 from kuota.engine.tree import Tree
+from kuota.engine.usage import NO_USAGE
 
 NO_AMOUNTS: Amounts = {}
 
@@ -181,7 +182,7 @@ def candidate_order(run: Run) -> None:
     candidates, use, usage_based = [], {}, set()
     for obj in world.each(run, "candidates"):
         workload = world.workload(obj["workload"], world.gates_of(run))
-        candidates.append(Running(workload, obj["clusterQueue"], NO_AMOUNTS))
+        candidates.append(Running(workload, obj["clusterQueue"], NO_USAGE))
         if obj["localQueueFSUsage"] is not None:
             use[workload.local_queue] = float(obj["localQueueFSUsage"])
             usage_based.add(obj["clusterQueue"])

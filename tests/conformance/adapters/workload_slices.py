@@ -24,6 +24,7 @@ from kuota.engine import model
 from kuota.engine.nominate import replaced_slice
 from kuota.engine.snapshot import Queue, Running
 from kuota.engine.tree import Tree
+from kuota.engine.usage import NO_USAGE
 
 
 @suite("workload/workload-TestExtractPodSetCounts")
@@ -120,6 +121,6 @@ def _queue(name: str, record: Json) -> Queue:
     """A queue whose workloads hold quota, as all workloads of a snapshot do."""
     queue = Queue(model.ClusterQueue(name=name), Tree().put_queue(name, "", (), 1.0))
     for each in (record.get("workloads") or {}).values():
-        running = Running(world.workload(each["workload"]), name, {})
+        running = Running(world.workload(each["workload"]), name, NO_USAGE)
         queue.running[running.key] = running
     return queue

@@ -19,7 +19,7 @@ from kuota.engine.decisions import Decision
 from kuota.engine.engine import Engine
 from kuota.engine.entry import Head
 from kuota.engine.facts import EngineObject, Fact, ObjectDeleted, ObjectStored
-from kuota.engine.model import LocalQueue, Workload
+from kuota.engine.model import LocalQueue, PodUsage, Workload
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def _last(facts: list[Fact]) -> list[Fact]:
 
 
 def _key(value: EngineObject) -> Key:
-    return value.key if isinstance(value, Workload | LocalQueue) else Key("", value.name)
+    return value.key if isinstance(value, Workload | LocalQueue | PodUsage) else Key("", value.name)
 
 
 def _numbers(engine: Engine) -> Numbers:

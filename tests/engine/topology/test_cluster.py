@@ -194,5 +194,5 @@ def test_flavors_see_each_others_usage_of_a_node_unless_the_gate_is_off() -> Non
 def test_a_heartbeat_changes_nothing() -> None:
     made = cluster([node("b", "r", "n1", 1)])
     time = made.flavors[FLAVOR].tree.time
-    assert made.put_node(node("b", "r", "n1", 1)) is False
+    assert not made.put_node(node("b", "r", "n1", 1))
     assert time == made.flavors[FLAVOR].tree.time

@@ -8,7 +8,7 @@ kept even while its node is gone, so that it counts again when the node returns.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -62,36 +62,45 @@ class Cluster:
             for node in self.nodes:
                 flavor.tree.drop(node)
 
-    def put_node(self, node: Node) -> bool:
-        """Add or replace a node. Return whether anything changed that placement depends on."""
+    def put_node(self, node: Node) -> set[str]:
+        """Add or replace a node. Return the flavors whose domains changed."""
         if self.nodes.get(node.name) == node:
-            return False
+            return set()
+        before = self._flavors_with(node.name)
         self.nodes[node.name] = node
         self._renew(node.name)
-        return True
+        return before | self._flavors_with(node.name)
 
-    def drop_node(self, name: str) -> None:
-        if self.nodes.pop(name, None) is not None:
-            for flavor in self.flavors.values():
-                flavor.tree.drop(name)
+    def drop_node(self, name: str) -> set[str]:
+        """Remove a node. Return the flavors whose domains changed."""
+        before = self._flavors_with(name)
+        self.nodes.pop(name, None)
+        for flavor in before:
+            self.flavors[flavor].tree.drop(name)
+        return before
 
-    def put_pod(self, pod: PodUsage) -> None:
-        """Add or replace a pod that no topology places."""
+    def _flavors_with(self, node: str) -> set[str]:
+        found = self.flavors.items()
+        return {name for name, flavor in found if flavor.tree.leaf_of(node) is not None}
+
+    def put_pod(self, pod: PodUsage) -> set[str]:
+        """Add or replace an unplaced pod. Return the flavors whose domains changed."""
         amounts = {**pod.requests, PODS: pod.requests.get(PODS, 0) + 1}
         vector = self._vectors.vector(amounts)
         before = self._pods.get(pod.key)
         if before == (pod.node, vector):
-            return
-        self.drop_pod(pod.key)
+            return set()
+        changed = self.drop_pod(pod.key)
         self._pods[pod.key] = (pod.node, vector)
         self._add_pod(pod.node, vector, 1)
+        return changed | self._flavors_with(pod.node)
 
-    def drop_pod(self, key: Key) -> str:
-        """Remove a pod. Return the node whose capacity it used, or "" if it is not known."""
+    def drop_pod(self, key: Key) -> set[str]:
+        """Remove a pod. Return the flavors whose domains changed."""
         node, vector = self._pods.pop(key, ("", ()))
         if node:
             self._add_pod(node, vector, -1)
-        return node
+        return self._flavors_with(node)
 
     def charge(
         self, flavor: str, assignment: Assignment, requests: Mapping[str, int], sign: int = 1
@@ -108,6 +117,10 @@ class Cluster:
                 leaf = tree.find(id)
                 if leaf is not None:
                     tree.use(leaf, self._used_by(name, id))
+
+    def sharing(self, flavors: Iterable[str]) -> set[str]:
+        """Return the known flavors that see the usage of these flavors."""
+        return {name for each in flavors for name in self._sharing(each)}
 
     def _sharing(self, flavor: str) -> list[str]:
         """Return the known flavors, this one included, that see the flavor's usage."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The capacity of nodes by flavor, and the ClusterQueues that a change of it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kuota.api.base import Key
+
+from .index import Index
+from .model import Node, PodUsage, ResourceFlavor, Topology
+from .topology.cluster import Cluster
+from .usage import Usage, charge_places
+
+
+class Domains:
+    """Keeps the domains of flavors with a topology. Refers to the objects of the engine's state.
+
+    Methods that change something return the names of the ClusterQueues that it concerns.
+    """
+
+    def __init__(
+        self,
+        flavors: Mapping[str, ResourceFlavor],
+        topologies: Mapping[str, Topology],
+        by_flavor: Index[str, str],
+        *,
+        overlapping: bool,
+    ) -> None:
+        self.cluster = Cluster(overlapping=overlapping)
+        self._flavors = flavors
+        self._topologies = topologies
+        self._by_flavor = by_flavor
+
+    def rebuild(self, flavors: Iterable[str]) -> set[str]:
+        """Build the domains of flavors whose topology is known, and forget those of others."""
+        names = list(flavors)
+        for name in names:
+            flavor = self._flavors.get(name)
+            topology = self._topologies.get(flavor.topology) if flavor is not None else None
+            if flavor is None or topology is None or not topology.levels:
+                self.cluster.drop_flavor(name)
+                continue
+            named = topology.name, topology.levels, flavor.labels, flavor.tolerations
+            self.cluster.put_flavor(name, *named)
+        return self.using(names)
+
+    def with_topology(self, name: str) -> list[str]:
+        """Return the flavors with this topology."""
+        return [each.name for each in self._flavors.values() if each.topology == name]
+
+    def using(self, flavors: Iterable[str]) -> set[str]:
+        """Return the ClusterQueues that use one of the flavors."""
+        return {queue for flavor in flavors for queue in self._by_flavor.of(flavor)}
+
+    def put(self, value: Node | PodUsage) -> set[str]:
+        """Add or replace a node, or a pod that no topology places."""
+        if isinstance(value, Node):
+            return self.using(self.cluster.put_node(value))
+        return self.using(self.cluster.put_pod(value))
+
+    def drop(self, key: Key) -> set[str]:
+        """Remove a node, or a pod, which has a namespace."""
+        if key.namespace:
+            return self.using(self.cluster.drop_pod(key))
+        return self.using(self.cluster.drop_node(key.name))
+
+    def charge(self, usage: Usage, sign: int) -> set[str]:
+        """Change the usage of nodes, which concerns all queues that use these flavors."""
+        if not usage.places:
+            return set()
+        charge_places(self.cluster, usage, sign)
+        return self.using(self.cluster.sharing(each.flavor for each in usage.places))
