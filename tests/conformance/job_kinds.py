@@ -77,7 +77,9 @@ def carried_out(kind: JobKind, job: Json, effects: Sequence[Effect]) -> Json:
 def config_of(run: Run, kind: JobKind) -> LifecycleConfig:
     return LifecycleConfig(
         gates=gates_of(run),
-        manage_all=bool(run.inputs.get("manageJobsWithoutQueueName")),
+        manage_all=any(
+            run.inputs.get(each) for each in ("manageJobsWithoutQueueName", "manageAll")
+        ),
         namespaces=EVERYWHERE,
         owners=owners_of([kind.framework]),
     )
@@ -86,7 +88,9 @@ def config_of(run: Run, kind: JobKind) -> LifecycleConfig:
 def reconciled(run: Run, kind: JobKind, job: Json, others: Iterable[Json] = ()) -> None:
     """Run one pass, carry its effects out, and compare the job, if recorded, and Workloads."""
     workloads = [_adopted(each, kind, job) for each in whole(run.inputs.get("workloads")) or []]
-    around = [*workloads, run.inputs["shared"]["testNamespace"], *others]
+    shared = run.inputs.get("shared") or {}
+    space = shared.get("testNamespace") or namespace(key_of(job).namespace)
+    around = [*workloads, space, *others]
     around += run.inputs.get("priorityClasses") or ()
     rules = replace(rules_of(run), owners=owners_of([kind.framework]))
     result = reconcile_job(view_of(key_of(job), job, around, rules, kind), run.now)

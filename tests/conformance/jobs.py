@@ -130,10 +130,15 @@ def view_of(
         ancestor=above,
         nested_too_deep=isinstance(error, NestingTooDeep),
         nesting=str(error or ""),
-        flavors=FLAVORS,
+        flavors={**FLAVORS, **_flavors_of(held)},
         classes=classes_of(held),
         config=config,
     )
+
+
+def _flavors_of(objects: Iterable[Json]) -> dict[str, ResourceFlavor]:
+    found = (each for each in objects if each["kind"] == "ResourceFlavor")
+    return {each["metadata"]["name"]: convert(each, ResourceFlavor) for each in found}
 
 
 def _controller(stored: StoredWorkload) -> JobKey | None:

@@ -11,6 +11,7 @@ from kuota.api.rules.workload_status import pod_set_counts
 
 from ..draft import StoredWorkload
 from ..inbound_workload import REPLACED
+from ..jobs.kind import Recording
 from .construct import NO_MATCH, constructed, follow
 from .job_pass import JobPass
 from .match import controlled, matching
@@ -34,6 +35,7 @@ class Found(Enum):
 
 def find_slice(job_pass: JobPass) -> Found:
     """Select the slice that follows the size of the job, and finish the surplus ones."""
+    _record(job_pass)
     gates, kind, job = job_pass.view.config.gates, job_pass.kind, job_pass.job
     own = [each for each in job_pass.view.workloads if controlled(each, kind, job, gates)]
     _forget_closed(job_pass, own)
@@ -59,6 +61,16 @@ def find_slice(job_pass: JobPass) -> Found:
         if each is not None:
             follow(job_pass, each)
     return Found.WAIT if job_pass.fault else Found.SLICE
+
+
+def _record(job_pass: JobPass) -> None:
+    """Set the annotations of the job that its kind requires."""
+    kind, job = job_pass.kind, job_pass.job
+    recorded = kind.recorded(job, job_pass.view.config.gates) if isinstance(kind, Recording) else {}
+    before = child(job, "metadata", "annotations")
+    if recorded and before | recorded != before:
+        meta = child(job, "metadata") | {"annotations": before | recorded}
+        job_pass.write(job | {"metadata": meta})
 
 
 def _forget_closed(job_pass: JobPass, own: list[StoredWorkload]) -> None:

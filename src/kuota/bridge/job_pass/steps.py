@@ -82,7 +82,8 @@ def _orphaned(stored: StoredWorkload) -> bool:
 def skipped(job_pass: JobPass) -> bool:
     """Ignore jobs that their kind exempts."""
     kind, job = job_pass.kind, job_pass.view.job
-    return job is not None and isinstance(kind, Skipping) and kind.skipped(job)
+    gates = job_pass.view.config.gates
+    return job is not None and isinstance(kind, Skipping) and kind.skipped(job, gates)
 
 
 def elsewhere(job_pass: JobPass) -> bool:

@@ -234,10 +234,18 @@ class Elastic(Protocol):
 
 
 @runtime_checkable
+class Recording(Protocol):
+    """A kind that records on its elastic jobs what else their size depends on."""
+
+    def recorded(self, job: Json, gates: Gates) -> dict[str, str]:
+        """Return the annotations of the job; they are set before a slice is created."""
+
+
+@runtime_checkable
 class Skipping(Protocol):
     """A kind with jobs that are not queued although they name a queue."""
 
-    def skipped(self, job: Json) -> bool:
+    def skipped(self, job: Json, gates: Gates) -> bool:
         """Whether Kuota ignores the job."""
 
 

@@ -63,7 +63,7 @@ class PodKind(JobKind):
     def __init__(self, *, only_with_parent: bool = False) -> None:
         self._only_with_parent = only_with_parent
 
-    def skipped(self, job: Json) -> bool:
+    def skipped(self, job: Json, gates: Gates) -> bool:
         return unqueued(job, only_with_parent=self._only_with_parent)
 
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:

@@ -75,7 +75,7 @@ class PodGroup(JobKind):
             },
         }
 
-    def skipped(self, job: Json) -> bool:
+    def skipped(self, job: Json, gates: Gates) -> bool:
         return unqueued(job, only_with_parent=self._only_with_parent)
 
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
