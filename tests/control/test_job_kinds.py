@@ -274,20 +274,58 @@ def test_the_jobs_of_a_job_set_run_with_its_quota() -> None:
         await stage.api.create(resource, submitted(kind, example("JobSet")))
         await stage.rest()
         owner = stage.get(resource, "j")
-        child = job("j-leader-0", queue="", suspend=False, template=template())
-        child["metadata"]["ownerReferences"] = [
-            {
-                "apiVersion": kind.api_version,
-                "kind": "JobSet",
-                "name": "j",
-                "uid": owner["metadata"]["uid"],
-                "controller": True,
-            }
-        ]
-        await stage.api.apply(child)
+        await stage.api.apply(_owned_by(owner, "j-leader-0"))
         await stage.rest()
         assert [] == stage.workloads("j-leader-0")
         assert stage.suspended("j-leader-0"), "its JobSet waits for quota"
 
     config, gates = stage_for(kind)
     run_scene(scene, config=config, gates=gates)
+
+
+def _owned_by(owner: Json, name: str, queue_name: str = "") -> Json:
+    """A running Job that this object controls."""
+    made = job(name, queue=queue_name, suspend=False, template=template())
+    reference = {key: owner[key] for key in ("apiVersion", "kind")} | {"controller": True}
+    reference |= {key: owner["metadata"][key] for key in ("name", "uid")}
+    made["metadata"]["ownerReferences"] = [reference]
+    return made
+
+
+MINI_CLUSTERS = Resource("flux-framework.org", "v1alpha2", "miniclusters", "MiniCluster")
+MINI_CLUSTER = {
+    "apiVersion": "flux-framework.org/v1alpha2",
+    "kind": "MiniCluster",
+    "metadata": {
+        "name": "flux",
+        "namespace": "team",
+        "labels": {"kueue.x-k8s.io/queue-name": "main"},
+    },
+    "spec": {"size": 2},
+}
+
+
+def test_the_job_of_a_mini_cluster_is_queued_by_itself() -> None:
+    """Flux copies the queue name to the Job that it creates."""
+
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(2)
+        owner = await stage.api.create(MINI_CLUSTERS, MINI_CLUSTER)
+        await stage.api.apply(_owned_by(owner, "flux", "main"))
+        await stage.rest()
+        assert "True/Admitted" == stage.says("flux", "Admitted")
+
+    run_scene(scene)
+
+
+def test_the_job_of_a_mini_cluster_that_others_queue_waits_for_the_mini_cluster() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(2)
+        owner = await stage.api.create(MINI_CLUSTERS, MINI_CLUSTER)
+        await stage.api.apply(_owned_by(owner, "flux-job"))
+        await stage.rest()
+        assert [] == stage.workloads("flux-job")
+        assert stage.suspended("flux-job")
+
+    external = {"externalFrameworks": ["MiniCluster.v1alpha2.flux-framework.org"]}
+    run_scene(scene, config={"integrations": {"frameworks": ["batch/job"]} | external})
