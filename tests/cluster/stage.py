@@ -59,6 +59,7 @@ class Stage:
         self._config = load(json.dumps(CONFIG | config)) if config is not None else None
         self._gates = Gates.of(gates or {}, check=False)
         self._seen = {each: Informer[Json](self.client, each) for each in WATCHED}
+        self._by_kind = dict(_BY_KIND)
         self._news = asyncio.Event()
         self._applied: list[tuple[Resource, Key]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -69,8 +70,7 @@ class Stage:
         await self.kubelet.node()
         self._begin(self.kubelet.run())
         for each in self._seen.values():
-            each.observe(lambda old, new: self._stir())
-            self._begin(each.run())
+            self._begin_informer(each)
         self.start_system()
         try:
             await scene(self)
@@ -85,6 +85,17 @@ class Stage:
         self.systems.append(system)
         self._running = self._begin(system.run())
         return self._running
+
+    def follow(self, resource: Resource) -> None:
+        """Let the story look up and apply objects of another kind."""
+        self._by_kind[resource.kind] = resource
+        self._seen[resource] = Informer[Json](self.client, resource)
+        self._begin_informer(self._seen[resource])
+
+    def require(self, task: asyncio.Task[None]) -> None:
+        """Fail the story as soon as a task ends that is to last until its end."""
+        self._tasks.append(task)
+        task.add_done_callback(lambda _: self._stir())
 
     async def stop_system(self) -> None:
         await self._end(self._running)
@@ -179,7 +190,7 @@ class Stage:
         """Create each object, or change it to be so."""
         for plain in objects:
             obj = self.names.placed(plain)
-            resource = _BY_KIND[obj["kind"]]
+            resource = self._by_kind[obj["kind"]]
             try:
                 await self.client.create(resource, obj)
                 self._applied.append((resource, key_of(obj)))
@@ -238,6 +249,10 @@ class Stage:
         task.add_done_callback(lambda _: self._stir())
         self._tasks.append(task)
         return task
+
+    def _begin_informer(self, informer: Informer[Json]) -> None:
+        informer.observe(lambda old, new: self._stir())
+        self._begin(informer.run())
 
     async def _end(self, task: asyncio.Task[None]) -> None:
         """Cancel a task; one that died before is a fault."""

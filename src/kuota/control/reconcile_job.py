@@ -16,12 +16,15 @@ from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
 from kuota.bridge.jobs.kind import JobKey, resolved
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
+from kuota.kube.errors import Forbidden, Invalid
 from kuota.kube.workqueue import RetryLater
 
 from .effects import Sender
 from .world import World
 
 FINISHED = "FinishedWorkload"
+WORKLOAD_REJECTED = "ErrWorkloadCompose"
+UPDATE_REJECTED = "UpdateRejected"
 Occupied = Callable[[JobKey], frozenset[str]]
 """Returns the UIDs of jobs of this kind and name, also of deleted ones, that may have processes."""
 
@@ -52,10 +55,21 @@ class JobReconciler:
         async with self._sender.locks.hold(*self._names(at)):
             view = self.view(at)
             result = reconcile_job(view, self._clock.now().timestamp())
-            await self._sender.send(self._news(at, view, result.effects))
+            await self._send(at, self._news(at, view, result.effects))
         if result.fault:
             raise RetryLater(f"{at}: {result.fault}")
         return result.requeue_after_s
+
+    async def _send(self, at: JobKey, effects: list[Effect]) -> None:
+        """Send the effects. If the API server rejects one, the job gets an event that says why."""
+        try:
+            await self._sender.send(effects)
+        except (Invalid, Forbidden) as error:
+            composes = any(isinstance(each, Create) for each in effects)
+            reason = WORKLOAD_REJECTED if composes else UPDATE_REJECTED
+            kind = self._config.registry.kind(at.kind).name
+            self._sender.record(Event.about(at.key, reason, str(error), warning=True, kind=kind))
+            raise
 
     def _names(self, at: JobKey) -> list[Key]:
         """Return the existing Workloads that the pass may write."""

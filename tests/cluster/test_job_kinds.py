@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a job of each kind, with the definition of its operator.
+
+The test reports in the status what the operator would. `test_kube_operators.py` runs operators.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from cluster.job_actor import FLAVOR, HIGH, Actor, config, define, furnish, install
+from cluster.job_kinds import JOB_SET, STORIES, TRAIN_JOB, JobStory
+from cluster.stage import Stage, StageRunner
+from control.objects import job
+from kuota.api.base import Key
+from kuota.bridge.jobs.registry import BUILT_IN
+from kuota.kube.resources import CRDS, JOBS
+
+NAMES = [each.framework for each in BUILT_IN if each.framework in STORIES]
+every_kind = pytest.mark.parametrize("story", [STORIES[each] for each in NAMES], ids=NAMES)
+
+
+@every_kind
+def test_a_job_waits_starts_is_preempted_restored_and_finishes(
+    on_stage: StageRunner, story: JobStory
+) -> None:
+    async def scene(stage: Stage) -> None:
+        actor = Actor(stage, story, await install(stage, story))
+        await furnish(stage)
+        await stage.apply(job("first", "4"))
+        await stage.shows(False, stage.suspended, "first")
+        await actor.create()
+        await stage.shows("False/WaitingForQuota", stage.says, "mine", "QuotaReserved")
+        assert (True, {}) == actor.state()
+        original = actor.job["spec"]
+
+        await stage.delete(JOBS, "first")
+        await stage.shows((False, FLAVOR), actor.state)
+        await actor.report(story.running)
+        await stage.apply(job("urgent", "4", labels=HIGH))
+        await stage.shows("True/Preempted", stage.says, "mine", "Evicted")
+        await stage.shows(True, lambda: actor.state()[0])
+        await actor.report(story.stopped)
+        await stage.shows(original, lambda: actor.job["spec"])
+        await stage.shows(False, stage.suspended, "urgent")
+
+        await stage.delete(JOBS, "urgent")
+        await stage.shows((False, FLAVOR), actor.state)
+        await actor.report(story.running)
+        if story.finished is not None:
+            await actor.report(story.finished)
+            await stage.shows("True/Succeeded", stage.says, "mine", "Finished")
+        else:
+            await actor.delete()
+            await stage.shows([], stage.workloads, "mine")
+        await stage.apply(job("next", "4"))
+        await stage.shows(False, stage.suspended, "next")
+
+    on_stage(scene, config=config(story))
+
+
+@pytest.mark.parametrize("story", [JOB_SET, TRAIN_JOB], ids=lambda story: story.kind)
+def test_a_kind_whose_definition_disappears_stops_and_the_rest_continues(
+    on_stage: StageRunner, story: JobStory
+) -> None:
+    async def scene(stage: Stage) -> None:
+        resource = await install(stage, story)
+        actor = Actor(stage, story, resource)
+        await furnish(stage)
+        await actor.create()
+        await stage.shows((False, FLAVOR), actor.state)
+        await actor.report(story.running)
+        await stage.client.delete(CRDS, Key("", resource.name))
+        await stage.shows([], stage.workloads, "mine")
+        await stage.apply(job("next", "4"))
+        await stage.shows(False, stage.suspended, "next")
+        await stage.delete(JOBS, "next")
+        await define(stage, resource)
+        await actor.create()
+        await stage.shows((False, FLAVOR), actor.state)
+
+    on_stage(scene, config=config(story))
+
+
+@every_kind
+def test_a_job_with_an_impossible_queue_name_gets_a_reason_and_the_rest_continues(
+    on_stage: StageRunner, story: JobStory
+) -> None:
+    """The webhook rejects such a job. Here it was stored while the webhook was not running."""
+
+    async def scene(stage: Stage) -> None:
+        resource = await install(stage, story)
+        await furnish(stage)
+        bad = story.manifest("bad")
+        bad["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "NotAName"
+        await stage.apply(*story.companions, bad)
+        actor = Actor(stage, story, resource)
+        await actor.create()
+        await stage.shows((False, FLAVOR), actor.state)
+        await stage.holds(lambda: "ErrWorkloadCompose" in stage.events(story.kind, "bad"))
+        assert [] == stage.workloads("bad")
+        assert story.suspended(stage.get(resource, "bad"))
+
+    on_stage(scene, config=config(story))
