@@ -215,4 +215,6 @@ def restored_template(template: Json, original: Json) -> Json:
             sections[section][field] = value
         elif sections[section].get(field):
             del sections[section][field]
-    return template | {name: each for name, each in sections.items() if each or name in template}
+    emptied = {name for name, each in sections.items() if template.get(name) and not each}
+    kept = {name: each for name, each in template.items() if name not in emptied}
+    return kept | {name: each for name, each in sections.items() if each}
