@@ -43,6 +43,7 @@ lint: $(DEV)  ## check style, types, layers, size limits and generated files
 	$(BIN)/python scripts/limits.py
 	$(BIN)/python scripts/kind_branches.py
 	$(BIN)/python scripts/modules.py --check
+	$(BIN)/python scripts/job_kinds.py --check
 	$(BIN)/python scripts/shapes.py --check
 	$(BIN)/python -m kuota.cli.crds --check manifests/crds
 	$(BIN)/python scripts/install_files.py --check
@@ -81,8 +82,9 @@ gpu: $(DEV)  ## let two trainers contend for this machine's GPU; PRETEND=1 simul
 plan: $(DEV)  ## plan the example three-teams
 	$(BIN)/kuota plan -f examples/three-teams
 
-map: $(DEV)  ## update the list of modules in ARCHITECTURE.md
+map: $(DEV)  ## update the list of modules in ARCHITECTURE.md and the table of job kinds
 	$(BIN)/python scripts/modules.py
+	$(BIN)/python scripts/job_kinds.py
 
 lock:  ## update the lock files from pyproject.toml; UPGRADE=1 selects newer versions
 	scripts/lock $(if $(UPGRADE),--upgrade)

@@ -26,6 +26,8 @@ class AppWrapper(TemplateKind):
     """An AppWrapper. Its controller adds admissions to the wrapped objects when it creates them."""
 
     framework = "workload.codeflare.dev/appwrapper"
+    ranked = True
+    described_pod_sets = "one for each declared pod set of a component"
     gvk = FRAMEWORKS[framework]
     managed_by = ("spec", "managedBy")
     native_manager = "workload.codeflare.dev/appwrapper-controller"

@@ -38,6 +38,10 @@ class BatchJob(TemplateKind):
     """A Job. It has one pod set, with as many pods as run at once."""
 
     framework = BATCH_JOB
+    ranked = True
+    runs_on_one_machine = True
+    described_pod_sets = "`main`: pods that run at once"
+    partial_admission = True
     gvk = FRAMEWORKS[BATCH_JOB]
     managed_by = ("spec", "managedBy")
     native_manager = "kubernetes.io/job-controller"

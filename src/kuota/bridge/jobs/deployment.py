@@ -21,6 +21,8 @@ class Deployment(PodParent):
     """A Deployment. A change of its queue changes the template and so replaces its Pods."""
 
     framework = DEPLOYMENT
+    described_pod_sets = "its pods are queued one by one"
+    described_suspension = "scheduling gate of its pods"
     gvk = FRAMEWORKS[DEPLOYMENT]
 
     def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:

@@ -26,6 +26,8 @@ class JobSet(TemplateKind):
     """A JobSet. Each replicated Job is a pod set with the pods of all its replicas."""
 
     framework = _FRAMEWORK
+    ranked = True
+    described_pod_sets = "one for each replicated Job"
     gvk = FRAMEWORKS[_FRAMEWORK]
     managed_by = ("spec", "managedBy")
     native_manager = "jobset.sigs.k8s.io/jobset-controller"

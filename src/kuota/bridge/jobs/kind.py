@@ -66,6 +66,16 @@ class JobKind(ABC):
     framework: ClassVar[str]
     """Its name in `integrations.frameworks` of the configuration."""
     gvk: ClassVar[GroupVersionKind]
+    described_pod_sets: ClassVar[str] = ""
+    """Its pod sets, for the documentation."""
+    described_suspension: ClassVar[str] = ""
+    """What keeps its pods from starting, for the documentation."""
+    partial_admission: ClassVar[bool] = False
+    """Whether a job can start with fewer pods than it requests."""
+    ranked: ClassVar[bool] = False
+    """Whether its pods have ranks, by which topology placement orders them."""
+    runs_on_one_machine: ClassVar[bool] = False
+    """Whether `kuota up` runs its pods. Jobs of other kinds are only queued there."""
     native_manager: ClassVar[str] = ""
     """The value of `managedBy` for the kind's own controller."""
     managed_by: ClassVar[tuple[str, ...]] = ()

@@ -76,6 +76,9 @@ class LeaderWorkerSet(ServingKind):
     """A LeaderWorkerSet."""
 
     framework = LEADER_WORKER_SET
+    ranked = True
+    described_pod_sets = "`leader`, `worker` or `main`, for each replica"
+    described_suspension = "scheduling gate of its pods"
     gvk = FRAMEWORKS[LEADER_WORKER_SET]
     related = (_STATEFUL_SET,)
 

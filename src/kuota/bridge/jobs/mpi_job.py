@@ -20,6 +20,7 @@ class MPIJob(TrainingJob):
     """An MPIJob. Its launcher and its workers can share a topology group."""
 
     framework = "kubeflow.org/mpijob"
+    described_pod_sets = "`launcher`, `worker`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "mpiReplicaSpecs"
     replica_types = ("Launcher", "Worker")

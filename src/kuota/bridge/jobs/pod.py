@@ -57,6 +57,9 @@ class PodKind(JobKind):
     """
 
     framework = POD
+    ranked = True
+    described_pod_sets = "`main`: the pod"
+    described_suspension = "scheduling gate; stopping deletes the pod"
     gvk = FRAMEWORKS[POD]
     ancestors = False
 

@@ -37,6 +37,9 @@ class PodGroup(JobKind):
     """A group of Pods. With `only_with_parent`, Pods of no controller are ignored."""
 
     framework = POD
+    ranked = True
+    described_pod_sets = "one for each role"
+    described_suspension = "scheduling gate; stopping deletes the pods"
     gvk = GroupVersionKind("", "v1", "PodGroup")
     ancestors = False
     member: ClassVar[GroupKind] = (FRAMEWORKS[POD].group, FRAMEWORKS[POD].kind)

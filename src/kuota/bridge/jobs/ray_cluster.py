@@ -22,6 +22,7 @@ class RayCluster(RayKind):
     """A RayCluster. It runs until it is deleted."""
 
     framework = RAY_CLUSTER
+    described_pod_sets = "`head`, one for each worker group"
     gvk = FRAMEWORKS[RAY_CLUSTER]
 
     def end(self, job: Json) -> End | None:

@@ -38,6 +38,7 @@ class RayJob(Autoscaled):
     """
 
     framework = RAY_JOB
+    described_pod_sets = "`head`, one for each worker group, `submitter`"
     gvk = FRAMEWORKS[RAY_JOB]
     cluster_path = ("spec", "rayClusterSpec")
     shown_path = "spec.rayClusterSpec"

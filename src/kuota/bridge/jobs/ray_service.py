@@ -24,6 +24,7 @@ class RayService(Autoscaled):
     """A RayService. It runs until it is deleted."""
 
     framework = RAY_SERVICE
+    described_pod_sets = "`head`, one for each worker group"
     gvk = FRAMEWORKS[RAY_SERVICE]
     cluster_path = ("spec", "rayClusterConfig")
     suspend_path = ("spec", "rayClusterConfig", "suspend")

@@ -31,6 +31,7 @@ class SparkApplication(TemplateKind):
     """A SparkApplication. It has no pod templates: `path` is the description of a role."""
 
     framework = SPARK
+    described_pod_sets = "`driver`, `executor`"
     gvk = FRAMEWORKS[SPARK]
     prebuilt = False
     validates_unmanaged = False

@@ -48,6 +48,9 @@ class StatefulSet(ServingKind):
     """A StatefulSet."""
 
     framework = STATEFUL_SET
+    ranked = True
+    described_pod_sets = "`main`: its replicas, as a pod group"
+    described_suspension = "scheduling gate of its pods"
     gvk = FRAMEWORKS[STATEFUL_SET]
 
     def foreign(self, job: Json) -> bool:

@@ -40,6 +40,8 @@ class TrainJob(TemplateKind):
     """A TrainJob. An admission is a patch of its runtime, so it has no templates to restore."""
 
     framework = "trainer.kubeflow.org/trainjob"
+    ranked = True
+    described_pod_sets = "those of the JobSet that its runtime defines"
     gvk = FRAMEWORKS[framework]
     managed_by = ("spec", "managedBy")
     native_manager = "trainer.kubeflow.org/trainjob-controller"

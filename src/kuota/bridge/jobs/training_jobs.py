@@ -26,6 +26,8 @@ class TrainingJob(TemplateKind):
     The operator ignores the case of the names of replica types, so it is ignored here, too.
     """
 
+    ranked = True
+
     replica_specs: ClassVar[str]
     """The field of the spec that has the replicas by type."""
     replica_types: ClassVar[tuple[str, ...]]
@@ -90,6 +92,7 @@ class TrainingJob(TemplateKind):
 
 class PyTorchJob(TrainingJob):
     framework = "kubeflow.org/pytorchjob"
+    described_pod_sets = "`master`, `worker`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "pytorchReplicaSpecs"
     replica_types = ("Master", "Worker")
@@ -97,6 +100,7 @@ class PyTorchJob(TrainingJob):
 
 class TFJob(TrainingJob):
     framework = "kubeflow.org/tfjob"
+    described_pod_sets = "`chief`, `master`, `ps`, `worker`, `evaluator`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "tfReplicaSpecs"
     replica_types = ("Chief", "Master", "PS", "Worker", "Evaluator")
@@ -104,6 +108,7 @@ class TFJob(TrainingJob):
 
 class XGBoostJob(TrainingJob):
     framework = "kubeflow.org/xgboostjob"
+    described_pod_sets = "`master`, `worker`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "xgbReplicaSpecs"
     replica_types = ("Master", "Worker")
@@ -111,6 +116,7 @@ class XGBoostJob(TrainingJob):
 
 class PaddleJob(TrainingJob):
     framework = "kubeflow.org/paddlejob"
+    described_pod_sets = "`master`, `worker`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "paddleReplicaSpecs"
     replica_types = ("Master", "Worker")
@@ -118,6 +124,7 @@ class PaddleJob(TrainingJob):
 
 class JAXJob(TrainingJob):
     framework = "kubeflow.org/jaxjob"
+    described_pod_sets = "`worker`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "jaxReplicaSpecs"
     replica_types = ("Worker",)
