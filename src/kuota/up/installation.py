@@ -29,7 +29,7 @@ from kuota.control.system import System
 from kuota.failures import retried
 from kuota.listening import CannotListen
 from kuota.log_file import keep_rotated
-from kuota.memory import calm_collector
+from kuota.memory import calm_collector, keep_trimmed
 from kuota.metrics.config import metrics_config
 from kuota.metrics.metrics import Metrics
 from kuota.metrics.runtime import Runtime
@@ -177,10 +177,11 @@ class Installation:
                 ready(port)
 
     def _upkeep(self, store: Store, clock_file: ClockFile) -> Sequence[Coroutine[None, None, None]]:
-        """The tasks that maintain the files of the control plane."""
+        """The tasks that maintain the files and the memory of the control plane."""
         backups = Backups(self._state_dir.backups)
         return (
             keep_rotated(self._state_dir.log),
+            keep_trimmed(),
             retried("compaction", lambda: keep_compacted(store)),
             retried("expiry of events", lambda: keep_expiring(store)),
             retried("clock", clock_file.keep_saved),
