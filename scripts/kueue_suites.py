@@ -4,8 +4,12 @@
 DIR is a local checkout of Kueue. Its sources stay unchanged: Go's build overlay replaces a few of
 them. A suite calls Kueue's set-up functions as usual, but they only record what they were asked to
 set up (scripts/kueue_suites/standin.go), and `kuota controller` runs with that configuration.
-Messages are not compared, because Kuota uses its own. Specs that intercept Kueue's client
-or call its packages directly cannot pass. Needs Go and the programs of `make kube`.
+Messages are not compared, because Kuota uses its own. Specs that intercept Kueue's client or call
+its packages directly cannot pass. Needs Go and the programs of `make kube`.
+
+With KUOTA_KEEP=1 in the environment, a manager with the same set-up as the previous one gets the
+same process. This saves minutes in suites that start a manager per spec (webhook/core). Specs that
+restart the manager then test nothing.
 """
 
 from __future__ import annotations

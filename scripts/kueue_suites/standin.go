@@ -50,6 +50,7 @@ var (
 	mu         sync.Mutex
 	setup      = newSetup()
 	current    *Process
+	idle       *Process // Stopped by a suite, but kept running because KUOTA_KEEP is set.
 	metricsURL string
 )
 
@@ -94,6 +95,7 @@ func GatesChanged() error {
 
 // Process is a running Kuota.
 type Process struct {
+	asked     string // What the suite asked for, which another manager may ask for again.
 	folder    string
 	parts     string
 	gates     string
@@ -107,6 +109,21 @@ type Process struct {
 func Start(cfg *rest.Config, host string, port int, certificates string) (*Process, error) {
 	mu.Lock()
 	defer mu.Unlock()
+	asked, err := yaml.Marshal(configuration(host, port, certificates, 0))
+	if err != nil {
+		return nil, err
+	}
+	description := fmt.Sprint(cfg.Host, parts(), unwatched(), string(asked))
+	if kept := idle; kept != nil {
+		idle = nil
+		if kept.asked == description && kept.gates == changedGates() {
+			current = kept
+			return kept, nil
+		}
+		if err := kept.end(); err != nil {
+			return nil, err
+		}
+	}
 	folder, err := os.MkdirTemp("", "kuota-suite-")
 	if err != nil {
 		return nil, err
@@ -128,16 +145,21 @@ func Start(cfg *rest.Config, host string, port int, certificates string) (*Proce
 		return nil, err
 	}
 	metricsURL = fmt.Sprintf("http://127.0.0.1:%d/metrics", metricsPort)
-	return run(folder)
+	return run(folder, description)
 }
 
-func run(folder string) (*Process, error) {
+func unwatched() bool {
+	return setup.Parts["jobs"] && !setup.WaitForPodsReady
+}
+
+func run(folder, asked string) (*Process, error) {
 	log, err := os.Create(filepath.Join(folder, "log"))
 	if err != nil {
 		return nil, err
 	}
-	unwatched := setup.Parts["jobs"] && !setup.WaitForPodsReady
-	process := &Process{folder: folder, parts: parts(), unwatched: unwatched, log: log}
+	process := &Process{
+		asked: asked, folder: folder, parts: parts(), unwatched: unwatched(), log: log,
+	}
 	if err := process.start(); err != nil {
 		return nil, err
 	}
@@ -203,6 +225,10 @@ func (p *Process) Stop() error {
 	defer mu.Unlock()
 	if current == p {
 		current = nil
+	}
+	if os.Getenv("KUOTA_KEEP") != "" {
+		idle = p
+		return nil
 	}
 	return p.end()
 }
