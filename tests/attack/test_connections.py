@@ -36,6 +36,7 @@ def open_files(soft: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
 
 
+@pytest.mark.slow
 def test_a_thousand_silent_connections_lock_nobody_out(tmp_path: Path) -> None:
     with ExitStack() as stack:
         with open_files(1024):

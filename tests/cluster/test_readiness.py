@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cluster.stage import Stage, StageRunner
 from control.objects import job
 
@@ -14,6 +16,7 @@ READY = {
 PATIENT = READY | {"timeout": "5m", "recoveryTimeout": "5m"}
 
 
+@pytest.mark.slow
 def test_pods_that_do_not_come_cost_the_quota_then_the_activity(on_stage: StageRunner) -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish()

@@ -14,6 +14,8 @@ from kuota.api.base import Json
 from kuota.api.manifest_yaml import load_all
 from up.machine import Machine, open_folder
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TIME_PATH = "jsonpath={.metadata.creationTimestamp}"
 FLAVORS = {"2-gpus.yaml": ("l4", "t4"), "3-cpus.yaml": ("spot", "on-demand")}

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine.properties.lives import Do, Life, lives
@@ -141,13 +143,23 @@ def lived(life: Life, *, carried_out: bool) -> Pair:
     return pair
 
 
-@given(lives(SOUND, events=6) | lives(LOOPED) | lives(WILD))
-@calm(150)
+MANY_LIVES = lives(SOUND, events=6) | lives(LOOPED) | lives(WILD)
+
+
+@given(MANY_LIVES)
+@calm(30)
 def test_the_same_is_decided_while_decisions_are_on_their_way(life: Life) -> None:
     lived(life, carried_out=False)
 
 
-@given(lives(SOUND, events=6) | lives(LOOPED) | lives(WILD))
-@calm(150)
+@given(MANY_LIVES)
+@calm(30)
 def test_the_same_is_decided_when_decisions_are_carried_out_at_once(life: Life) -> None:
     lived(life, carried_out=True)
+
+
+@pytest.mark.slow
+@given(MANY_LIVES, st.booleans())
+@calm(300)
+def test_the_same_is_decided_in_many_more_lives(life: Life, carried_out: bool) -> None:
+    lived(life, carried_out=carried_out)
