@@ -27,6 +27,7 @@ from kuota.kube.resources import (
     PODS,
     RESOURCE_FLAVORS,
     WORKLOADS,
+    Resource,
 )
 from kuota.runner.cgroups import Cgroups
 from kuota.runner.job_rules import ReplacementBackoff
@@ -42,6 +43,8 @@ from kuota.up.quota_enforcement import QuotaEnforcement
 from runner.machine import one_node
 
 TEAM, OTHERS = "vision", "speech"
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+PYTORCH_JOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
 PATIENT = "trap '' TERM; while ! test -e END; do sleep 0.05; done"
 """Ignores the request to end, and lives until the file END exists."""
 _KINDS = {each.kind: each for each in (NAMESPACES, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS)}
@@ -87,8 +90,12 @@ class Enforced:
     async def end(self, name: str = "holder") -> None:
         """Let the processes of a Job end."""
         for pod in self.pods(name):
-            folder = self._state_dir / "pods" / pod["metadata"]["uid"] / "root"
-            (folder / "END").touch()
+            self.let_end(pod)
+
+    def let_end(self, pod: Json) -> None:
+        """Let the processes of a pod end."""
+        folder = self._state_dir / "pods" / pod["metadata"]["uid"] / "root"
+        (folder / "END").touch()
 
     def status(self, name: str, namespace: str = TEAM) -> Json:
         found = self.store.get(JOBS.name, Key(namespace, name)) or {}
@@ -123,7 +130,7 @@ async def enforced(
     """Start the machine with the team, and end all processes afterwards."""
     store = Store.open(":memory:")
     quota = QuotaEnforcement(store, LifecycleConfig(), max_grace_s=max_grace_s, **options)
-    hooks = (job_hook(store, quota.lifecycle),)
+    hooks = (quota.hook, job_hook(store, quota.lifecycle))
     api = ApiServer(store, hooks=hooks, validators=(quota.rules,), pods=quota.deletion)
     await api.start()
     found = Enforced(api, state_dir)
@@ -145,15 +152,19 @@ async def enforced(
         backoff=ReplacementBackoff(first_s=0.05),
         cgroups=Cgroups(refusal="there is no cgroup v2 in tests"),
         may_create=quota.may_create,
+        others=system.world.jobs,
     )
     tasks = [asyncio.create_task(each.run()) for each in (runner, system, quota)]
     (state_dir / "devices.json").write_text("{}")
     try:
         yield found
     finally:
-        for each in found.store.list(JOBS.name).items:
-            key = Key(each["metadata"]["namespace"], each["metadata"]["name"])
-            await found.admin.delete(JOBS, key, propagation="Background")
+        # Owners first: their controllers would create the Jobs again.
+        for kind in (JOB_SETS, PYTORCH_JOBS, JOBS):
+            for each in found.store.list(kind.name).items:
+                key = Key(each["metadata"]["namespace"], each["metadata"]["name"])
+                with suppress(NotFound):
+                    await found.admin.delete(kind, key, propagation="Background")
         for each in found.store.list(PODS.name).items:
             key = Key(each["metadata"]["namespace"], each["metadata"]["name"])
             with suppress(NotFound):

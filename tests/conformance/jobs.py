@@ -111,13 +111,15 @@ def view_of(
     workloads = [StoredWorkload.of(each) for each in held if each["kind"] == "Workload"]
     space = look_up(("", "Namespace"), Key("", key.namespace))
     prebuilt = prebuilt_name(job, config.gates) if job is not None else ""
+    labels = (space["metadata"].get("labels") or {}) if space is not None else None
     above, error = None, None
 
     def workloads_of(owner: JobKey) -> list[StoredWorkload]:
         return [each for each in workloads if _controller(each) == owner]
 
     try:
-        above = ancestor_of(job, look_up, workloads_of, config) if job is not None else None
+        if job is not None:
+            above = ancestor_of(job, look_up, workloads_of, config, labels)
     except NestingError as found:
         error = found
     return JobView(
@@ -126,7 +128,7 @@ def view_of(
         job=job,
         workloads=tuple(workloads_of(JobKey(kind.group_kind, key))),
         prebuilt=next((e for e in workloads if e.key == Key(key.namespace, prebuilt)), None),
-        namespace=(space["metadata"].get("labels") or {}) if space is not None else None,
+        namespace=labels,
         ancestor=above,
         nested_too_deep=isinstance(error, NestingTooDeep),
         nesting=str(error or ""),

@@ -12,6 +12,7 @@ from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.api.kueue import ResourceFlavor
+from kuota.api.match import matches
 from kuota.engine import model
 from kuota.engine.model import Struct
 
@@ -75,6 +76,12 @@ class LifecycleConfig(Struct):
         """Return the kinds whose jobs wait for quota, also those that other controllers queue."""
         external = {(each.group, each.kind) for each in self.external}
         return frozenset(external.union(each.group_kind for each in self.kinds()))
+
+    def manages_all(self, namespace: Mapping[str, str] | None) -> bool:
+        """Whether jobs without a queue name are managed in a namespace with these labels."""
+        if not self.manage_all or self.manage_all_in is None:
+            return self.manage_all
+        return namespace is not None and matches(self.manage_all_in, namespace)
 
     def kinds(self) -> list[JobKind]:
         """Return the job kinds whose integrations are enabled."""
@@ -206,12 +213,15 @@ def ancestor_of(
     look_up: Lookup,
     workloads_of: Callable[[JobKey], Iterable[StoredWorkload]],
     config: LifecycleConfig,
+    namespace: Mapping[str, str] | None,
 ) -> Ancestor | None:
     """Return the managed job above this one, if any. Raises NestingError.
 
-    `workloads_of` returns the Workloads that a job controls.
+    `workloads_of` returns the Workloads that a job controls. `namespace` are the labels of the
+    namespace.
     """
-    found = ancestor(job, config.owners, look_up, manage_all=config.manage_all)
+    manage_all = config.manages_all(namespace)
+    found = ancestor(job, config.owners, look_up, manage_all=manage_all)
     if found is None:
         return None
     kind, above = found

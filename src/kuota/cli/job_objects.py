@@ -39,6 +39,13 @@ async def workload_of(session: Session, resource: Resource, obj: Json) -> Json |
     return mine[-1] if mine else None
 
 
+async def jobs_of(session: Session, obj: Json) -> list[Json]:
+    """Return the Jobs that a controller created for an object, by name."""
+    listed = await session.client.list(JOBS, key_of(obj).namespace)
+    mine = [each for each in listed.items if obj["metadata"]["uid"] in owners(each)]
+    return sorted(mine, key=lambda each: str(each["metadata"]["name"]))
+
+
 async def archived_pods_of(session: Session, job: Json) -> list[Json]:
     """Return the Job's deleted pods with archived logs, oldest first; always empty on a cluster."""
     try:

@@ -18,7 +18,7 @@ from kuota.view.workload_state import LiveState, owner, pod_why, state, why
 
 from .connect import FAILED, Choice, Failed, conduct, server_options
 from .job_follow import JobFollow
-from .job_objects import ARCHIVED_PODS, archived_pods_of, pods_of, workload_of
+from .job_objects import ARCHIVED_PODS, archived_pods_of, jobs_of, pods_of, workload_of
 from .kinds import absent, resource_of
 from .log_lines import Copying, Writer, begun, until_begun
 from .output import name_text
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @click.command("logs")
-@click.argument("what", metavar="POD | job/NAME | workload/NAME")
+@click.argument("what", metavar="POD | KIND/NAME | workload/NAME")
 @click.option("-f", "--follow", is_flag=True, help="Follow the log to the end.")
 @click.option("-c", "--container", default="", metavar="NAME", help="The container to read.")
 @click.option("-p", "--previous", is_flag=True, help="Only earlier runs.")
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--timestamps", is_flag=True, help="Print the time of each line.")
 @server_options
 def command(what: str, choice: Choice, **options: Any) -> None:
-    """Print the log of a pod, or the logs of all pods of a Job.
+    """Print the log of a pod, or the logs of all pods of a Job, JobSet or other job.
 
     With -f, follow the pod or Job to its end, through preemptions and restarts of its pods.
 
@@ -73,7 +73,10 @@ def command(what: str, choice: Choice, **options: Any) -> None:
         kind, slash, name = what.partition("/")
         if not slash or kind in ("pod", "pods", "po"):
             return await _of_pod(session, name or kind, wanted)
-        return await _of_job(session, await _job(session, kind, name), wanted)
+        resource, job = await _job(session, kind, name)
+        if resource == JOBS:
+            return await _of_job(session, job, wanted)
+        return await _of_jobs(session, resource, job, wanted)
 
     conduct(choice, work)
 
@@ -124,8 +127,8 @@ def _tell_silence(pod: Json, options: LogOptions) -> None:
         click.echo(f"pod {pod['metadata']['name']} wrote nothing: {reason}", err=True)
 
 
-async def _job(session: Session, kind: str, name: str) -> Json:
-    """Return the Job, or the Job of the Workload. Raises Failed if it does not exist."""
+async def _job(session: Session, kind: str, name: str) -> tuple[Resource, Json]:
+    """Return the job, or the job of the Workload. Raises Failed if it does not exist."""
 
     async def found(resource: Resource, name: str) -> Json:
         try:
@@ -136,12 +139,27 @@ async def _job(session: Session, kind: str, name: str) -> Json:
     resource = await resource_of(session, kind)
     if resource == WORKLOADS:
         workload = await found(WORKLOADS, name)
-        owned_by, name = owner(workload)
-        if owned_by != "Job":
-            raise Failed(f"Workload {workload['metadata']['name']} is not that of a Job")
-    elif resource != JOBS:
-        raise click.UsageError(f"logs are of pods, job/NAME or workload/NAME, not of {kind}")
-    return await found(JOBS, name)
+        kind, name = owner(workload)
+        if not name:
+            raise Failed(f"Workload {workload['metadata']['name']} is not that of a job")
+        resource = await resource_of(session, kind.lower())
+    if not resource.namespaced:
+        raise click.UsageError(f"logs are of pods and jobs, not of {kind}")
+    return resource, await found(resource, name)
+
+
+async def _of_jobs(session: Session, resource: Resource, job: Json, options: LogOptions) -> int:
+    """Print the logs of all Jobs that run a job of another kind, such as a JobSet."""
+    jobs = await jobs_of(session, job)
+    name = name_text(resource, job)
+    if not jobs:
+        waiting = await _waiting(session, job, resource)
+        why = f": {waiting}" if waiting else ""
+        raise Failed(f"{name} has no Jobs, so it has no logs{why}")
+    if options.follow:
+        others = ", ".join(f"job/{each['metadata']['name']}" for each in jobs)
+        raise Failed(f"{name} consists of several Jobs; follow one of them: {others}")
+    return max([await _of_pods(session, each, options, several=True) for each in jobs])
 
 
 async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
@@ -159,7 +177,9 @@ async def _of_job(session: Session, job: Json, options: LogOptions) -> int:
     return 0
 
 
-async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
+async def _of_pods(
+    session: Session, job: Json, options: LogOptions, *, several: bool = False
+) -> int:
     """Print the logs of all pods, oldest first, including deleted pods.
 
     With --previous, print only the logs of deleted pods, if there are any.
@@ -169,10 +189,10 @@ async def _of_pods(session: Session, job: Json, options: LogOptions) -> int:
     if options.previous and earlier:
         pods, options = [], msgspec.structs.replace(options, previous=False)
     if not pods and not earlier:
-        raise Failed(_without_pods(job, await _waiting(session, job)))
+        raise Failed(_without_pods(job, await _waiting(session, job, JOBS)))
     status = 0
     for pod, resource in (*earlier, *pods):
-        several = len(earlier) + len(pods) > 1
+        several = several or len(earlier) + len(pods) > 1
         writer = Writer(f"[{pod['metadata']['name']}] " if several else "")
         status = await _copied(session, pod, options, writer, resource) or status
     return status
@@ -194,9 +214,9 @@ async def _copied(
     return 0
 
 
-async def _waiting(session: Session, job: Json) -> str:
-    """Return why the Job waits in its queue; "" if it is not queued or is admitted."""
-    workload = await workload_of(session, JOBS, job)
+async def _waiting(session: Session, job: Json, resource: Resource) -> str:
+    """Return why the job waits in its queue; "" if it is not queued or is admitted."""
+    workload = await workload_of(session, resource, job)
     if workload is None or state(workload) is LiveState.ADMITTED:
         return ""
     return why(workload)

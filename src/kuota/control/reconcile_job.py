@@ -103,10 +103,11 @@ class JobReconciler:
         if job is not None:
             job = resolved(kind, job, world.find)
         namespace = world.namespaces.get(Key("", key.namespace))
+        labels = namespace.json["metadata"].get("labels") or {} if namespace else None
         above, too_deep, nesting = None, False, ""
         try:
             if job is not None and kind.ancestors:
-                above = ancestor_of(job, self._owner, self._workloads_of, self._config)
+                above = ancestor_of(job, self._owner, self._workloads_of, self._config, labels)
         except NestingError as error:
             too_deep, nesting = isinstance(error, NestingTooDeep), str(error)
         return JobView(
@@ -115,7 +116,7 @@ class JobReconciler:
             job=job,
             workloads=tuple(self._workloads_of(at)),
             prebuilt=self._prebuilt(key, job),
-            namespace=namespace.json["metadata"].get("labels") or {} if namespace else None,
+            namespace=labels,
             local_queue_labels=self._local_queue_labels(key.namespace, job),
             ancestor=above,
             nested_too_deep=too_deep,

@@ -39,7 +39,7 @@ class CronController(Controller):
         crons: Informer[Json] = Informer(client, CRON_JOBS, clock=clock)
         super().__init__("cronjob-controller", client, crons, clock, recorder)
         self._jobs = jobs
-        jobs.add_index(OWNER, _owner)
+        jobs.add_index(OWNER, owner_uids)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -93,6 +93,7 @@ class CronController(Controller):
         self._say(cron, "SuccessfulCreate", f"Created job {made['metadata']['name']}")
 
 
-def _owner(job: Json) -> list[str]:
+def owner_uids(job: Json) -> list[str]:
+    """The index `OWNER`."""
     owner = controller_of(job)
     return [] if owner is None else [owner.get("uid") or ""]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kuota.api.base import Json
 from kuota.kube.client import Client
@@ -15,6 +15,7 @@ from kuota.kube.informer import Informer
 from .agent import Agent
 from .cgroups import Cgroups
 from .cron_controller import CronController
+from .group_controller import group_controllers
 from .job_controller import JobController
 from .job_rules import ReplacementBackoff
 from .nodes import NodePlan
@@ -26,8 +27,8 @@ from .settings import RunnerSettings
 class Runner:
     """Runs Jobs and pods on this machine while `run` runs. Processes outlive it.
 
-    The caller must run the informer `jobs`, which others may share. A Job gets pods only while
-    `may_create` allows it.
+    The caller must run the informer `jobs`, and the informers `others` of other job kinds by group
+    and kind, which may be shared. A Job gets pods only while `may_create` allows it.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Runner:
         recorder: Recorder | None = None,
         cgroups: Cgroups | None = None,
         may_create: Callable[[Json], bool] = lambda job: True,
+        others: Mapping[tuple[str, str], Informer[Json]] | None = None,
     ) -> None:
         when = steady(clock)
         self._pods = pod_informer(client, when)
@@ -65,6 +67,7 @@ class Runner:
             may_create=may_create,
         )
         self._cron_controller = CronController(client, jobs, clock=when, recorder=recorder)
+        self._groups = group_controllers(client, jobs, others or {}, when, recorder)
 
     def workers(self) -> list[PodWorker]:
         """The workers of all pods that run here."""
@@ -83,3 +86,5 @@ class Runner:
         async with asyncio.TaskGroup() as group:
             for part in (self._pods, self._job_controller, self._cron_controller, self._agent):
                 group.create_task(part.run())
+            for each in self._groups:
+                group.create_task(each.run())

@@ -120,7 +120,8 @@ class ApiServer:
         self._begin()
 
     def _begin(self) -> None:
-        self._builtin = frozenset(kind.group for kind in self.kinds)
+        self._provisional = {kind.resource: kind for kind in self.kinds if kind.provisional}
+        self._builtin = frozenset(kind.group for kind in self.kinds if not kind.provisional)
         self._namespaces.found()
         for each in self.store.list(_CRDS).items:
             self._install(each)
@@ -247,13 +248,18 @@ class ApiServer:
             self.store.update(_CRDS, current, None)
 
     def _uninstall(self, definition: Json) -> None:
-        """Delete all objects of a kind whose definition was deleted."""
+        """Delete all objects of a kind whose definition was deleted.
+
+        A kind that this server defines itself is served by that definition again.
+        """
         if dig(definition, "spec", "group") in self._builtin:
             return
         resource = str(dig(definition, "metadata", "name"))
         self.kinds.remove(resource)
         for obj in self.store.list(resource).items:
             self.store.delete(resource, key_of(obj))
+        if resource in self._provisional:
+            self.kinds.add(self._provisional[resource])
 
 
 def _access(found: Target, request: Request) -> Access:

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds that are always served: Kubernetes' own, reviews, and Kueue's."""
+"""The kinds that are always served: Kubernetes' own, reviews, Kueue's, and job kinds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kuota.api import crds
-from kuota.api.base import Json
-from kuota.api.descriptions import OBJECT
 from kuota.api.schema import structural_schema
 
 from .auth import RBAC
 from .builtin_columns import COLUMNS
 from .columns import AGE, NAME, kueue_columns
+from .job_kinds import job_kinds
 from .kinds import VERBS, Kind, Kinds, Version
+from .schemas import with_metadata
 from .shapes import reference, resolved
 
 CRD_GROUP = "apiextensions.k8s.io"
@@ -22,7 +22,7 @@ ADMISSION_GROUP = "admissionregistration.k8s.io"
 
 def builtin_kinds() -> Kinds:
     """A new registry with every kind that needs no CustomResourceDefinition."""
-    return Kinds([*native_kinds(), *_ROLES, *_REVIEWS, *_kueue_kinds()])
+    return Kinds([*native_kinds(), *_ROLES, *_REVIEWS, *_kueue_kinds(), *job_kinds()])
 
 
 def native_kinds() -> tuple[Kind, ...]:
@@ -192,12 +192,3 @@ def _kueue_version(kind: crds.Kind, version: str) -> Version:
         warnings=(warning,) if version != crds.STORED and kind.warns else (),
         selectable=kind.selectable,
     )
-
-
-def with_metadata(schema: Json) -> Json:
-    """A structural schema with object metadata, which CustomResourceDefinitions omit."""
-    common = {
-        name: {"type": "string", "description": OBJECT[name]} for name in ("apiVersion", "kind")
-    }
-    common["metadata"] = reference("ObjectMeta")
-    return schema | {"type": "object", "properties": schema.get("properties", {}) | common}

@@ -15,10 +15,10 @@ from kuota.api.base import Json
 from kuota.api.faults import FieldError, invalid, required
 
 from . import jsonpath
-from .builtin_kinds import with_metadata
 from .columns import Column, by_path, dig, listed, mapped, with_name
 from .kinds import Kind, Scale, Version, preference
 from .pod_faults import missing, unsupported
+from .schemas import with_metadata
 
 _ANYTHING: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _NESTED = ("anyOf", "oneOf", "allOf")

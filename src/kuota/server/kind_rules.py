@@ -16,6 +16,7 @@ from kuota.api.structure import filled, value_faults
 from .columns import dig, mapped
 from .crd import crd_faults
 from .job_faults import cron_job_faults, job_faults, job_update_faults
+from .job_kind_faults import job_kind_faults
 from .kinds import Kind, Version
 from .metadata import metadata_faults, metadata_update_faults
 from .native_defaults import FILL, GENERATE, REFILL
@@ -79,6 +80,8 @@ def faults(
     violations = list(value_faults(obj, version.structure, old))
     found += violations
     # The following rules rely on the schema.
+    if not violations and kind.provisional:
+        found += job_kind_faults(kind, obj, old)
     if violations or is_custom(kind):
         return found
     if old is not None and "spec" in obj and obj["spec"] is old.get("spec"):

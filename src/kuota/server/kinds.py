@@ -58,7 +58,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. `versions` are in order of preference; `stored` is the stored version.
 
     `strategic` kinds support strategic merge patches and are validated while they are decoded, like
-    Kubernetes' own. `generations` means that changes of the spec are counted.
+    Kubernetes' own. `generations` means that changes of the spec are counted. A CustomResource-
+    Definition of the same name takes the place of a `provisional` kind.
     """
 
     group: str
@@ -76,6 +77,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     generations: bool = True
     storage: str = ""
     list_kind: str = ""
+    provisional: bool = False
 
     @property
     def resource(self) -> str:

@@ -66,7 +66,7 @@ def _fill_new_pod(pod: Json) -> None:
 
 
 def _fill_pod(pod: Json) -> None:
-    _fill_spec(pod.setdefault("spec", {}))
+    fill_spec(pod.setdefault("spec", {}))
 
 
 def _generate_pod(pod: Json) -> None:
@@ -77,7 +77,7 @@ def _generate_pod(pod: Json) -> None:
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
 
 
-def _fill_spec(spec: Json) -> None:
+def fill_spec(spec: Json) -> None:
     """Set the defaults of a pod spec."""
     _default(spec, _POD)
     spec.setdefault("securityContext", {})
@@ -179,7 +179,7 @@ def _fill_job(job: Json) -> None:
     for rule in listed(dig(spec, "podFailurePolicy", "rules")):
         for pattern in listed(rule.get("onPodConditions")):
             pattern.setdefault("status", "True")
-    _fill_spec(spec.setdefault("template", {}).setdefault("spec", {}))
+    fill_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
 
 def _select(job: Json) -> None:
@@ -198,7 +198,7 @@ def _fill_cron_job(cron_job: Json) -> None:
     template = dig(spec, "jobTemplate", "spec", "template")
     if template is not None:
         template.setdefault("metadata", {})
-        _fill_spec(template.setdefault("spec", {}))
+        fill_spec(template.setdefault("spec", {}))
 
 
 def _fill_namespace(namespace: Json) -> None:

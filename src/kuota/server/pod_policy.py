@@ -20,6 +20,7 @@ from kuota.api.rules.report import child, objects, text
 
 from .admission import Hook, Review
 from .columns import dig, mapped
+from .job_kinds import BY_RESOURCE, at_path
 from .requests import ADMINS
 from .run_as import TEMPLATES
 from .store import Store
@@ -36,7 +37,7 @@ _Namespaces = Callable[[str], Json]
 
 
 def pod_policy_hook(store: Store, policy: PodPolicy) -> Hook:
-    """Return a hook that applies the policy to Pods, Jobs, CronJobs and Namespaces."""
+    """Return a hook that applies the policy to everything with pods, and to Namespaces."""
 
     def namespace(name: str) -> Json:
         return store.get("namespaces", Key("", name)) or {}
@@ -55,18 +56,26 @@ def _faults(review: Review, policy: PodPolicy, namespace: _Namespaces) -> Iterat
         yield from host_paths.annotation_faults(review.object)
         yield from run_as_users.annotation_faults(review.object)
         return
-    place = TEMPLATES.get(review.kind.resource)
-    if place is None or review.subresource:
+    if review.subresource:
         return
-    path = (*place, "spec")
-    spec = mapped(dig(review.object, *path))
-    if review.old is not None and dig(review.old, *path) == spec:
-        return
-    where = ".".join(path)
-    yield from _state_faults(spec, where, policy.state_dir)
-    if ADMINS not in review.user.groups:
-        name = text(child(review.object, "metadata").get("namespace"))
-        yield from _member_faults(review, spec, where, policy, namespace(name))
+    before = dict(_pod_specs(review.kind.resource, review.old))
+    for where, spec in _pod_specs(review.kind.resource, review.object):
+        if before.get(where) == spec:
+            continue
+        yield from _state_faults(spec, where, policy.state_dir)
+        if ADMINS not in review.user.groups:
+            name = text(child(review.object, "metadata").get("namespace"))
+            yield from _member_faults(review, spec, where, policy, namespace(name))
+
+
+def _pod_specs(resource: str, obj: Json | None) -> Iterator[tuple[str, Json]]:
+    """Yield the pod specs of an object, each with its path."""
+    if resource in TEMPLATES:
+        path = (*TEMPLATES[resource], "spec")
+        yield ".".join(path), mapped(dig(obj, *path))
+    elif resource in BY_RESOURCE:
+        for path in BY_RESOURCE[resource].templates:
+            yield from at_path(obj, (*path, "spec"))
 
 
 def _member_faults(

@@ -3,7 +3,9 @@
 
 The runner reads these annotations of pods. Pods inherit them from the template of their Job, and
 Jobs from their CronJob, so the server sets them on the objects that users write: Pods, Jobs and
-CronJobs. Admins may set the uid themselves. Objects without a role are those of members.
+CronJobs. Other job kinds may have several templates, so they carry the annotations themselves, and
+their controllers copy them to pods. Admins may set the uid themselves. Objects without a role are
+those of members.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from kuota.api.core import ADMIN_ROLE, AUTHOR_ROLE, RUN_AS
 
 from .admission import Review
 from .columns import dig, mapped
+from .job_kinds import BY_RESOURCE
 from .requests import ADMINS, SYSTEM_USER, User
 
 Path = tuple[str, ...]
@@ -22,11 +25,13 @@ TEMPLATES: dict[str, Path] = {
     "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
 }
 """Where the pod or pod template is, by resource."""
+_AUTHORED: dict[str, Path] = TEMPLATES | dict.fromkeys(BY_RESOURCE, ())
+"""Where the metadata with the annotations is, by resource."""
 
 
 def run_as_hook(review: Review) -> Json:
     """The object with the correct annotations. See `kuota.server.admission.Hook`."""
-    place = TEMPLATES.get(review.kind.resource)
+    place = _AUTHORED.get(review.kind.resource)
     if place is None or review.subresource or review.user.name == SYSTEM_USER:
         return review.object
     path = (*place, "metadata")
@@ -56,9 +61,16 @@ def _role_due(review: Review, path: Path) -> str | None:
 
 
 def _rewritten(review: Review) -> bool:
-    """Whether an update changes the job template. Its writer then becomes the author."""
-    before, after = (dig(each, "spec", "jobTemplate") for each in (review.old, review.object))
-    return review.kind.resource == "cronjobs.batch" and before != after
+    """Whether an update changes what will run. Its writer then becomes the author."""
+    path = _REWRITABLE.get(review.kind.resource)
+    return path is not None and dig(review.old, *path) != dig(review.object, *path)
+
+
+_REWRITABLE: dict[str, Path] = {
+    "cronjobs.batch": ("spec", "jobTemplate"),
+    **dict.fromkeys(BY_RESOURCE, ("spec",)),
+}
+"""What determines the processes of an object, for the kinds that can be changed later."""
 
 
 def _uid(user: User) -> str | None:

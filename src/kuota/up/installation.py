@@ -201,7 +201,7 @@ class Installation:
         pod_hook = pod_policy_hook(store, self._pod_policy())
         return ApiServer(
             store,
-            hooks=(pod_hook, job_hook(store, quota.lifecycle)),
+            hooks=(pod_hook, quota.hook, job_hook(store, quota.lifecycle)),
             validators=(quota.rules,),
             advisers=(adviser(store, quota.lifecycle),),
             logs=self._log,
@@ -268,6 +268,7 @@ class Installation:
             recorder=events,
             cgroups=self._cgroups,
             may_create=quota.may_create,
+            others=system.world.jobs,
         )
         self._runner = runner
         api.extensions.append(ArchivedLogs(LogArchive(str(self._state_dir.root))))

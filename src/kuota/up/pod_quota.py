@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether a Job has quota for another pod.
+"""Decides whether a job has quota for another pod.
 
 The decision is based on what is stored, not on caches: the Job of the pod exists and is not
-suspended, its Workload is admitted and describes the Job as it is, and fewer of its pods are live
-than were admitted.
+suspended, and neither is the job that is charged for it; the Workload of that job is admitted and
+describes the job as it is; and fewer of its pods are live than were admitted.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from kuota.bridge.job_pass.match import controlled, matching
 from kuota.bridge.job_pass.slices import unfinished
 from kuota.bridge.jobs.ancestor import Lookup, NestingError
 from kuota.bridge.jobs.job_webhook import unqueued
+from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown, resolved
 from kuota.bridge.jobs.registry import JOB
+from kuota.bridge.jobs.topology_request import TopologyRequestError
 from kuota.bridge.lifecycle_view import LifecycleConfig
-from kuota.kube.resources import JOBS, WORKLOADS
+from kuota.kube.resources import WORKLOADS
+from kuota.runner.binding import requests_of
 from kuota.runner.job_pods import controller_of
 from kuota.server.store import Store, key_of
 
+from .charges import Charge, charge_for, charge_of
 from .live_pods import LivePods
 
-WorkloadsOf = Callable[[Key], Iterable[Key]]
+WorkloadsOf = Callable[[JobKey], Iterable[Key]]
 Flavors = Callable[[], Mapping[str, ResourceFlavor]]
 
 
 class PodQuota:
-    """Compares pods with the admission of their Jobs.
+    """Compares pods with the admission of their jobs.
 
-    `workloads_of` returns the keys of a Job's Workloads, and `flavors` all ResourceFlavors. Set
+    `workloads_of` returns the keys of a job's Workloads, and `flavors` all ResourceFlavors. Set
     both before the first pod is created.
     """
 
@@ -53,73 +57,108 @@ class PodQuota:
 
     def refusal(self, pod: Json) -> str:
         """Return why the pod must not be created; "" if it may be."""
-        owner = controller_of(pod)
-        if owner is None or owner.get("kind") != "Job":
+        charge, owner = charge_of(pod), controller_of(pod)
+        if charge is None or owner is None:
             return ""
         key = Key(key_of(pod).namespace, text(owner.get("name")))
-        job = self._store.get(JOBS.name, key)
+        job = self._look_up(JOB.group_kind, key)
         if job is None or job["metadata"].get("uid") != owner.get("uid"):
             return f"its Job {key} does not exist"
-        return self.refusal_of(job)
-
-    def refusal_of(self, job: Json) -> str:
-        """Return why this stored Job must not get another pod; "" if it may."""
-        key, uid = key_of(job), text(job["metadata"].get("uid"))
-        if job["metadata"].get("deletionTimestamp") or is_finished(job) or suspended(job):
-            return f"its Job {key} is suspended, finished or being deleted"
-        if not self._is_queued(job):
-            return ""
-        admitted = self._admitted(key, job)
-        if admitted is None:
-            return f"its Job {key} is not admitted"
-        if self._live.count(key, uid) >= admitted:
-            return f"its Job {key} has quota for {admitted} pods, and that many exist"
-        return ""
+        return self._refusal(job, charge, pod)
 
     def may_create(self, job: Json) -> bool:
         """Whether the Job, as it is stored now, may get another pod."""
-        stored = self._store.get(JOBS.name, key_of(job))
-        same = stored is not None and stored["metadata"].get("uid") == job["metadata"].get("uid")
-        return same and stored is not None and not self.refusal_of(stored)
-
-    def _is_queued(self, job: Json) -> bool:
+        stored = self._look_up(JOB.group_kind, key_of(job))
+        if stored is None or stored["metadata"].get("uid") != job["metadata"].get("uid"):
+            return False
         try:
-            return unqueued(JOB, job, self._look_up, self._config) is None
+            charge = charge_for(stored, self._look_up, self._config)
+        except NestingError:
+            return False
+        return not self._refusal(stored, charge, None)
+
+    def _refusal(self, job: Json, charge: Charge, pod: Json | None) -> str:
+        """Return why a stored Job must not get another pod that is charged like this."""
+        if job["metadata"].get("deletionTimestamp") or is_finished(job) or suspended(job):
+            return f"its Job {key_of(job)} is suspended, finished or being deleted"
+        kind = self._config.registry.kind(charge.job.kind)
+        charged = self._look_up(*charge.job)
+        if charged is None or charged["metadata"].get("uid") != charge.uid:
+            return f"its {charge.job} does not exist"
+        at_rest = kind.suspended(charged) or kind.end(charged) is not None
+        if at_rest or charged["metadata"].get("deletionTimestamp"):
+            return f"its {charge.job} is suspended, finished or being deleted"
+        return self._shortage(kind, charged, charge, pod) if self._is_queued(kind, charged) else ""
+
+    def _shortage(self, kind: JobKind, job: Json, charge: Charge, pod: Json | None) -> str:
+        """Return why a queued job has no quota for the pod; "" if it has."""
+        try:
+            job = resolved(kind, job, self._look_up)
+            admitted = self._admission(kind, job, charge)
+            if admitted is None:
+                return f"its {charge.job} is not admitted"
+            count = _available_pods(admitted, charge.pod_set)
+            if self._live.count(charge.job, charge.uid, charge.pod_set) >= count:
+                return f"its {charge.job} has quota for {count} pods, and that many exist"
+            if pod is not None and kind != JOB and not self._fits(kind, job, charge, pod):
+                return f"it requests more than pod set {charge.pod_set!r} of {charge.job}"
+        except (PodSetsUnknown, TopologyRequestError) as error:
+            return f"its {charge.job}: {error}"
+        return ""
+
+    def _fits(self, kind: JobKind, job: Json, charge: Charge, pod: Json) -> bool:
+        """Whether the pod requests no more than the template of its pod set, on the same nodes.
+
+        The Job in between may have been created from another version of the template.
+        """
+        sets = kind.pod_sets(job, self._config.gates)
+        template = next((each for each in sets if each["name"] == charge.pod_set), {})
+        allowed, given = child(template, "template", "spec"), child(pod, "spec")
+        if not allowed or (allowed.get("nodeSelector") or {}) != (given.get("nodeSelector") or {}):
+            return False
+        most = requests_of(allowed)
+        return all(amount <= most.get(name, 0) for name, amount in requests_of(given).items())
+
+    def _is_queued(self, kind: JobKind, job: Json) -> bool:
+        try:
+            return unqueued(kind, job, self._look_up, self._config) is None
         except NestingError:
             return True
 
-    def _admitted(self, key: Key, job: Json) -> int | None:
-        """Return the number of pods that are admitted and not reclaimed; None if not admitted."""
+    def _admission(self, kind: JobKind, job: Json, charge: Charge) -> StoredWorkload | None:
+        """Return the admitted Workload that describes the job as it is; None if there is none."""
         flavors, gates = self.flavors(), self._config.gates
         resizable = elastic(job, gates)
-        own = [each for each in self._charged(key) if controlled(each, JOB, job, gates)]
+        own = [each for each in self._charged(charge.job) if controlled(each, kind, job, gates)]
         for stored in reversed(unfinished(own)):
             if not stored.true("Admitted") or stored.true("Evicted"):
                 continue
-            if matching(stored, JOB, job, flavors, gates, resizable=resizable):
-                reclaimed = stored.obj.status.reclaimable_pods or ()
-                return charged_pods(stored.json) - sum(each.count for each in reclaimed)
+            if matching(stored, kind, job, flavors, gates, resizable=resizable):
+                return stored
         return None
 
-    def _charged(self, key: Key) -> Iterator[StoredWorkload]:
-        for each in self.workloads_of(key):
+    def _charged(self, job: JobKey) -> Iterator[StoredWorkload]:
+        for each in self.workloads_of(job):
             found = self._store.get(WORKLOADS.name, each)
             if found is not None and is_charged(found):
                 stored = StoredWorkload.of(found)
                 if not stored.deleting:
                     yield stored
 
-    def charged_pods(self, key: Key, uid: str) -> dict[Key, int]:
-        """Return the number of pods for which each Workload of a Job is charged."""
+    def charged_pods(self, job: JobKey, uid: str) -> dict[Key, int]:
+        """Return the number of pods for which each Workload of a job is charged."""
         return {
             each.key: charged_pods(each.json)
-            for each in self._charged(key)
+            for each in self._charged(job)
             if any(owner.uid == uid for owner in each.obj.metadata.owner_references or ())
         }
 
 
-def charged_pods(workload: Json) -> int:
-    """Return the number of admitted pods of a Workload, less those that its job gave up since."""
+def charged_pods(workload: Json, pod_set: str | None = None) -> int:
+    """Return the number of admitted pods of a Workload, less those that its job gave up since.
+
+    With `pod_set`, only those of this pod set count.
+    """
     if not is_charged(workload):
         return 0
     sizes = pod_set_counts(workload)
@@ -128,7 +167,18 @@ def charged_pods(workload: Json) -> int:
         text(mapping(each).get("name")): integer(mapping(each).get("count")) or 0
         for each in elements(assigned)
     }
-    return sum(min(count, sizes.get(name, 0)) for name, count in counts.items())
+    return sum(
+        min(count, sizes.get(name, 0))
+        for name, count in counts.items()
+        if pod_set is None or name == pod_set
+    )
+
+
+def _available_pods(stored: StoredWorkload, pod_set: str) -> int:
+    """Return the number of pods of a pod set that are admitted and not reclaimed."""
+    reclaimed = stored.obj.status.reclaimable_pods or ()
+    given_up = sum(each.count for each in reclaimed if each.name == pod_set)
+    return charged_pods(stored.json, pod_set) - given_up
 
 
 def is_charged(workload: Json) -> bool:

@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from kuota.api.base import Json
 from kuota.bridge.jobs.kind import JobKey
-from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.control.system import System
 from kuota.server.deletion import PodDeletion
 from kuota.server.store import Store
 
+from .charges import charging_hook
 from .live_pods import LivePods
 from .pod_deletion import MAX_GRACE_S, pod_deletion
 from .pod_quota import PodQuota
-from .quota_rules import QuotaRules, queueing_all, stored_objects
+from .quota_rules import QuotaRules, managing_all, queueing_all, stored_objects
 
 
 class QuotaEnforcement:
     """What a process holds stays charged until it is gone.
 
-    Pass `lifecycle` and `occupied` to the System, `rules` and `deletion` to the API server, and
-    `may_create` to the Runner; then call `follow`, and run `run`.
+    Pass `lifecycle` and `occupied` to the System, `hook`, `rules` and `deletion` to the API server,
+    and `may_create` to the Runner; then call `follow`, and run `run`.
     """
 
     def __init__(
@@ -32,10 +32,13 @@ class QuotaEnforcement:
         allow_unqueued: bool = False,
         max_grace_s: int = MAX_GRACE_S,
     ) -> None:
+        config = managing_all(config)
         self.lifecycle = config if allow_unqueued else queueing_all(config)
         self.deletion: PodDeletion = pod_deletion(store, max_grace_s)
         self._live = LivePods(store)
-        self._quota = PodQuota(store, self.lifecycle, self._live, stored_objects(store))
+        look_up = stored_objects(store)
+        self.hook = charging_hook(look_up, self.lifecycle)
+        self._quota = PodQuota(store, self.lifecycle, self._live, look_up)
         self.rules = QuotaRules(
             store,
             self.lifecycle,
@@ -47,7 +50,7 @@ class QuotaEnforcement:
 
     def occupied(self, job: JobKey) -> frozenset[str]:
         """The UIDs of the jobs of this kind and name that may have processes."""
-        return self._live.jobs_named(job.key) if job.kind == JOB.group_kind else frozenset()
+        return self._live.jobs_named(job)
 
     def may_create(self, job: Json) -> bool:
         """Whether the Job may get another pod."""
@@ -56,11 +59,9 @@ class QuotaEnforcement:
     def follow(self, system: System) -> None:
         """Read Workloads and flavors from the system, and tell it when pods have ended."""
         world = system.world
-        self._quota.workloads_of = lambda job: [
-            each.key for each in world.workloads_of(JobKey(JOB.group_kind, job))
-        ]
+        self._quota.workloads_of = lambda job: [each.key for each in world.workloads_of(job)]
         self._quota.flavors = world.flavor_objects
-        self._live.on_end = lambda job: system.pods_ended(JobKey(JOB.group_kind, job))
+        self._live.on_end = lambda job: system.pods_ended(job) if job.kind in world.jobs else None
 
     async def run(self) -> None:
         """Follow pods until the store is closed."""

@@ -13,17 +13,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
-from kuota.api.core import is_finished
+from kuota.api.config.frameworks import POD
 from kuota.api.kueue import GROUP
 from kuota.api.match import matches
-from kuota.api.rules.job_common import QUEUE_NAME, queue_name, suspended
+from kuota.api.rules.job_common import QUEUE_NAME, queue_name
 from kuota.api.rules.report import child, elements, mapping, text
-from kuota.bridge.jobs.ancestor import GroupKind, NestingError
-from kuota.bridge.jobs.job_webhook import LOOKED_UP, unqueued
-from kuota.bridge.jobs.kind import referred
-from kuota.bridge.jobs.registry import ALL, JOB
+from kuota.bridge.jobs.ancestor import GroupKind, NestingError, group_kind
+from kuota.bridge.jobs.job_webhook import LOOKED_UP, Unqueued, unqueued
+from kuota.bridge.jobs.kind import JobKey, JobKind, referred
+from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.lifecycle_view import LifecycleConfig
-from kuota.kube.resources import JOBS, LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
+from kuota.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
 from kuota.server.admission import Deletion, Review
 from kuota.server.auth import TEAM
 from kuota.server.collection import ORPHAN
@@ -62,6 +62,19 @@ def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
     return look_up
 
 
+def managing_all(config: LifecycleConfig) -> LifecycleConfig:
+    """Return the configuration with every job kind enabled, whatever it says about integrations.
+
+    Pods are not queued yet.
+    """
+    kinds = {each.group_kind for each in config.registry if each.framework != POD}
+    owners = config.owners
+    return replace(
+        config,
+        owners=replace(owners, managed=owners.managed | kinds, followed=owners.followed | kinds),
+    )
+
+
 def queueing_all(config: LifecycleConfig) -> LifecycleConfig:
     """Return the configuration in which no Job of a team runs without quota of its own."""
     return replace(
@@ -95,9 +108,10 @@ class QuotaRules:
     def __call__(self, request: Review | Deletion) -> Sequence[str]:
         """Return warnings. Raises StatusError if the request would bypass quota."""
         resource = request.kind.resource
+        kind = self._config.kind((request.kind.group, request.kind.kind))
         if isinstance(request, Deletion):
-            if resource == JOBS.name:
-                self._check_orphans(request)
+            if kind is not None:
+                self._check_orphans(kind, request)
             return ()
         if resource == WORKLOADS.name:
             self._check_release(request)
@@ -105,9 +119,9 @@ class QuotaRules:
             return ()
         elif resource == PODS.name:
             self._check_pod(request)
-        elif resource == JOBS.name:
-            self._check_job(request)
-        return self._warnings(request)
+        elif kind is not None:
+            self._check_job(kind, request)
+        return self._warnings(kind, request)
 
     def _check_pod(self, review: Review) -> None:
         if review.user == SYSTEM:
@@ -136,24 +150,26 @@ class QuotaRules:
         if why:
             raise _refused(review, why)
 
-    def _check_job(self, review: Review) -> None:
-        job, old = review.object, review.old
-        if ORPHAN in elements(child(job, "metadata").get("finalizers")) and self._is_queued(job):
-            raise _refused(review, f"the finalizer {ORPHAN} {_ORPHANS}")
-        if old is None or review.user == SYSTEM or not suspended(old) or suspended(job):
+    def _check_job(self, kind: JobKind, review: Review) -> None:
+        job, old, name = review.object, review.old, review.kind.kind
+        finalizers = elements(child(job, "metadata").get("finalizers"))
+        if ORPHAN in finalizers and self._is_charged(kind, job):
+            raise _refused(review, f"the finalizer {ORPHAN} {_orphans(name)}")
+        if old is None or review.user == SYSTEM or not kind.suspended(old) or kind.suspended(job):
             return
-        if not is_finished(old) and self._is_queued(job):
+        if kind.end(old) is None and self._is_charged(kind, job):
             raise _refused(
                 review,
-                "spec.suspend is set by the queue, which starts the Job when it is admitted; "
+                f"spec.suspend is set by the queue, which starts the {name} when it is admitted; "
                 "leave the field out of the change, or see `kuota describe` for what it waits for",
             )
 
-    def _check_orphans(self, deletion: Deletion) -> None:
+    def _check_orphans(self, kind: JobKind, deletion: Deletion) -> None:
         own = elements(child(deletion.object, "metadata").get("finalizers"))
         orphans = deletion.propagation == "Orphan" or (not deletion.propagation and ORPHAN in own)
-        if orphans and self._is_queued(deletion.object):
-            raise _refused(deletion, f"the propagation policy Orphan {_ORPHANS}")
+        if orphans and self._is_charged(kind, deletion.object):
+            name = deletion.kind.kind
+            raise _refused(deletion, f"the propagation policy Orphan {_orphans(name)}")
 
     def _check_release(self, review: Review) -> None:
         """Reject the release of quota that processes still use.
@@ -164,21 +180,21 @@ class QuotaRules:
         if review.old is None or charged >= charged_pods(review.old):
             return
         key = key_of(review.object)
-        for owner in _owners(review.old):
-            job = Key(key.namespace, text(mapping(owner).get("name")))
-            uid = text(mapping(owner).get("uid"))
+        for owner in map(mapping, _owners(review.old)):
+            job = JobKey(group_kind(owner), Key(key.namespace, text(owner.get("name"))))
+            uid = text(owner.get("uid"))
             others = self._quota.charged_pods(job, uid) | {key: charged}
             if self._live.count(job, uid) > sum(others.values()):
-                why = f"processes of Job {job} still use its quota; it is released when they end"
+                why = f"processes of {job} still use its quota; it is released when they end"
                 raise conflict(review.kind, key.name, why)
 
-    def _warnings(self, review: Review) -> Sequence[str]:
+    def _warnings(self, kind: JobKind | None, review: Review) -> Sequence[str]:
         """Tell users about values of a new object that do not have the effect they may expect."""
         if review.old is not None or review.user == SYSTEM:
             return ()
         found = [*self._grace_warnings(review)]
-        if review.kind.resource == JOBS.name:
-            found += self._queue_warnings(review.object)
+        if kind is not None:
+            found += self._queue_warnings(kind, review.object)
         return found
 
     def _grace_warnings(self, review: Review) -> Iterator[str]:
@@ -194,36 +210,45 @@ class QuotaRules:
                 "(kuota up --max-grace-period)"
             )
 
-    def _queue_warnings(self, job: Json) -> Sequence[str]:
-        """Say that a Job without a queue name waits, and what to do about it."""
-        if queue_name(job) or not self._is_queued(job):
+    def _queue_warnings(self, kind: JobKind, job: Json) -> Sequence[str]:
+        """Say that a job without a queue name waits, and what to do about it."""
+        if queue_name(job) or not self._is_queued(kind, job):
             return ()
         namespace = key_of(job).namespace
         queues = [each["metadata"]["name"] for each in self._queues(namespace)]
         known = f"LocalQueues there: {', '.join(queues[:5])}" if queues else "It has no LocalQueue"
         return (
-            f"the Job has no label {QUEUE_NAME}, and namespace {namespace} has no LocalQueue "
-            f"`default`: the Job waits until it has the label. {known}.",
+            f"the {kind.gvk.kind} has no label {QUEUE_NAME}, and namespace {namespace} has no "
+            f"LocalQueue `default`: the {kind.gvk.kind} waits until it has the label. {known}.",
         )
 
     def _queues(self, namespace: str) -> list[Json]:
         return self._store.list(LOCAL_QUEUES.name, namespace).items
 
-    def _is_queued(self, job: Json) -> bool:
+    def _is_queued(self, kind: JobKind, job: Json) -> bool:
         try:
-            return unqueued(JOB, job, stored_objects(self._store), self._config) is None
+            return unqueued(kind, job, stored_objects(self._store), self._config) is None
         except NestingError:
             return False
+
+    def _is_charged(self, kind: JobKind, job: Json) -> bool:
+        """Whether the job needs quota: of its own, or that of the job for which it was created."""
+        try:
+            why = unqueued(kind, job, stored_objects(self._store), self._config)
+        except NestingError:
+            return True
+        return why in (None, Unqueued.NESTED)
 
     def _of_team(self, obj: Json) -> bool:
         found = self._store.get("namespaces", Key("", key_of(obj).namespace))
         return matches(TEAM_NAMESPACES, child(found, "metadata", "labels"))
 
 
-_ORPHANS = (
-    "would leave pods running without quota; delete the Job with --cascade=background or "
-    "--cascade=foreground"
-)
+def _orphans(kind: str) -> str:
+    return (
+        f"would leave pods running without quota; delete the {kind} with --cascade=background or "
+        "--cascade=foreground"
+    )
 
 
 def _refused(request: Review | Deletion, why: str) -> Exception:

@@ -18,9 +18,9 @@ from kuota.runner.pod_worker import PodWorker
 from kuota.runner.usage import MACHINE, ContainerKey, Measured, Usage, UsageSampler
 from kuota.server import discovery
 from kuota.server.auth import Access
-from kuota.server.builtin_kinds import with_metadata
 from kuota.server.kinds import Kind, Kinds, Version
 from kuota.server.requests import Request, Response, answered
+from kuota.server.schemas import with_metadata
 from kuota.server.status import StatusError, bad_request, no_such_path, not_allowed
 
 GROUP = "metrics.k8s.io"

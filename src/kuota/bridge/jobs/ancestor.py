@@ -14,12 +14,19 @@ from msgspec.structs import replace
 from kuota.api.base import Json, Key, Struct
 from kuota.api.config.frameworks import FRAMEWORKS, GroupVersionKind
 from kuota.api.rules.job_common import queue_name
+from kuota.api.rules.metadata import annotation
 from kuota.api.rules.report import child, elements, mapping, text
 
 DEEPEST = 10
 """The maximum number of owners above a job."""
 
 GroupKind = tuple[str, str]
+
+CREATED_FOR = "kuota.dev/created-for"
+"""The UID of the owner for which a controller created an object, where users are not trusted.
+
+The API server sets this annotation, and accepts it from nobody.
+"""
 
 JOB: GroupKind = ("batch", "Job")
 _REPLICA_SET: GroupKind = ("apps", "ReplicaSet")
@@ -40,8 +47,9 @@ class OwnerNotFound(NestingError):
 class Owners(Struct):
     """Kinds of owners: those that are followed, and those that may be managed.
 
-    Users write owner references themselves. Where they are not trusted, `queues_owned` is set: a
-    job then needs quota of its own, whatever owns it.
+    Users write owner references themselves. Where they are not trusted, `queues_owned` is set: only
+    references of objects with the annotation CREATED_FOR count then. Other jobs need quota of their
+    own, whatever owns them.
     """
 
     followed: frozenset[GroupKind] = frozenset({JOB})
@@ -75,8 +83,6 @@ def ancestor(
 
     Raises NestingError.
     """
-    if owners.queues_owned:
-        return None
     found: tuple[GroupKind, Json] | None = None
     seen = {_uid(job)} - {""}
     at, namespace = job, namespace_of(job)
@@ -97,9 +103,15 @@ def ancestor(
 
 def owned(job: Json, owners: Owners) -> bool:
     """Whether the controller of a job is of a kind that may be managed for both."""
-    return not owners.queues_owned and any(
-        group_kind(owner) in owners.managed for owner in _controllers(job)
+    return any(
+        group_kind(owner) in owners.managed and _counts(job, owner, owners)
+        for owner in _controllers(job)
     )
+
+
+def _counts(job: Json, owner: Json, owners: Owners) -> bool:
+    """Whether the reference to an owner is trusted."""
+    return not owners.queues_owned or annotation(job, CREATED_FOR) == text(owner.get("uid"))
 
 
 def _above(
@@ -108,7 +120,7 @@ def _above(
     """Return the controller of a job; None without one of a known kind and the right UID."""
     for owner in _controllers(job):
         kind = group_kind(owner)
-        if kind not in owners.followed:
+        if kind not in owners.followed or not _counts(job, owner, owners):
             continue
         name = text(owner.get("name"))
         found = look_up(kind, Key(namespace, name))

@@ -62,7 +62,10 @@ def nested(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -
     """Whether a managed owner is queued instead of the job. Raises NestingError."""
     if not kind.ancestors:
         return False
-    return ancestor(job, config.owners, look_up, manage_all=config.manage_all) is not None
+    some = config.manage_all and config.manage_all_in is not None
+    labels = namespace_labels(job, look_up) if some else None
+    manage_all = config.manages_all(labels)
+    return ancestor(job, config.owners, look_up, manage_all=manage_all) is not None
 
 
 def claimed(
@@ -72,14 +75,7 @@ def claimed(
 
     A job with a managed ancestor is not.
     """
-    return enabled(kind, config) and (bool(queue_name(job)) or manages_all(labels, config))
-
-
-def manages_all(labels: Mapping[str, str] | None, config: LifecycleConfig) -> bool:
-    """Whether jobs without a queue name are managed in a namespace with these labels."""
-    if not config.manage_all or config.manage_all_in is None:
-        return config.manage_all
-    return labels is not None and matches(config.manage_all_in, labels)
+    return enabled(kind, config) and (bool(queue_name(job)) or config.manages_all(labels))
 
 
 def in_scope(job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:
@@ -195,7 +191,7 @@ def waits_for_quota(kind: JobKind, job: Json, look_up: Lookup, config: Lifecycle
     if not config.manage_all:
         return False
     labels = namespace_labels(job, look_up)
-    return managed_namespace(labels, config) and manages_all(labels, config)
+    return managed_namespace(labels, config) and config.manages_all(labels)
 
 
 def _default_queue(job: Json, look_up: Lookup) -> bool:

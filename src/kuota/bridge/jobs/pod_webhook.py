@@ -13,7 +13,7 @@ from kuota.api.rules.pod import ADMISSION_GATE, MANAGED, SUSPENDING_PARENT
 from kuota.api.rules.report import child, elements, text
 
 from .ancestor import Lookup, ancestor
-from .job_webhook import in_scope, manages_all, namespace_labels, with_default_labels
+from .job_webhook import in_scope, namespace_labels, with_default_labels
 from .pod_gates import FINALIZER, POD_INDEX, POD_INDEX_SOURCE, ROLE_HASH, TOPOLOGY_GATE, role
 from .pod_gates import with_gate as gated
 
@@ -34,7 +34,7 @@ def defaulted(pod: Json, look_up: Lookup, config: LifecycleConfig) -> Json:
     if ancestor(pod, config.owners, look_up, manage_all=config.manage_all) is not None:
         return pod
     labelled = with_default_labels(pod, look_up, config)
-    if not queue_name(labelled) and not manages_all(namespace_labels(pod, look_up), config):
+    if not queue_name(labelled) and not config.manages_all(namespace_labels(pod, look_up)):
         return pod
     meta = child(labelled, "metadata")
     finalizers = elements(meta.get("finalizers"))

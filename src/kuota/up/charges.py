@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which job is charged for a pod, recorded where members cannot change it.
+
+A pod belongs to the Job that controls it. A Job that a controller of this machine created for
+another job, such as a JobSet, has no quota of its own: its pods are charged to the outermost job.
+The API server records both relations when the object is created, so that they still hold when
+objects in between have been deleted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kuota.api.base import Json, Key
+from kuota.api.rules.metadata import annotation
+from kuota.api.rules.report import child, string_map, text
+from kuota.bridge.job_pass.injections import POD_SET_LABEL
+from kuota.bridge.jobs.ancestor import CREATED_FOR, Lookup, ancestor, group_kind
+from kuota.bridge.jobs.batch_job_state import MAIN
+from kuota.bridge.jobs.kind import JobKey, key_of
+from kuota.bridge.jobs.registry import JOB
+from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.kube.resources import PODS
+from kuota.runner.job_pods import controller_of
+from kuota.server.admission import Hook, Review
+
+from .local import SYSTEM
+
+CHARGED_TO = "kuota.dev/charged-to"
+"""An annotation of pods that are charged to another job than the Job that controls them."""
+
+
+class Charge(NamedTuple):
+    """The job, and its pod set, that is charged for a pod."""
+
+    job: JobKey
+    uid: str
+    pod_set: str
+
+    def __str__(self) -> str:
+        (group, kind), key = self.job
+        return f"{kind}.{group}/{key.name}/{self.uid}/{self.pod_set}"
+
+
+def charge_of(pod: Json) -> Charge | None:
+    """Return what a stored pod is charged to; None if nothing is."""
+    namespace, recorded = key_of(pod).namespace, annotation(pod, CHARGED_TO)
+    parts = (recorded or "").split("/", 3)
+    if len(parts) == 4:
+        resource, name, uid, pod_set = parts
+        kind, _, group = resource.partition(".")
+        return Charge(JobKey((group, kind), Key(namespace, name)), uid, pod_set)
+    owner = controller_of(pod)
+    if owner is None or group_kind(owner) != JOB.group_kind:
+        return None
+    job = JobKey(JOB.group_kind, Key(namespace, text(owner.get("name"))))
+    return Charge(job, text(owner.get("uid")), MAIN)
+
+
+def charge_for(job: Json, look_up: Lookup, config: LifecycleConfig) -> Charge:
+    """Return what the pods of a Job are charged to. Raises NestingError."""
+    above = ancestor(job, config.owners, look_up, manage_all=True)
+    meta = child(job, "metadata")
+    if above is None:
+        return Charge(JobKey(JOB.group_kind, key_of(job)), text(meta.get("uid")), MAIN)
+    kind, root = above
+    labels = string_map(child(job, "spec", "template", "metadata").get("labels"))
+    uid = text(child(root, "metadata").get("uid"))
+    return Charge(JobKey(kind, key_of(root)), uid, labels.get(POD_SET_LABEL, ""))
+
+
+def charging_hook(look_up: Lookup, config: LifecycleConfig) -> Hook:
+    """Return a hook that records for whom objects were created, and what pods are charged to."""
+
+    def due(review: Review) -> dict[str, str]:
+        """The annotations of a new object."""
+        owner = controller_of(review.object) if review.user == SYSTEM else None
+        if owner is None or config.registry.get(group_kind(owner)) is None:
+            return {}
+        if review.kind.resource != PODS.name:
+            return {CREATED_FOR: text(owner.get("uid"))}
+        key = Key(key_of(review.object).namespace, text(owner.get("name")))
+        job = look_up(group_kind(owner), key) if group_kind(owner) == JOB.group_kind else None
+        if job is None or child(job, "metadata").get("uid") != owner.get("uid"):
+            return {}
+        charge = charge_for(job, look_up, config)
+        return {} if charge.job.kind == JOB.group_kind else {CHARGED_TO: str(charge)}
+
+    def hook(review: Review) -> Json:
+        if review.subresource:
+            return review.object
+        if review.old is None:
+            return _annotated(review.object, due(review))
+        kept = {key: annotation(review.old, key) for key in (CREATED_FOR, CHARGED_TO)}
+        return _annotated(review.object, {key: each for key, each in kept.items() if each})
+
+    return hook
+
+
+def _annotated(obj: Json, wanted: dict[str, str]) -> Json:
+    """Return the object with exactly these of the two annotations."""
+    meta = child(obj, "metadata")
+    notes = child(meta, "annotations")
+    if all(notes.get(key) == wanted.get(key) for key in (CREATED_FOR, CHARGED_TO)):
+        return obj
+    others = {key: each for key, each in notes.items() if key not in (CREATED_FOR, CHARGED_TO)}
+    return obj | {"metadata": meta | {"annotations": others | wanted}}
