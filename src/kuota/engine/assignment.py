@@ -13,6 +13,7 @@ from kuota.api.workload import TopologyAssignment
 from .amounts import Amounts, FlavorResource, Requests
 from .model import Struct
 from .reasons import Reason, WaitReason
+from .usage import PlacedPods
 
 
 class Mode(IntEnum):
@@ -131,7 +132,7 @@ class Assignment(Struct):
     """The flavors of a whole workload. Mode and height are those of its worst pod set.
 
     `usage` is what the workload would be charged: every pod set and resource with a flavor, minus
-    what the replaced slice already uses.
+    what the replaced slice already uses. `places` are the nodes that its pods would use.
     """
 
     pod_sets: tuple[PodSetAssignment, ...]
@@ -140,6 +141,7 @@ class Assignment(Struct):
     height: int = 0
     no_fit: WaitReason | None = None
     progress: ScanProgress = ScanProgress()
+    places: tuple[PlacedPods, ...] = ()
 
     @property
     def needed(self) -> frozenset[FlavorResource]:

@@ -78,6 +78,8 @@ class Admit(Struct):
                 flavors={name: choice.flavor for name, choice in each.flavors.items()},
                 requests=each.requests,
                 count=each.count,
+                topology=each.topology,
+                topology_pending=each.topology_pending,
             )
             for each in self.assignment.pod_sets
         )

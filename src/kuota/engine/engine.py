@@ -35,6 +35,7 @@ from .model import (
     Topology,
     Workload,
 )
+from .node_placement import NodePlacement
 from .pending import PendingState
 from .policy import Policy
 from .queues import Queues
@@ -265,13 +266,15 @@ class Engine:
 
     def snapshot(self, now: Instant) -> Snapshot:
         """Return a view of the current state for one cycle."""
-        state = self.state
+        state, cluster = self.state, self.state.domains.cluster
         return Snapshot(
             state.tree,
             state.queues,
             state.flavors,
             topologies=state.topologies,
-            cluster=state.domains.cluster,
+            cluster=cluster,
+            # While no node is known, only quota counts.
+            placement=NodePlacement(cluster, self.policy) if cluster.nodes else None,
             local_queues=state.local_queues,
             policy=self.policy,
             now=now,
@@ -353,9 +356,11 @@ class Engine:
     def _admitted(self, decision: Admit) -> None:
         workload = decision.workload
         self.queues.drop_workload(workload.key)
-        if decision.second_pass:
+        if decision.second_pass and not decision.assignment.places:
             return
-        self.state.assume(workload, decision.reservation(), admitted=decision.whole)
+        held = workload.reservation
+        reservation = decision.reservation(held.since if held is not None else None)
+        self.state.assume(workload, reservation, admitted=decision.whole)
         self._note_readiness(workload.key, not workload.pods_ready)
         self.history.push(workload, decision.cluster_queue)
 

@@ -13,7 +13,7 @@ from .preempt import Target
 from .ranking import queue_timestamp
 from .reasons import RequeueReason, WaitReason
 from .snapshot import Queue, Running
-from .usage import NO_USAGE, Usage
+from .usage import Usage, added_places
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -59,10 +59,12 @@ class Entry:
 
     @property
     def usage(self) -> Usage:
-        """The usage that admission adds: none on a second pass, the difference for a slice."""
-        if self.workload.reservation is not None:
-            return NO_USAGE
-        return Usage(quota=self.assignment.usage)
+        """The usage that admission adds: only new places on a second pass, for a slice the
+        difference."""
+        held = self.workload.reservation
+        if held is not None:
+            return Usage(places=added_places(self.assignment.places, held))
+        return Usage(quota=self.assignment.usage, places=self.assignment.places)
 
     def __repr__(self) -> str:
         return f"Entry({self.workload.key} {self.assignment.mode} in {self.queue.name})"

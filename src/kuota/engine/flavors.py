@@ -315,6 +315,7 @@ def _kept(assigned: Sequence[Assigned]) -> Assignment:
                     resource: FlavorAssignment(flavor=flavor, mode=Mode.FIT)
                     for resource, flavor in each.flavors.items()
                 },
+                topology=each.topology,
             )
             for each in assigned
         ),

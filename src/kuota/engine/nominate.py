@@ -18,6 +18,7 @@ from .decisions import Wait, Why
 from .entry import Entry, Head
 from .flavors import Pinned, assign
 from .model import Namespace, Workload
+from .placement import placed_after, placement_test
 from .policy import Policy
 from .preempt import Target, oracle, targets
 from .reasons import RequeueReason, WaitReason
@@ -152,7 +153,10 @@ def plan(
         )
         if found.mode is not Mode.PREEMPT:
             return found, ()
-        return found, targets(workload, queue, found.needed, found.usage, snapshot)
+        fits = placement_test(found, workload, queue, snapshot)
+        victims = targets(workload, queue, found.needed, found.usage, snapshot, fits)
+        gone = [each.running for each in victims]
+        return placed_after(gone, found, workload, queue, snapshot), victims
 
     def successful(counts: Sequence[int]) -> Plan | None:
         found, victims = attempt(counts)

@@ -8,20 +8,23 @@ used when the nodes are unknown: it accepts everything and places nothing, so on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
 from kuota.api.gates import Gate
+from kuota.api.topology_codec import on_node
+from kuota.api.workload import PodSetAssignment as ApiPodSetAssignment
 from kuota.api.workload import TopologyAssignment
 
 from .assignment import Assignment, Attempt, Mode, PodSetAssignment
 from .model import PodSet, Struct, Workload
 from .reasons import Cause, Reason, WaitReason
+from .usage import PlacedPods
 
 if TYPE_CHECKING:
-    from .snapshot import Queue, Snapshot
+    from .snapshot import Queue, Running, Snapshot
 
 NO_FLAVOR = "the pod set requests a topology, but no flavor with a topology was assigned"
 TWO_FLAVORS = "the pod set requests a topology, but flavors with different topologies were assigned"
@@ -36,10 +39,14 @@ class PlacementRequest(Struct):
 
 
 class PlacementResult(Struct):
-    """The result of a placement by pod set: topology assignments, or why there are none."""
+    """The result of a placement by pod set: topology assignments, or why there are none.
+
+    `places` is what the assigned pods use.
+    """
 
     assigned: dict[str, TopologyAssignment] = {}
     rejected: dict[str, str] = {}
+    places: dict[str, PlacedPods] = {}
 
 
 class Placement(Protocol):
@@ -151,6 +158,8 @@ def _requests(
         pod_set = by_name.get(given.name)
         if pod_set is None or given.count == 0 or not (implied or explicit(pod_set)):
             continue
+        if given.topology is not None and not _on_failed_node(given, workload):
+            continue
         chosen = {choice.flavor for choice in given.flavors.values()}
         flavors = sorted(name for name in chosen if has_topology(name, snapshot))
         if len(flavors) == 1:
@@ -160,13 +169,62 @@ def _requests(
     return requests, broken
 
 
+def _on_failed_node(given: PodSetAssignment, workload: Workload) -> bool:
+    stored = ApiPodSetAssignment(topology_assignment=given.topology)
+    return any(on_node(stored, node) for node in workload.unhealthy_nodes)
+
+
 def _with_placements(assignment: Assignment, places: PlacementResult) -> Assignment:
     """Return the assignment with placements, or with mode PREEMPT if some were rejected."""
     if places.rejected:
         return _lowered(assignment, Mode.PREEMPT, places.rejected, mode=Mode.PREEMPT)
+    return _placed_at(assignment, places)
+
+
+def _placed_at(assignment: Assignment, places: PlacementResult) -> Assignment:
     assigned = places.assigned
-    pod_sets = [replace(each, topology=assigned.get(each.name)) for each in assignment.pod_sets]
-    return replace(assignment, pod_sets=tuple(pod_sets))
+    pod_sets = [
+        replace(each, topology=assigned.get(each.name, each.topology))
+        for each in assignment.pod_sets
+    ]
+    return replace(assignment, pod_sets=tuple(pod_sets), places=tuple(places.places.values()))
+
+
+def placement_test(
+    assignment: Assignment, workload: Workload, queue: Queue, snapshot: Snapshot
+) -> Callable[[], bool] | None:
+    """Return a test whether the pods can be placed now, or None if none has to be placed."""
+    if not _concerned(workload, queue, snapshot):
+        return None
+    requests, _ = _requests(assignment, workload, queue, snapshot)
+    if not requests:
+        return None
+    return lambda: not snapshot.placement.place(workload, requests).rejected
+
+
+def placed_after(
+    victims: Sequence[Running],
+    assignment: Assignment,
+    workload: Workload,
+    queue: Queue,
+    snapshot: Snapshot,
+) -> Assignment:
+    """Return the assignment with the places that it reserves while it waits for its victims.
+
+    Without victims, it reserves what it would get in an empty cluster, so that workloads of lower
+    priority do not take the places and are preempted in the next cycle.
+    """
+    if not _concerned(workload, queue, snapshot) or workload.unhealthy_nodes:
+        return assignment
+    requests, _ = _requests(assignment, workload, queue, snapshot)
+    if not requests:
+        return assignment
+    with snapshot.trial():
+        for victim in victims:
+            snapshot.remove(victim)
+        return _placed_at(
+            assignment, snapshot.placement.place(workload, requests, empty=not victims)
+        )
 
 
 def _lowered(

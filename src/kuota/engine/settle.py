@@ -25,7 +25,7 @@ from .nominate import plan
 from .reasons import EvictionReason, RequeueReason, WaitReason
 from .snapshot import Queue, Running, Snapshot
 from .tree import Node
-from .usage import Usage
+from .usage import Usage, places_fit
 
 
 def sibling(entry: Entry, *, preferred: bool) -> Running | None:
@@ -110,11 +110,17 @@ class CycleState:
         """Whether the entry fits once all victims so far and its own are gone."""
         gone = self.claimed(entry) | {each.running.key: each.running for each in entry.targets}
         if not gone:
-            return entry.queue.node.fits(entry.usage.quota)
+            return self._fits(entry)
         with self.snapshot.trial():
             for running in gone.values():
                 self.snapshot.remove(running)
-            return entry.queue.node.fits(entry.usage.quota)
+            return self._fits(entry)
+
+    def _fits(self, entry: Entry) -> bool:
+        usage = entry.usage
+        return entry.queue.node.fits(usage.quota) and places_fit(
+            self.snapshot.cluster, usage.places
+        )
 
 
 Blocker = Callable[[], bool]
@@ -125,6 +131,7 @@ def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
     if sibling(entry, preferred=True) is not None:
         return _wait(entry, WaitReason.PENDING_EVALUATION, Why.BETTER_SIBLING, _LOST_RACE)
     _recompute_on_overlap(entry, cycle_state)
+    _recompute_places(entry, cycle_state)
     mode = entry.assignment.mode
     if entry.workload.unhealthy_nodes and mode is not Mode.FIT:
         return _repair_failed(entry)
@@ -133,7 +140,8 @@ def settle(entry: Entry, cycle_state: CycleState, not_ready: Blocker) -> Decisio
         return _wait(entry, reason, Why.NO_FIT, RequeueReason.NO_FIT)
     if mode is Mode.PREEMPT and not entry.targets:
         quota = usage_to_reserve(entry, cycle_state.snapshot)
-        _reserve(entry, Usage(quota=quota), cycle_state)
+        places = entry.usage.places if quota else ()
+        _reserve(entry, Usage(quota=quota, places=places), cycle_state)
         return _wait(
             entry, WaitReason.WAITING_FOR_QUOTA, Why.NO_CANDIDATES, RequeueReason.NO_CANDIDATES
         )
@@ -200,6 +208,19 @@ def _recompute_on_overlap(entry: Entry, cycle_state: CycleState) -> None:
         assignment, result = assignment.deferred(), "deferred_fit"
     cycle_state.recomputed[entry.queue.name, result] += 1
     entry.assignment, entry.targets = assignment, victims
+
+
+def _recompute_places(entry: Entry, cycle_state: CycleState) -> None:
+    """Search for other places on the same flavors if an earlier entry took those nominated."""
+    snapshot = cycle_state.snapshot
+    if (
+        not entry.usage.places
+        or (entry.assignment.mode is Mode.PREEMPT and not entry.targets)
+        or not snapshot.policy.on(Gate.TASRecomputeAssignmentWithinSchedulingCycle)
+        or cycle_state.fits(entry)
+    ):
+        return
+    entry.assignment, entry.targets = plan(entry, snapshot, None, entry.assignment.pinned)
 
 
 def usage_to_reserve(entry: Entry, snapshot: Snapshot) -> Amounts:

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from kuota.api.resources import pod_amounts
+from kuota.api.topology_codec import Domain
 from kuota.api.workload import TopologyAssignment
 
 from .amounts import Amounts, Requests
 from .model import Assigned, PodSet, Reservation, Struct, Workload
-from .topology.assignment import Assignment, read
+from .topology.assignment import Assignment, add_usage, read
+from .topology.assignment import usage as placed_usage
 from .topology.cluster import Cluster
+from .topology.tree import DomainId
 
 
 class PlacedPods(Struct):
@@ -68,6 +73,37 @@ def same_places(before: Reservation | None, after: Reservation) -> bool:
 
 def _topologies(held: Reservation) -> list[tuple[str, int, TopologyAssignment]]:
     return [(each.name, each.count, each.topology) for each in held.pod_sets if each.topology]
+
+
+def added_places(places: Sequence[PlacedPods], held: Reservation) -> tuple[PlacedPods, ...]:
+    """Return the places without those that the reservation already has."""
+    known: dict[str, dict[tuple[str, ...], int]] = {}
+    for given in held.pod_sets:
+        if given.topology is not None:
+            counts = known.setdefault(next(iter(given.flavors.values()), ""), {})
+            for domain in read(given.topology).domains:
+                id = tuple(domain.values)
+                counts[id] = counts.get(id, 0) + domain.count
+    return tuple(_without(place, known.get(place.flavor, {})) for place in places)
+
+
+def _without(place: PlacedPods, counts: dict[tuple[str, ...], int]) -> PlacedPods:
+    added = (
+        Domain(each.values, each.count - counts.get(tuple(each.values), 0))
+        for each in place.assignment.domains
+    )
+    domains = tuple(each for each in added if each.count > 0)
+    assignment = Assignment(levels=place.assignment.levels, domains=domains)
+    return replace(place, assignment=assignment)
+
+
+def places_fit(cluster: Cluster, places: Sequence[PlacedPods]) -> bool:
+    """Whether the nodes have room for all places together."""
+    by_flavor: dict[str, dict[DomainId, Requests]] = {}
+    for place in places:
+        total = by_flavor.setdefault(place.flavor, {})
+        add_usage(total, placed_usage(place.assignment, place.requests))
+    return all(cluster.has_room(flavor, total) for flavor, total in by_flavor.items())
 
 
 def charge_places(cluster: Cluster, usage: Usage, sign: int) -> None:

@@ -17,7 +17,7 @@ from kuota.api.core import Toleration
 from kuota.engine.model import Node, PodUsage
 
 from .assignment import Assignment
-from .capacity import PODS, Vector, Vectors, summed
+from .capacity import PODS, Vector, Vectors, limiting, summed
 from .flavor import TopologyFlavor
 from .tree import DomainId
 
@@ -117,6 +117,20 @@ class Cluster:
                 leaf = tree.find(id)
                 if leaf is not None:
                     tree.use(leaf, self._used_by(name, id))
+
+    def has_room(self, flavor: str, usage: Mapping[DomainId, Mapping[str, int]]) -> bool:
+        """Whether the leaves of a flavor exist and have this much free capacity."""
+        known = self.flavors.get(flavor)
+        if known is None:
+            return False
+        for id, amounts in usage.items():
+            leaf = known.tree.find(id)
+            if leaf is None:
+                return False
+            free = self._vectors.amounts[leaf.free]
+            if limiting(free, self._vectors.sparse(amounts)) is not None:
+                return False
+        return True
 
     def sharing(self, flavors: Iterable[str]) -> set[str]:
         """Return the known flavors that see the usage of these flavors."""
