@@ -312,10 +312,10 @@ def test_what_a_controller_wrote_is_not_held_against_the_user() -> None:
         (QUEUE.replace("  namespaceSelector: {}\n", ""), 5, "matches no namespace"),
         (JOB.replace("queue-name", "queue_name"), 7, "did you mean kueue.x-k8s.io/queue-name?"),
         (
-            "apiVersion: ray.io/v1\nkind: RayJob\nmetadata:\n  name: r\n"
-            "  labels: {kueue.x-k8s.io/queue-name: q}\n",
+            "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n"
+            "metadata:\n  name: r\n  labels: {kueue.x-k8s.io/queue-name: q}\n",
             5,
-            "no controller for the integration ray.io/rayjob",
+            "no controller for the integration leaderworkerset.x-k8s.io/leaderworkerset",
         ),
         (
             "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"

@@ -165,6 +165,9 @@ class World:
         return found
 
     def _referred_informer(self, kind: Referred) -> Informer[Json]:
+        """Return the informer of a kind that jobs depend on, which may be a job kind itself."""
+        if kind.group_kind in self.jobs:
+            return self.jobs[kind.group_kind]
         resource = Resource.of(kind.gvk, kind.gvk.plural, namespaced=kind.namespaced)
         found = Informer[Json](self._client, resource, clock=self._clock)
         self._informers[resource] = found

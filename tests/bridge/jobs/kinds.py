@@ -10,6 +10,9 @@ from kuota.bridge.jobs.app_wrapper import AppWrapper
 from kuota.bridge.jobs.job_set import JobSet
 from kuota.bridge.jobs.kind import JobKind
 from kuota.bridge.jobs.mpi_job import MPIJob
+from kuota.bridge.jobs.ray_cluster import RayCluster
+from kuota.bridge.jobs.ray_job import RayJob
+from kuota.bridge.jobs.ray_service import RayService
 from kuota.bridge.jobs.spark_application import SparkApplication
 from kuota.bridge.jobs.train_job import TrainJob
 from kuota.bridge.jobs.training_jobs import JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
@@ -25,6 +28,9 @@ BY_NAME: dict[str, JobKind] = {
         JAXJob(),
         MPIJob(),
         TrainJob(),
+        RayCluster(),
+        RayJob(),
+        RayService(),
         AppWrapper(),
         SparkApplication(),
     )
@@ -65,7 +71,27 @@ JOB_SET_SPEC: Json = {
     "suspend": True,
     "replicatedJobs": [replicated("leader", 1), replicated("workers", 2, replicas=3)],
 }
+RAY_CLUSTER: Json = {
+    "headGroupSpec": {"template": template()},
+    "workerGroupSpecs": [{"groupName": "workers", "replicas": 3, "template": template()}],
+}
 EXAMPLES: dict[str, Json] = {
+    "RayCluster": job("RayCluster", RAY_CLUSTER | {"suspend": True}, state="ready"),
+    "RayJob": job(
+        "RayJob",
+        {
+            "suspend": True,
+            "shutdownAfterJobFinishes": True,
+            "submissionMode": "HTTPMode",
+            "rayClusterSpec": RAY_CLUSTER,
+        },
+        jobDeploymentStatus="Running",
+    ),
+    "RayService": job(
+        "RayService",
+        {"rayClusterConfig": RAY_CLUSTER | {"suspend": True}},
+        conditions=[{"type": "Ready", "status": "True"}],
+    ),
     "JobSet": job("JobSet", JOB_SET_SPEC, replicatedJobsStatus=[{"name": "leader", "active": 1}]),
     "PyTorchJob": training("PyTorchJob", "pytorchReplicaSpecs", Master=1, Worker=3),
     "TFJob": training("TFJob", "tfReplicaSpecs", Chief=1, PS=2, Worker=3),

@@ -13,12 +13,11 @@ from kuota.api.rules.metadata import PREFIX, annotation, elastic
 from kuota.api.rules.report import child, integer
 
 from .ancestor import GroupKind, Lookup, namespace_of
-from .kind import PodSetsUnknown
+from .kind import PodSetsUnknown, Referred
 from .ray_spec import RayKind, group_name, worker_count, worker_groups
 
 GENERATION = f"{PREFIX}raycluster-generation"
-_GVK = FRAMEWORKS["ray.io/raycluster"]
-_CLUSTER: GroupKind = (_GVK.group, _GVK.kind)
+_CLUSTER = Referred(FRAMEWORKS["ray.io/raycluster"])
 _RESOLVED = "rayCluster"
 """The field of a resolved job with its RayCluster."""
 
@@ -26,7 +25,7 @@ _RESOLVED = "rayCluster"
 class Autoscaled(RayKind):
     """A kind whose elastic jobs follow the size of their RayCluster."""
 
-    referred = frozenset({_CLUSTER})
+    referred = (_CLUSTER,)
 
     @abstractmethod
     def cluster_name(self, job: Json) -> str:
@@ -34,7 +33,7 @@ class Autoscaled(RayKind):
 
     def references(self, job: Json) -> Sequence[tuple[GroupKind, Key]]:
         name = self.cluster_name(job)
-        return [(_CLUSTER, Key(namespace_of(job), name))] if name else []
+        return [(_CLUSTER.group_kind, Key(namespace_of(job), name))] if name else []
 
     def resolved(self, job: Json, look_up: Lookup) -> Json:
         found = [look_up(kind, key) for kind, key in self.references(job)]

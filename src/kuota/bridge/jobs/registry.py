@@ -11,6 +11,9 @@ from .batch_job import BatchJob
 from .job_set import JobSet
 from .kind import JobKind
 from .mpi_job import MPIJob
+from .ray_cluster import RayCluster
+from .ray_job import RayJob
+from .ray_service import RayService
 from .spark_application import SparkApplication
 from .train_job import TrainJob
 from .training_jobs import JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
@@ -27,6 +30,9 @@ BUILT_IN: tuple[JobKind, ...] = (
     JAXJob(),
     MPIJob(),
     TrainJob(),
+    RayCluster(),
+    RayJob(),
+    RayService(),
     AppWrapper(),
     SparkApplication(),
 )
