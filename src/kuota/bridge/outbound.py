@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from kuota.api.base import Json, Key, is_true
 from kuota.api.gates import Gate, Gates
 from kuota.api.quantity import units, written
 from kuota.api.workload import PREEMPTOR_UID, Workload
-from kuota.engine.assignment import Assignment
+from kuota.engine.assignment import Assignment, PodSetAssignment
 from kuota.engine.decisions import Admit, Decision, Evict, Migrate, Preempt, Victim, Wait, Why
 from kuota.engine.model import PodSet
 from kuota.engine.reasons import EvictionReason, WaitReason
@@ -233,21 +234,24 @@ def _patch(obj: Workload, status: Json) -> StatusPatch:
 
 
 def admission_json(queue: str, assignment: Assignment) -> Json:
-    """Return the admission: flavors, and usage of the resources with a flavor."""
+    """Return the admission: flavors, usage of the resources with a flavor, and nodes if known."""
     return {
         "clusterQueue": queue,
-        "podSetAssignments": [
-            {
-                "name": each.name,
-                "flavors": {name: choice.flavor for name, choice in each.flavors.items()},
-                "resourceUsage": _quantities(
-                    {name: each.requests.get(name, 0) for name in each.flavors}
-                ),
-                "count": each.count,
-            }
-            for each in assignment.pod_sets
-        ],
+        "podSetAssignments": [_pod_set_json(each) for each in assignment.pod_sets],
     }
+
+
+def _pod_set_json(given: PodSetAssignment) -> Json:
+    usage = {name: given.requests.get(name, 0) for name in given.flavors}
+    found: Json = {
+        "name": given.name,
+        "flavors": {name: choice.flavor for name, choice in given.flavors.items()},
+        "resourceUsage": _quantities(usage),
+        "count": given.count,
+    }
+    if given.topology is not None:
+        found["topologyAssignment"] = msgspec.to_builtins(given.topology)
+    return found
 
 
 def requests_json(pod_sets: tuple[PodSet, ...]) -> list[Json]:

@@ -8,6 +8,7 @@ from kuota.api.base import Key, LabelSelector
 from kuota.api.core import Container, PodSpec, PodTemplateSpec, ResourceRequirements
 from kuota.api.topology_codec import HOSTNAME, expand
 from kuota.api.workload import TopologyAssignment, TopologyRequest
+from kuota.bridge.outbound import admission_json
 from kuota.engine.decisions import Admit, Decision, Preempt, Wait
 from kuota.engine.engine import Engine
 from kuota.engine.facts import EngineObject, ObjectDeleted, ObjectStored
@@ -169,3 +170,14 @@ def test_while_no_node_is_known_only_quota_counts() -> None:
     decision = _decisions(engine)["w"]
     assert isinstance(decision, Admit)
     assert decision.reservation().pod_sets[0].topology is None
+
+
+def test_the_admission_that_is_written_contains_the_nodes() -> None:
+    engine = _engine(_node("r1", "n1"))
+    _store(engine, _workload("w", 2))
+    decision = _decisions(engine)["w"]
+    assert isinstance(decision, Admit)
+    [written] = admission_json("a", decision.assignment)["podSetAssignments"]
+    levels = {"valuesPerLevel": [{"universal": "n1"}], "podCounts": {"universal": 2}}
+    expected = {"levels": [HOSTNAME], "slices": [{"domainCount": 1, **levels}]}
+    assert expected == written["topologyAssignment"]
