@@ -218,10 +218,11 @@ class FakeApi(Client):
         return obj
 
     def _collect(self, owner: str) -> None:
-        """Delete in the background what the object owned."""
+        """Delete in the background what the object owned, unless another owner is left."""
+        left = {obj["metadata"]["uid"] for obj in self._objects.values()}
         for (resource, key), obj in list(self._objects.items()):
-            owners = obj["metadata"].get("ownerReferences") or ()
-            gone = any(each.get("uid") == owner for each in owners)
+            owners = {each.get("uid") for each in obj["metadata"].get("ownerReferences") or ()}
+            gone = owner in owners and not owners & left
             if gone and not obj["metadata"].get("deletionTimestamp"):
                 meta = obj["metadata"] | {"deletionTimestamp": self._stamp()}
                 self._changed(resource, key, obj | {"metadata": meta})

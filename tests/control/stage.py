@@ -16,7 +16,14 @@ from kuota.api.base import Json, Key
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
 from kuota.control.system import System
-from kuota.kube.resources import ADMISSION_CHECKS, CORE_EVENTS, JOBS, WORKLOADS, Resource
+from kuota.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    CORE_EVENTS,
+    JOBS,
+    WORKLOADS,
+    Resource,
+)
 
 CONFIG = {"apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration"}
 
@@ -43,6 +50,10 @@ class Stage:
         finally:
             await _ended(kubelet)
             await _ended(self.running)
+
+    async def stop(self) -> None:
+        """Stop the system."""
+        await _ended(self.running)
 
     async def restart(self, gates: dict[str, bool] | None = None) -> None:
         """Stop the system, and start another on the same objects, maybe with other gates."""
@@ -110,6 +121,14 @@ class Stage:
     async def edit(self, resource: Resource, name: str, body: Json) -> None:
         space = "team" if resource.namespaced else ""
         await self.api.patch(resource, Key(space, name), body)
+
+    async def edit_queue(self, spec: Json) -> None:
+        """Change the spec of the plain setting's queue."""
+        await self.edit(CLUSTER_QUEUES, "cq", {"spec": spec})
+
+    async def edit_queue_quota(self, cpu: int) -> None:
+        """Give the plain setting's queue so many CPUs."""
+        await self.edit_queue({"resourceGroups": queue("cq", cpu)["spec"]["resourceGroups"]})
 
     async def edit_workload(self, job: str, body: Json) -> None:
         await self.edit(WORKLOADS, self.workload(job)["metadata"]["name"], body)

@@ -70,7 +70,10 @@ class LifecycleConfig(Struct):
 
     def kind(self, kind: GroupKind) -> JobKind | None:
         """Return the job kind with this group and kind, if its integration is enabled."""
-        return self.registry.get(kind) if kind in self.owners.managed else None
+        found = self.registry.get(kind)
+        if found is None or found.objects in self.owners.managed:
+            return found
+        return found.implied() if found.framework in self._required() else None
 
     def queued(self) -> frozenset[GroupKind]:
         """Return the kinds whose jobs wait for quota, also those that other controllers queue."""
@@ -85,7 +88,12 @@ class LifecycleConfig(Struct):
 
     def kinds(self) -> list[JobKind]:
         """Return the job kinds whose integrations are enabled."""
-        return [each for each in self.registry if each.group_kind in self.owners.managed]
+        return [kind for each in self.registry if (kind := self.kind(each.group_kind)) is not None]
+
+    def _required(self) -> set[str]:
+        """Return the integrations that enabled ones require."""
+        enabled = (each for each in self.registry if each.objects in self.owners.managed)
+        return {name for each in enabled for name in each.requires}
 
 
 def lifecycle_config(cfg: Configuration | None, gates: Gates) -> LifecycleConfig:

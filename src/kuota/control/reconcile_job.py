@@ -8,12 +8,15 @@ from collections.abc import Callable
 from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, string_map, text
-from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.bridge.effects import Create, Effect, Event
 from kuota.bridge.job_pass.match import prebuilt_name
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, NestingTooDeep
-from kuota.bridge.jobs.kind import JobKey, resolved
+from kuota.bridge.jobs.composed import Composed
+from kuota.bridge.jobs.job_webhook import NAMESPACE, waits_for_quota
+from kuota.bridge.jobs.kind import JobKey, JobKind, resolved
+from kuota.bridge.jobs.pod_parent import ParentView, PodParent, reconcile_parent
 from kuota.bridge.lifecycle_view import JobView, LifecycleConfig, ancestor_of
 from kuota.kube.clock import Clock
 from kuota.kube.errors import Forbidden, Invalid
@@ -49,13 +52,17 @@ class JobReconciler:
 
     async def reconcile(self, at: JobKey) -> float | None:
         """Reconcile one job. Returns the seconds until the next pass, if any; raises RetryLater."""
-        if not self._world.jobs[at.kind].synced.is_set():
+        kind = self._config.kind(at.kind)
+        if kind is None or not self._world.job_caches.known(at.kind):
             # It is added again when the jobs of its kind are known.
             return None
-        async with self._sender.locks.hold(*self._names(at)):
-            view = self.view(at)
-            result = reconcile_job(view, self._clock.now().timestamp())
-            await self._send(at, self._news(at, view, result.effects))
+        if isinstance(kind, PodParent):
+            result = await self._reconcile_parent(kind, at)
+        else:
+            async with self._sender.locks.hold(*self._names(at)):
+                view = self.view(at)
+                result = reconcile_job(view, self._clock.now().timestamp())
+                await self._send(at, self._news(at, view, result.effects))
         if result.fault:
             raise RetryLater(f"{at}: {result.fault}")
         return result.requeue_after_s
@@ -71,11 +78,59 @@ class JobReconciler:
             self._sender.record(Event.about(at.key, reason, str(error), warning=True, kind=kind))
             raise
 
+    async def _reconcile_parent(self, kind: PodParent, at: JobKey) -> PassResult:
+        """Reconcile an object whose Pods are queued."""
+        stored = self._parent_workloads(kind, at)
+        async with self._sender.locks.hold(*(each.key for each in stored)):
+            try:
+                view = self.parent_view(kind, at)
+            except NestingError as error:
+                return PassResult(fault=str(error))
+            result = reconcile_parent(kind, view, self._clock.now().timestamp())
+            await self._send(at, list(result.effects))
+        return result
+
+    def parent_view(self, kind: PodParent, at: JobKey) -> ParentView:
+        """Collect the inputs of a pass over such an object. Raises NestingError."""
+        world, config, obj = self._world, self._config, self._world.job(at)
+        managed = False
+        if obj is not None and not kind.foreign(obj):
+            managed = waits_for_quota(kind, obj, self._look_up, config)
+        return ParentView(
+            key=at.key,
+            obj=obj,
+            workloads=tuple(self._parent_workloads(kind, at)),
+            pods=tuple(world.job_caches.pods_of(kind, at)),
+            related=tuple(world.job_caches.related_to(kind, at)),
+            managed=managed,
+            manages_all=config.manage_all,
+            classes=world.classes(),
+            gates=config.gates,
+            labels_to_copy=config.labels_to_copy,
+            annotations_to_copy=config.annotations_to_copy,
+        )
+
+    def _parent_workloads(self, kind: PodParent, at: JobKey) -> list[StoredWorkload]:
+        """Return the Workloads that an object owns, and those that have one of its names."""
+        world, obj = self._world, self._world.job(at)
+        found = {each.key: each.value for each in world.workloads_owned_by(at)}
+        for name in kind.workload_names(obj, self._config.gates) if obj is not None else ():
+            cached = world.workload(Key(at.key.namespace, name))
+            if cached is not None:
+                found[cached.key] = cached.value
+        return [each for each in found.values() if each is not None]
+
+    def _look_up(self, kind: GroupKind, key: Key) -> Json | None:
+        if kind == NAMESPACE:
+            found = self._world.namespaces.get(key)
+            return found.json if found is not None else None
+        return self._owner(kind, key)
+
     def _names(self, at: JobKey) -> list[Key]:
         """Return the existing Workloads that the pass may write."""
         job = self._world.job(at)
         named = prebuilt_name(job, self._config.gates) if job is not None else ""
-        own = [each.key for each in self._world.workloads_of(at)]
+        own = [each.key for each in self._workloads_of(at)]
         return [*own, Key(at.key.namespace, named)] if named else own
 
     def _news(self, at: JobKey, view: JobView, effects: tuple[Effect, ...]) -> list[Effect]:
@@ -99,7 +154,8 @@ class JobReconciler:
     def view(self, at: JobKey) -> JobView:
         """Collect the inputs of a pass."""
         world, key = self._world, at.key
-        job, kind = world.job(at), self._config.registry.kind(at.kind)
+        job, kind = world.job(at), self._config.kind(at.kind)
+        assert kind is not None, "only jobs of enabled kinds are reconciled"
         if job is not None:
             job = resolved(kind, job, world.find)
         namespace = world.namespaces.get(Key("", key.namespace))
@@ -114,7 +170,7 @@ class JobReconciler:
             key=key,
             kind=kind,
             job=job,
-            workloads=tuple(self._workloads_of(at)),
+            workloads=tuple(self._released(kind, job, self._workloads_of(at))),
             prebuilt=self._prebuilt(key, job),
             namespace=labels,
             local_queue_labels=self._local_queue_labels(key.namespace, job),
@@ -133,7 +189,19 @@ class JobReconciler:
         return string_map(found.json["metadata"].get("labels")) if found is not None else {}
 
     def _workloads_of(self, job: JobKey) -> list[StoredWorkload]:
+        """Return the Workloads that a job controls, or the one with the name of a group."""
+        if isinstance(self._config.kind(job.kind), Composed):
+            named = self._world.workload(job.key)
+            return [named.value] if named is not None and named.value is not None else []
         return [each.value for each in self._world.workloads_of(job) if each.value is not None]
+
+    def _released(
+        self, kind: JobKind, job: Json | None, workloads: list[StoredWorkload]
+    ) -> list[StoredWorkload]:
+        """Return the Workloads of a job; of one that is gone, only those that end with it."""
+        if job is not None or not isinstance(kind, Composed):
+            return workloads
+        return [each for each in workloads if kind.owns(each, self._config.gates)]
 
     def _prebuilt(self, key: Key, job: Json | None) -> StoredWorkload | None:
         name = prebuilt_name(job, self._config.gates) if job is not None else ""

@@ -14,7 +14,8 @@ from kuota.engine.engine import Engine
 from kuota.kube.clock import Clock
 
 from .effects import Sender
-from .world import PRIORITY, World
+from .job_caches import PRIORITY
+from .world import World
 
 JITTER = 0.0001
 """The largest fraction that is added to a backoff, so that workloads do not return all at once."""

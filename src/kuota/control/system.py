@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Key
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gate, Gates
 from kuota.bridge.jobs.ancestor import GroupKind
@@ -23,7 +23,6 @@ from kuota.failures import tolerated
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, steady
 from kuota.kube.events import EventRecorder, Recorder
-from kuota.kube.informer import Informer
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
@@ -313,20 +312,26 @@ class System:
     async def _serve_jobs(self, reconciler: JobReconciler) -> None:
         passes = self.instrument("job", reconciler.reconcile)
         async with asyncio.TaskGroup() as group:
-            for kind, informer in self.world.jobs.items():
-                group.create_task(self._add_owners(kind, informer))
+            for kind in self.world.job_caches.kinds():
+                group.create_task(self._add_owners(kind))
             group.create_task(serve(self._jobs, passes, JOB_WORKERS, self._stuck_job))
 
-    async def _add_owners(self, kind: GroupKind, informer: Informer[Json]) -> None:
+    async def _add_owners(self, kind: GroupKind) -> None:
         """Reconcile the jobs of all Workloads once the jobs of this kind are known.
 
         A job that is not visible is not deleted: while its kind is unknown, neither the job nor its
         Workloads are changed.
         """
-        await informer.synced.wait()
+        caches = self.world.job_caches
+        for informer in caches.required(kind):
+            await informer.synced.wait()
         for job in self.world.owning_jobs():
             if job.kind == kind:
                 self._jobs.add(job)
+        if kind in caches.parents():
+            # Changes before all informers had synced were ignored.
+            for key in list(caches.informers[kind].keys()):
+                self._jobs.add(JobKey(kind, key))
 
     def _stuck_job(self, job: JobKey, error: Exception) -> None:
         kind = self.lifecycle.registry.kind(job.kind)
@@ -387,4 +392,5 @@ def _world(
     client: Client, clock: Clock, lifecycle: LifecycleConfig, *, with_devices: bool
 ) -> World:
     kinds = lifecycle.kinds()
-    return World(client, clock, kinds, lifecycle.external, with_devices=with_devices)
+    external, gates = lifecycle.external, lifecycle.gates
+    return World(client, clock, kinds, external, gates=gates, with_devices=with_devices)

@@ -26,8 +26,9 @@ from kuota.kube.resources import Resource, key_of
 from kuota.kube.workqueue import WorkQueue
 
 from .cached_object import CachedObject
+from .job_caches import NAMESPACE, PRIORITY, REFERENCE, reference_word
 from .reconcile_queue import Name
-from .world import NAMESPACE, PRIORITY, REFERENCE, World, controlling_jobs, reference_word
+from .world import World
 
 Change = CachedObject[Any] | None
 
@@ -59,7 +60,7 @@ class Triggers:
 
     def follow(self) -> None:
         world = self._world
-        for kind, informer in world.jobs.items():
+        for kind, informer in world.job_caches.observed():
             informer.observe(partial(self._job, kind))
         for kind, informer in world.referred.items():
             informer.observe(partial(self._referred, kind))
@@ -88,9 +89,11 @@ class Triggers:
             mark((kinds.COHORTS, Key("", name)), counters_only)
 
     def _job(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
-        job = new or old
-        assert job is not None
-        self._jobs.add(JobKey(kind, key_of(job)))
+        """Enqueue the jobs that an object belongs to, and those that it belonged to."""
+        caches = self._world.job_caches
+        for obj in (new, old):
+            for job in caches.jobs_of(kind, obj) if obj is not None else ():
+                self._jobs.add(job)
 
     def _referred(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
         """Enqueue the jobs that depend on an object."""
@@ -107,9 +110,8 @@ class Triggers:
                 self._workloads.reschedule(new.key, self._due_in_s(new.value))
             else:
                 self._workloads.add(new.key)
-        for job in controlling_jobs(cached.json):
-            if job.kind in self._world.jobs:
-                self._jobs.add(job)
+        for job in self._world.owners(cached.json, deleted=new is None):
+            self._jobs.add(job)
 
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name
@@ -187,9 +189,11 @@ class Triggers:
             self._mark((resource, key))
 
     def _add_jobs(self, index: str, word: str) -> None:
-        for kind, informer in self._world.jobs.items():
-            for job in informer.indexed(index, word):
-                self._jobs.add(JobKey(kind, key_of(job)))
+        caches = self._world.job_caches
+        for kind, informer in caches.informers.items():
+            for obj in informer.indexed(index, word):
+                for job in caches.jobs_of(kind, obj):
+                    self._jobs.add(job)
 
     @staticmethod
     def _add(queue: WorkQueue[Key], keys: Iterable[Key]) -> None:

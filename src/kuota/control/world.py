@@ -11,33 +11,32 @@ from kuota.api import kueue
 from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
-from kuota.api.rules.job_common import PRIORITY_CLASS
-from kuota.api.rules.metadata import ELASTIC_JOB, annotation, label
+from kuota.api.gates import Gates
+from kuota.api.rules.metadata import ELASTIC_JOB, annotation
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.slices import chain_name
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.jobs.ancestor import GroupKind
-from kuota.bridge.jobs.kind import JobKey, JobKind, Referred, Referring, referred
+from kuota.bridge.jobs.kind import JobKey, JobKind, Referred, referred
 from kuota.bridge.lifecycle_checks import named
 from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.informer import Informer, trimmed
-from kuota.kube.resources import Resource, key_of
+from kuota.kube.resources import Resource
 
 from .cached_object import CachedObject, decode_workload, decoder_for
 from .devices import OfferedDevices
+from .job_caches import PRIORITY, JobCaches, reference_word
 
 T = TypeVar("T")
 
 OWNER = "owner"
+PART_OWNER = "owner without control"
 QUEUE = "queue"
 WAITING = "waiting"
-NAMESPACE = "namespace"
-PRIORITY = "priority class"
 CHAIN = "chain"
-REFERENCE = "reference"
 
 NEEDED = frozenset(
     {
@@ -77,6 +76,7 @@ class World:
         job_kinds: Sequence[JobKind],
         external: Iterable[GroupVersionKind] = (),
         *,
+        gates: Gates | None = None,
         with_devices: bool = False,
     ) -> None:
         self._client, self._clock = client, clock
@@ -87,8 +87,9 @@ class World:
         self._flavors: dict[str, kueue.ResourceFlavor] | None = None
         make = self._informer
         self.workloads = make(kinds.WORKLOADS, decode_workload, _over, _workload_indexers())
-        self.jobs = {each.group_kind: self._job_informer(each) for each in job_kinds}
-        """The jobs of each kind."""
+        self.job_caches = self._jobs(JobCaches(client, clock, job_kinds, gates or Gates()))
+        self.jobs = self.job_caches.informers
+        """The objects of each kind of jobs."""
         self.referred = {at: self._referred_informer(e) for at, e in referred(job_kinds).items()}
         """The objects that jobs depend on, by kind."""
         self._owners = {(each.group, each.kind): self._owner_informer(each) for each in external}
@@ -105,11 +106,21 @@ class World:
         self.namespaces = make(kinds.NAMESPACES, decoder_for(Namespace))
         self.limit_ranges = make(kinds.LIMIT_RANGES, decoder_for(LimitRange))
         self.runtime_classes = make(kinds.RUNTIME_CLASSES, decoder_for(RuntimeClass))
-        self.devices = OfferedDevices(client, clock) if with_devices else None
-        for device_kind in self.devices.informers() if self.devices is not None else ():
-            self._informers[device_kind.resource] = device_kind
+        self.devices = self._devices(OfferedDevices(client, clock)) if with_devices else None
         for few in (self.pod_classes, self.workload_classes, self.flavors):
             few.observe(lambda old, new: self._forget_collected())
+
+    def _jobs(self, caches: JobCaches) -> JobCaches:
+        """Run these caches together with the others."""
+        self.resources |= caches.resources
+        self._informers |= {each.resource: each for each in caches}
+        self.workloads.add_index(PART_OWNER, self._part_owners)
+        return caches
+
+    def _devices(self, devices: OfferedDevices) -> OfferedDevices:
+        """Run the caches of devices together with the others."""
+        self._informers |= {each.resource: each for each in devices.informers()}
+        return devices
 
     def _informer(
         self,
@@ -122,38 +133,6 @@ class World:
             self._client, resource, decode=decode, packs=packs, indexers=indexers, clock=self._clock
         )
         self._informers[resource] = found
-        return found
-
-    def _job_informer(self, kind: JobKind) -> Informer[Json]:
-        """Return an informer of jobs as plain JSON. Suspended and ended jobs are compressed.
-
-        Open jobs are indexed by namespace, by WorkloadPriorityClass, and by what they depend on.
-        """
-
-        def ended(job: Json) -> bool:
-            return kind.end(job) is not None
-
-        def namespace(job: Json) -> list[str]:
-            return [] if ended(job) else [key_of(job).namespace]
-
-        def priority(job: Json) -> list[str]:
-            name = label(job, PRIORITY_CLASS)
-            return [name] if name and not ended(job) else []
-
-        def references(job: Json) -> list[str]:
-            if not isinstance(kind, Referring) or ended(job):
-                return []
-            return [reference_word(*each) for each in kind.references(job)]
-
-        resource = Resource.of(kind.gvk, kind.plural)
-        self.resources[kind.name] = resource
-        self._informers[resource] = found = Informer[Json](
-            self._client,
-            resource,
-            packs=lambda job: kind.suspended(job) or ended(job),
-            indexers={NAMESPACE: namespace, PRIORITY: priority, REFERENCE: references},
-            clock=self._clock,
-        )
         return found
 
     def _owner_informer(self, gvk: GroupVersionKind) -> Informer[Json]:
@@ -175,7 +154,7 @@ class World:
 
     def job_informers(self) -> Iterator[Informer[Json]]:
         """Yield the informers of jobs, of their external owners, and of what they depend on."""
-        yield from self.jobs.values()
+        yield from self.job_caches
         yield from self._owners.values()
         yield from self.referred.values()
 
@@ -194,9 +173,25 @@ class World:
         return all(_known(each).is_set() for each in self._informers.values())
 
     def owning_jobs(self) -> Iterator[JobKey]:
-        """Yield the jobs that control Workloads, whether or not they exist."""
+        """Yield the jobs that own Workloads, whether or not they exist."""
         for each in self.workloads.values():
-            yield from controlling_jobs(each.json)
+            yield from self.owners(each.json)
+
+    def owners(self, workload: Json, *, deleted: bool = False) -> Iterator[JobKey]:
+        """Yield the jobs of watched kinds that a change of a Workload concerns."""
+        yield from self._parts(workload)
+        yield from (each for each in controlling_jobs(workload) if each.kind in self.jobs)
+        yield from self.job_caches.woken_by(workload, deleted=deleted)
+
+    def _parts(self, workload: Json) -> Iterator[JobKey]:
+        """Yield the owners without control, except for members of composed jobs."""
+        parents = set(self.job_caches.parents())
+        for each in owners_of(workload, controlling=False):
+            if each.kind in parents:
+                yield each
+
+    def _part_owners(self, cached: CachedObject[StoredWorkload]) -> list[str]:
+        return [_owner_word(each) for each in self._parts(cached.json)]
 
     def wrote(self, resource: Resource, answer: Json) -> None:
         """Store the response of a write, so that readers see it before the watch does."""
@@ -212,8 +207,8 @@ class World:
 
     def job(self, job: JobKey) -> Json | None:
         """Return a job or another owner; None if it does not exist or its kind is not watched."""
-        informer = self.jobs.get(job.kind) or self._owners.get(job.kind)
-        return informer.get(job.key) if informer is not None else None
+        owner = self._owners.get(job.kind)
+        return owner.get(job.key) if owner is not None else self.job_caches.get(job)
 
     def find(self, kind: GroupKind, key: Key) -> Json | None:
         """Return an object that jobs depend on; None if it does not exist."""
@@ -223,6 +218,10 @@ class World:
     def workloads_of(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
         """Return the Workloads that a job of this kind and name controls, oldest first."""
         return self.workloads.indexed(OWNER, _owner_word(job))
+
+    def workloads_owned_by(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
+        """Return the Workloads that an object of this kind and name owns without control."""
+        return self.workloads.indexed(PART_OWNER, _owner_word(job))
 
     def workloads_in(self, local_queue: Key) -> list[CachedObject[StoredWorkload]]:
         """Return the unfinished Workloads of a LocalQueue."""
@@ -262,11 +261,16 @@ def _owners(cached: CachedObject[StoredWorkload]) -> list[str]:
 
 def controlling_jobs(workload: Json) -> list[JobKey]:
     """Return the owner that controls a Workload, of whatever kind."""
+    return owners_of(workload, controlling=True)
+
+
+def owners_of(workload: Json, *, controlling: bool) -> list[JobKey]:
+    """Return the owners of a Workload: the one that controls it, or the others."""
     meta = workload["metadata"]
     return [
         JobKey((_group(each), each["kind"]), Key(meta.get("namespace", ""), each["name"]))
         for each in meta.get("ownerReferences") or ()
-        if each.get("controller")
+        if bool(each.get("controller")) is controlling
     ]
 
 
@@ -281,12 +285,6 @@ def _metadata(obj: Json) -> Json:
 
 def _owner_word(job: JobKey) -> str:
     return reference_word(*job)
-
-
-def reference_word(at: GroupKind, key: Key) -> str:
-    """Return the word by which objects are indexed that name this one."""
-    group, kind = at
-    return f"{kind}.{group} {key}"
 
 
 def _over(cached: CachedObject[StoredWorkload]) -> bool:

@@ -87,6 +87,8 @@ def _job_rules() -> Iterator[Json]:
     """Yield the permissions on jobs of all kinds that are built in, by API group."""
     plurals: dict[str, list[str]] = {}
     for kind in BUILT_IN:
+        if kind.objects != kind.group_kind:
+            continue
         plurals.setdefault(kind.gvk.group, []).append(kind.plural)
     for group, names in sorted(plurals.items()):
         # Jobs are started, suspended, and deleted when their retention expires.

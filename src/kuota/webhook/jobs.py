@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews of jobs (`kuota.bridge.jobs.job_webhook`) and of Pods (`api.rules.pod`).
-
-New Pods get no defaults. A gated Pod would wait indefinitely, because no controller removes the
-gate yet.
-"""
+"""Reviews of jobs of all kinds (`kuota.bridge.jobs.job_webhook`)."""
 
 from __future__ import annotations
 
@@ -12,9 +8,8 @@ from functools import partial
 
 from kuota.api.advice import Environment, advice
 from kuota.api.base import Json
-from kuota.api.rules.pod import pod_faults, pod_warnings
 from kuota.bridge.jobs.ancestor import NestingError, owned
-from kuota.bridge.jobs.job_webhook import defaulted, faults_of, left_default_queue
+from kuota.bridge.jobs.job_webhook import defaulted, faults_of
 from kuota.bridge.jobs.kind import JobKind
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
@@ -33,7 +28,7 @@ from .review import (
 
 
 class JobReviews:
-    """Reviews jobs and Pods, using `lookup` for other objects.
+    """Reviews jobs, using `lookup` for other objects.
 
     Each method raises Unreadable, and KubeError if other objects cannot be read.
     """
@@ -65,17 +60,8 @@ class JobReviews:
         job, old = _new_and_old(request, kind.api_version, kind.gvk.kind)
         question = partial(faults_of, kind, job, old, config=self._config)
         faults = await answered(self._lookup, question, self._owners)
-        return judged(request, faults, advice(job, self._environment))
-
-    async def pod_validation(self, request: Request) -> AdmissionResponse:
-        """Return the faults of a new or changed Pod."""
-        if request.operation not in (CREATE, UPDATE) or request.sub_resource:
-            return UNTOUCHED
-        pod, old = _new_and_old(request, "v1", "Pod")
-        default = await answered(self._lookup, partial(left_default_queue, pod, old), self._owners)
-        faults = pod_faults(pod, old, self._config.gates, default_queue=default)
-        warnings = pod_warnings(pod, old, owned=owned(pod, self._config.owners))
-        return judged(request, faults, [*warnings, *advice(pod, self._environment)])
+        warnings = kind.warnings(job, old, owned=owned(job, self._config.owners))
+        return judged(request, faults, [*warnings, *advice(job, self._environment)])
 
     async def unqueued_validation(self, request: Request) -> AdmissionResponse:
         """Return only warnings, for kinds that no controller queues."""

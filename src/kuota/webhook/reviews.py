@@ -12,7 +12,6 @@ from functools import partial
 from msgspec.structs import replace
 
 from kuota.api.advice import Environment, Names
-from kuota.api.config.frameworks import POD
 from kuota.api.config.shapes import Configuration
 from kuota.api.gates import Gates
 from kuota.bridge.lifecycle_view import LifecycleConfig, lifecycle_config
@@ -47,7 +46,7 @@ class Reviews:
         if node_labels is not None:
             environment = replace(environment, node_labels=node_labels)
         jobs = JobReviews(lookup, lifecycle, environment)
-        self._judges = _kueue_judges(gates) | _job_judges(jobs, lifecycle, config)
+        self._judges = _kueue_judges(gates) | _job_judges(jobs, lifecycle)
 
     def __contains__(self, path: object) -> bool:
         return path in self._judges
@@ -91,12 +90,8 @@ async def _at_once(
     return judge(target, request, gates)
 
 
-def _job_judges(
-    jobs: JobReviews, lifecycle: LifecycleConfig, config: Configuration | None
-) -> dict[str, Judge]:
+def _job_judges(jobs: JobReviews, lifecycle: LifecycleConfig) -> dict[str, Judge]:
     """Accept objects of kinds whose integration is disabled or not implemented, with warnings."""
-    integrations = config.integrations if config is not None else None
-    named = (integrations.frameworks if integrations is not None else None) or ()
     found: dict[str, Judge] = {}
     for target in JOBS:
         mutation: Judge = _untouched
@@ -105,8 +100,6 @@ def _job_judges(
         if kind is not None:
             mutation = partial(jobs.job_mutation, kind, target.mutated_on)
             validation = partial(jobs.job_validation, kind)
-        elif target.framework == POD and POD in named:
-            validation = jobs.pod_validation
         found[target.mutating_path], found[target.validating_path] = mutation, validation
     return found
 

@@ -179,6 +179,18 @@ def test_the_pods_of_a_set_that_is_gone_are_started_so_that_they_terminate() -> 
     assert not after(before, passed(None, before, replicas=True))["spec"].get("schedulingGates")
 
 
+def test_a_pod_that_names_a_missing_set_does_not_evade_quota_where_all_pods_need_it() -> None:
+    before = pod("db-0", "leaderworkerset.x-k8s.io/leaderworkerset")
+    assert () == passed(None, before, replicas=True, manages_all=True).effects
+
+
+def test_a_pod_whose_stateful_set_is_not_known_yet_stays_gated() -> None:
+    index = {"leaderworkerset.sigs.k8s.io/group-index": "0"}
+    before = pod("db-0", "leaderworkerset.x-k8s.io/leaderworkerset", **index)
+    result = passed(leader_worker_set(1), before, replicas=True, workloads=workloads(1))
+    assert before == after(before, result)
+
+
 def test_pods_wait_until_their_replica_is_known() -> None:
     related = (stateful_set(3, currentRevision="one", updateRevision="one"),)
     unknown = pod("db-0", "leaderworkerset.x-k8s.io/leaderworkerset")

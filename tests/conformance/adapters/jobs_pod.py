@@ -92,12 +92,10 @@ def _job(kind: JobKind, key: Key, pods: list[Json], gates: Gates, run: Run) -> J
     members = [each for each in pods if GROUP.group_of(each, gates) == key.name]
     if not members:
         return None
-    job = GROUP.compose(key, members, gates, run.now)
     expected = whole(run.inputs.get("excessPodsExpectations")) or []
     waiting = {"namespace": key.namespace, "name": key.name}
-    if any(each["key"] == waiting and each["uids"] for each in expected):
-        job["status"]["unobserved"] = True
-    return job
+    stale = any(each["key"] == waiting and each["uids"] for each in expected)
+    return GROUP.compose(key, members, gates, run.now, stale=stale)
 
 
 def _with_group_workload(view: JobView, workloads: list[Json]) -> JobView:

@@ -75,8 +75,13 @@ class Composed(Protocol):
     def group_of(self, member: Json, gates: Gates) -> str:
         """Return the name of the group of a member; "" if it belongs to none."""
 
-    def compose(self, key: Key, members: Sequence[Json], gates: Gates, now: float) -> Json:
-        """Return the job that consists of these members."""
+    def compose(
+        self, key: Key, members: Sequence[Json], gates: Gates, now: float, *, stale: bool = False
+    ) -> Json:
+        """Return the job that consists of these members.
+
+        `stale` is whether members may have changed since they were read.
+        """
 
     def owns(self, stored: StoredWorkload, gates: Gates) -> bool:
         """Whether a Workload with the name of the group is released when the group is gone."""

@@ -37,6 +37,7 @@ class Unqueued(StrEnum):
     """Why a stored job gets no Workload of its own."""
 
     INTEGRATION = "the integration of its kind is disabled"
+    PODS = "its pods are queued when they are created"
     NAMESPACE = "managedJobsNamespaceSelector does not select its namespace"
     NESTED = "a managed job owns it and is queued for both"
     NO_QUEUE = "it has no queue name, and manageJobsWithoutQueueName is not set"
@@ -46,6 +47,8 @@ def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig)
     """Return why a stored job gets no Workload; None if it gets one. Raises NestingError."""
     if not enabled(kind, config):
         return Unqueued.INTEGRATION
+    if not kind.queued:
+        return Unqueued.PODS
     if not in_scope(job, look_up, config):
         return Unqueued.NAMESPACE
     if nested(kind, job, look_up, config):
@@ -55,7 +58,8 @@ def unqueued(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig)
 
 def enabled(kind: JobKind, config: LifecycleConfig) -> bool:
     """Whether the integration of the kind is enabled."""
-    return kind.objects in config.owners.managed
+    managed = kind.objects in config.owners.managed
+    return managed or config.kind(kind.group_kind) is not None
 
 
 def nested(kind: JobKind, job: Json, look_up: Lookup, config: LifecycleConfig) -> bool:

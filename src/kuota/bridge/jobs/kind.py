@@ -86,6 +86,8 @@ class JobKind(ABC):
     """Whether a managed owner is queued instead of the job."""
     validates_unmanaged: ClassVar[bool] = True
     """Whether changes of jobs without a queue name are validated."""
+    queued: ClassVar[bool] = True
+    """Whether its objects get Workloads. Otherwise their Pods are queued."""
     mutated_on_update: ClassVar[bool] = False
     """Whether changed jobs get defaults too."""
     requires: ClassVar[tuple[str, ...]] = ()
@@ -192,6 +194,14 @@ class JobKind(ABC):
     ) -> Iterable[FieldError]:
         """Return the faults by rules of this kind alone."""
         return ()
+
+    def cached(self, obj: Json) -> Json:
+        """Return what a cache keeps of an object, which may be modified."""
+        return obj
+
+    def implied(self) -> JobKind:
+        """Return the kind as it is if only other integrations require it."""
+        return self
 
     def foreign(self, job: Json) -> bool:
         """Whether another integration manages the object, so that its webhooks ignore it."""

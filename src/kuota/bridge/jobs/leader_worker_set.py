@@ -6,7 +6,7 @@ During a rollout with surplus replicas, those have Workloads too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kuota.api.base import Json
@@ -170,12 +170,23 @@ class LeaderWorkerSet(ServingKind):
             return done.done()
         sets = {text(child(each, "metadata").get("name")): each for each in view.related}
         for pod in view.pods:
-            owner = sets.get(controller_name(pod, _STATEFUL_SET))
-            if view.obj is None or outdated(owner, pod):
-                done.change_pod(pod, ungated(pod))
-            elif not is_terminated({"status": child(pod, "status")}) and not deleting(pod):
-                done.change_pod(pod, self._joined(pod, view.obj, view.gates))
+            done.change_pod(pod, self._reconciled(pod, sets, view))
         return done.done()
+
+    def _reconciled(self, pod: Json, sets: Mapping[str, Json], view: ParentView) -> Json:
+        """Return a Pod without gates, or in the group of its replica."""
+        if view.obj is None:
+            # Where every Pod needs quota, one that only names a set must not evade that.
+            return pod if view.manages_all and not deleting(pod) else ungated(pod)
+        name = controller_name(pod, _STATEFUL_SET)
+        if name and name not in sets and not deleting(pod):
+            # The StatefulSet is not known yet, or the Pod will be deleted with it.
+            return pod
+        if outdated(sets.get(name), pod):
+            return ungated(pod)
+        if is_terminated({"status": child(pod, "status")}) or deleting(pod):
+            return pod
+        return self._joined(pod, view.obj, view.gates)
 
     def _keep_workloads(self, done: ServingPass) -> None:
         left = {each.key.name: each for each in done.view.workloads}

@@ -66,8 +66,18 @@ class PodKind(JobKind):
     def __init__(self, *, only_with_parent: bool = False) -> None:
         self._only_with_parent = only_with_parent
 
+    def implied(self) -> PodKind:
+        return PodKind(only_with_parent=True)
+
     def skipped(self, job: Json, gates: Gates) -> bool:
         return unqueued(job, only_with_parent=self._only_with_parent)
+
+    def cached(self, obj: Json) -> Json:
+        """Return a Pod that is not queued without its spec: clusters have many of them."""
+        if managed(obj) or has_parent(obj):
+            return obj
+        phase = child(obj, "status").get("phase")
+        return {"metadata": obj["metadata"], "spec": {}, "status": {"phase": phase}}
 
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
         return [pod_set(job, MAIN, 1, gates)]

@@ -59,8 +59,10 @@ class PodGroup(JobKind):
     def group_of(self, member: Json, gates: Gates) -> str:
         return group(member, gates)[0]
 
-    def compose(self, key: Key, members: Sequence[Json], gates: Gates, now: float) -> Json:
-        """Return the group. Its first member is the oldest one.
+    def compose(
+        self, key: Key, members: Sequence[Json], gates: Gates, now: float, *, stale: bool = False
+    ) -> Json:
+        """Return the group. Its first member is the oldest one. A `stale` one loses no Pods.
 
         `status` has what the group depends on apart from its members.
         """
@@ -74,9 +76,13 @@ class PodGroup(JobKind):
             "items": items,
             "status": {
                 "observedAt": now,
+                "stale": stale,
                 "fastQuotaRelease": gates.on(Gate.FastQuotaReleaseInPodIntegration),
             },
         }
+
+    def implied(self) -> PodGroup:
+        return PodGroup(only_with_parent=True)
 
     def skipped(self, job: Json, gates: Gates) -> bool:
         return unqueued(job, only_with_parent=self._only_with_parent)

@@ -195,8 +195,9 @@ def match(job: Json, stored: StoredWorkload, gates: Gates) -> Match:
     effects += released(pod for each in roles for pod in each.replaced)
     covered = _with_only(job, kept)
     covered["status"] = child(job, "status") | {"absentPods": absent}
-    if child(job, "status").get("unobserved"):
-        return Match(job=covered, refused="waiting for the removal of pods to be observed")
+    if child(job, "status").get("stale"):
+        # Pods that were removed already would be counted, and others removed in addition.
+        return Match(job=covered, refused="the pods of the group may have changed")
     return Match(job=covered, effects=tuple(effects))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from kuota.api.base import Json, Key
+from kuota.api.config.frameworks import FRAMEWORKS, POD
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection
@@ -23,7 +24,8 @@ from ..draft import PassResult, StoredWorkload
 from ..effects import Effect
 from ..job_pass.workload import Classes
 from .ancestor import GroupKind
-from .kind import End, JobKind, Stop
+from .kind import End, JobKind, PodSetsUnknown, Stop
+from .topology_request import TopologyRequestError
 
 
 class ParentView(Struct):
@@ -47,12 +49,22 @@ class ParentView(Struct):
     annotations_to_copy: tuple[str, ...] = ()
 
 
+def reconcile_parent(kind: PodParent, view: ParentView, now: float) -> PassResult:
+    """Return the result of one pass over an object whose Pods are queued."""
+    try:
+        return kind.reconcile(view, now)
+    except (TopologyRequestError, PodSetsUnknown) as error:
+        return PassResult(fault=str(error))
+
+
 class PodParent(JobKind):
     """A kind whose Pods are queued instead of its objects."""
 
     prebuilt = False
+    queued = False
     mutated_on_update = True
-    requires = ("pod",)
+    requires = (POD,)
+    pods: ClassVar[GroupKind] = (FRAMEWORKS[POD].group, FRAMEWORKS[POD].kind)
     related: ClassVar[tuple[GroupKind, ...]] = ()
     """Other kinds whose objects a pass needs."""
 

@@ -8,13 +8,18 @@ from collections.abc import Iterable, Iterator
 from .ancestor import GroupKind
 from .app_wrapper import AppWrapper
 from .batch_job import BatchJob
+from .deployment import Deployment
 from .job_set import JobSet
 from .kind import JobKind
+from .leader_worker_set import LeaderWorkerSet
 from .mpi_job import MPIJob
+from .pod import PodKind
+from .pod_group import PodGroup
 from .ray_cluster import RayCluster
 from .ray_job import RayJob
 from .ray_service import RayService
 from .spark_application import SparkApplication
+from .stateful_set import StatefulSet
 from .train_job import TrainJob
 from .training_jobs import JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
 
@@ -35,6 +40,11 @@ BUILT_IN: tuple[JobKind, ...] = (
     RayService(),
     AppWrapper(),
     SparkApplication(),
+    PodKind(),
+    PodGroup(),
+    Deployment(),
+    StatefulSet(),
+    LeaderWorkerSet(),
 )
 """The kinds that Kuota queues. Others can be added to a `Registry`."""
 

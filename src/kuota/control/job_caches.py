@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches of jobs: one informer for each kind of objects, and the jobs that consist of them.
+
+An object is a job, or a member of one. A Pod may in addition belong to another object, such as a
+StatefulSet, whose pass needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+from kuota.api.base import Json, Key
+from kuota.api.config.frameworks import FRAMEWORKS
+from kuota.api.gates import Gates
+from kuota.api.rules.job_common import PRIORITY_CLASS
+from kuota.api.rules.metadata import label
+from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.composed import Composed
+from kuota.bridge.jobs.kind import JobKey, JobKind, Referring, Skipping
+from kuota.bridge.jobs.pod_parent import PodParent
+from kuota.kube.cache import Indexer
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.informer import Informer, trimmed
+from kuota.kube.resources import Resource, key_of
+
+NAMESPACE = "namespace"
+PRIORITY = "priority class"
+REFERENCE = "reference"
+GROUP = "group"
+PARENT = "parent"
+
+
+class JobCaches:
+    """The jobs of these kinds. `informers` has one informer for each kind of objects."""
+
+    def __init__(
+        self, client: Client, clock: Clock, kinds: Iterable[JobKind], gates: Gates
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._gates = gates
+        self._kinds = {each.group_kind: each for each in kinds}
+        self.resources: dict[str, Resource] = {}
+        """The resource of each kind that effects name."""
+        self._composed = [each for each in self._kinds.values() if isinstance(each, Composed)]
+        self._parents = [each for each in self._kinds.values() if isinstance(each, PodParent)]
+        self.informers = {
+            at: self._job_informer(each)
+            for at, each in self._kinds.items()
+            if each.objects == each.group_kind
+        }
+        related = {at for each in self._parents for at in each.related}.difference(self.informers)
+        self._all = self.informers | {at: self._related_informer(at) for at in sorted(related)}
+
+    def __iter__(self) -> Iterator[Informer[Json]]:
+        return iter(self._all.values())
+
+    def _job_informer(self, kind: JobKind) -> Informer[Json]:
+        """Return an informer of jobs as plain JSON. Suspended and ended jobs are compressed."""
+        resource, at = Resource.of(kind.gvk, kind.plural), kind.group_kind
+        self.resources[kind.name] = resource
+        indexers: dict[str, Any] = _open_job_indexers(kind)
+        if any(each.member == at for each in self._composed):
+            indexers[GROUP] = lambda obj: [str(each) for each in self._groups_of(at, obj)]
+        if any(at == each.pods or at in each.related for each in self._parents):
+            indexers[PARENT] = partial(self._words, at)
+        return Informer[Json](
+            self._client,
+            resource,
+            decode=lambda obj: kind.cached(trimmed(obj)),
+            packs=lambda job: kind.suspended(job) or kind.end(job) is not None,
+            indexers=indexers,
+            clock=self._clock,
+        )
+
+    def _related_informer(self, at: GroupKind) -> Informer[Json]:
+        gvk = next(each for each in FRAMEWORKS.values() if (each.group, each.kind) == at)
+        indexers: Any = {PARENT: partial(self._words, at)}
+        resource = Resource.of(gvk, gvk.plural)
+        return Informer[Json](self._client, resource, indexers=indexers, clock=self._clock)
+
+    def _groups_of(self, at: GroupKind, member: Json) -> Iterator[JobKey]:
+        """Yield the composed jobs that an object is a member of."""
+        for kind in self._composed:
+            name = kind.group_of(member, self._gates) if kind.member == at else ""
+            if name:
+                yield JobKey(_at(kind), Key(key_of(member).namespace, name))
+
+    def _words(self, at: GroupKind, obj: Json) -> list[str]:
+        return [str(each) for each in self._parents_of(at, obj)]
+
+    def _parents_of(self, at: GroupKind, obj: Json) -> Iterator[JobKey]:
+        """Yield the objects whose passes need this one."""
+        for kind in self._parents:
+            name = kind.parent_of(obj) if at == kind.pods else ""
+            if at in kind.related:
+                name = kind.parent_of_related(obj)
+            if name:
+                yield JobKey(kind.group_kind, Key(key_of(obj).namespace, name))
+
+    def jobs_of(self, at: GroupKind, obj: Json) -> Iterator[JobKey]:
+        """Yield the jobs that a change of an object concerns."""
+        kind = self._kinds.get(at)
+        if kind is not None and not (isinstance(kind, Skipping) and kind.skipped(obj, self._gates)):
+            yield from list(self._groups_of(at, obj)) or [JobKey(at, key_of(obj))]
+        yield from self._parents_of(at, obj)
+
+    def observed(self) -> Iterator[tuple[GroupKind, Informer[Json]]]:
+        """Yield every informer and the kind of its objects."""
+        return iter(self._all.items())
+
+    def required(self, at: GroupKind) -> list[Informer[Json]]:
+        """Return the informers that have to be synced before a pass over a job of this kind."""
+        kind = self._kinds[at]
+        needed = [kind.objects]
+        if isinstance(kind, PodParent):
+            needed += [kind.pods, *kind.related]
+        return [found for each in needed if (found := self._all.get(each)) is not None]
+
+    def known(self, at: GroupKind) -> bool:
+        """Whether the jobs of this kind are known."""
+        return at in self._kinds and all(each.synced.is_set() for each in self.required(at))
+
+    def kinds(self) -> Iterator[GroupKind]:
+        return iter(self._kinds)
+
+    def parents(self) -> Iterator[GroupKind]:
+        """Yield the kinds whose passes need other objects than their own."""
+        return (each.group_kind for each in self._parents)
+
+    def get(self, job: JobKey) -> Json | None:
+        """Return a job; None if it does not exist or its kind is not watched."""
+        for kind in self._composed:
+            if _at(kind) == job.kind:
+                return self._composition(kind, job)
+        informer = self._all.get(job.kind)
+        return informer.get(job.key) if informer is not None else None
+
+    def _composition(self, kind: Composed, job: JobKey) -> Json | None:
+        informer = self.informers[kind.member]
+        members = informer.indexed(GROUP, str(job))
+        if not members:
+            return None
+        now, stale = self._clock.now().timestamp(), informer.error is not None
+        return kind.compose(job.key, members, self._gates, now, stale=stale)
+
+    def pods_of(self, kind: PodParent, parent: JobKey) -> list[Json]:
+        """Return the Pods that an object suspends."""
+        return self._belonging([kind.pods], parent)
+
+    def related_to(self, kind: PodParent, parent: JobKey) -> list[Json]:
+        """Return the objects of other kinds that belong to an object."""
+        return self._belonging(kind.related, parent)
+
+    def _belonging(self, kinds: Iterable[GroupKind], parent: JobKey) -> list[Json]:
+        word = str(parent)
+        return [each for at in kinds for each in self._all[at].indexed(PARENT, word)]
+
+    def woken_by(self, workload: Json, *, deleted: bool) -> Iterator[JobKey]:
+        """Yield the composed jobs that a change of a Workload concerns."""
+        for kind in self._composed:
+            if kind.woken_by(workload, self._gates, deleted=deleted):
+                yield JobKey(_at(kind), key_of(workload))
+
+
+def _open_job_indexers(kind: JobKind) -> dict[str, Indexer[Json]]:
+    """Index open jobs by namespace, by WorkloadPriorityClass, and by what they depend on."""
+
+    def ended(job: Json) -> bool:
+        return kind.end(job) is not None
+
+    def namespace(job: Json) -> list[str]:
+        return [] if ended(job) else [key_of(job).namespace]
+
+    def priority(job: Json) -> list[str]:
+        name = label(job, PRIORITY_CLASS)
+        return [name] if name and not ended(job) else []
+
+    def references(job: Json) -> list[str]:
+        if not isinstance(kind, Referring) or ended(job):
+            return []
+        return [reference_word(*each) for each in kind.references(job)]
+
+    return {NAMESPACE: namespace, PRIORITY: priority, REFERENCE: references}
+
+
+def _at(kind: Composed) -> GroupKind:
+    assert isinstance(kind, JobKind)
+    return kind.group_kind
+
+
+def reference_word(at: GroupKind, key: Key) -> str:
+    """Return the word by which objects are indexed that name this one."""
+    group, kind = at
+    return f"{kind}.{group} {key}"

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain Pods and pod groups, from creation to their end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from control.objects import namespace, priority_class
+from control.stage import Stage, run_scene
+from kuota.api.base import Json, Key
+from kuota.bridge.jobs.ancestor import owners_of
+from kuota.bridge.jobs.job_webhook import defaulted
+from kuota.bridge.jobs.pod import PodKind
+from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.kube.resources import PODS, WORKLOADS
+
+PREFIX = "kueue.x-k8s.io/"
+CONFIG = {"integrations": {"frameworks": ["pod", "batch/job"]}}
+
+
+def pod(name: str, cpu: str = "1", group: str = "", of: int = 0, **spec: Any) -> Json:
+    """A Pod in the queue `main`, as the webhook stores it."""
+    labels = {f"{PREFIX}queue-name": "main"}
+    annotations = {}
+    if group:
+        labels[f"{PREFIX}pod-group-name"] = group
+        annotations[f"{PREFIX}pod-group-total-count"] = str(of)
+    meta = {"name": name, "namespace": "team", "labels": labels, "annotations": annotations}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    given = {"metadata": meta, "spec": {"containers": [container]} | spec}
+    config = LifecycleConfig(owners=owners_of(["pod"]))
+    made = defaulted(PodKind(), {"apiVersion": "v1", "kind": "Pod"} | given, _look_up, config)
+    return made | {"status": {"phase": "Pending"}}
+
+
+def _look_up(kind: tuple[str, str], key: Key) -> Json | None:
+    return namespace("team") if kind == ("", "Namespace") else None
+
+
+def gates(stage: Stage, name: str) -> list[str]:
+    return [each["name"] for each in stage.get(PODS, name)["spec"].get("schedulingGates") or ()]
+
+
+async def run(stage: Stage, name: str, phase: str = "Running") -> None:
+    """What a kubelet writes."""
+    conditions = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
+    await stage.status(PODS, name, {"phase": phase, "conditions": conditions})
+
+
+def test_a_pod_waits_for_quota_then_starts_with_its_flavor_and_finishes() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(pod("first"), pod("second"))
+        await stage.rest()
+        assert [] == gates(stage, "first")
+        assert [f"{PREFIX}admission", f"{PREFIX}topology"] == gates(stage, "second")
+        labels = stage.get(PODS, "first")["metadata"]["labels"]
+        assert ("main", "cq") == (labels[f"{PREFIX}podset"], labels[f"{PREFIX}cluster-queue-name"])
+        await run(stage, "first", "Succeeded")
+        await stage.rest()
+        assert "True/Succeeded" == stage.says("first", "Finished")
+        assert not stage.get(PODS, "first")["metadata"].get("finalizers")
+        assert [] == gates(stage, "second")
+        assert ["CreatedWorkload", "Started", "FinishedWorkload"] == stage.events("Pod", "first")
+
+    run_scene(scene, CONFIG)
+
+
+def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.edit_queue({"preemption": {"withinClusterQueue": "LowerPriority"}})
+        await stage.api.apply(priority_class("high", 100), pod("low"))
+        await stage.rest()
+        await run(stage, "low")
+        await stage.api.apply(pod("high", priorityClassName="high"))
+        await stage.rest()
+        assert stage.api.find(PODS, "low") is None
+        assert [] == gates(stage, "high")
+        assert "Stopped" in stage.events("Pod", "low")
+
+    run_scene(scene, CONFIG)
+
+
+def test_a_group_starts_together_and_its_quota_is_released_pod_by_pod() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        await stage.api.apply(pod("a", group="team-a", of=2))
+        await stage.rest()
+        assert ["ErrWorkloadCompose"] == stage.events("Pod", "a")
+        assert stage.api.find(WORKLOADS, "team-a") is None
+        await stage.api.apply(pod("b", group="team-a", of=2))
+        await stage.rest()
+        assert [[], []] == [gates(stage, "a"), gates(stage, "b")]
+        await stage.api.apply(pod("next"))
+        await run(stage, "a")
+        await run(stage, "b", "Succeeded")
+        await stage.rest()
+        assert [] == gates(stage, "next")
+        await run(stage, "a", "Succeeded")
+        await stage.rest()
+        assert "True/Succeeded" == stage.says("a", "Finished")
+
+    run_scene(scene, CONFIG)
+
+
+def test_a_failed_pod_of_a_group_is_replaced_without_new_quota() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        await stage.api.apply(pod("a", group="g", of=2), pod("b", group="g", of=2))
+        await stage.rest()
+        await run(stage, "a")
+        await run(stage, "b", "Failed")
+        await stage.rest()
+        await stage.api.apply(pod("c", group="g", of=2))
+        await stage.rest()
+        assert [] == gates(stage, "c")
+        assert not stage.get(PODS, "b")["metadata"].get("finalizers")
+        owners = stage.get(WORKLOADS, "g")["metadata"]["ownerReferences"]
+        assert {"a", "b", "c"} == {each["name"] for each in owners}
+
+    run_scene(scene, CONFIG)
+
+
+def test_pods_of_one_group_in_different_queues_say_so_and_others_continue() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        other = pod("b", group="g", of=2)
+        other["metadata"]["labels"][f"{PREFIX}queue-name"] = "another"
+        await stage.api.apply(pod("a", group="g", of=2), other, pod("single"))
+        await stage.rest()
+        assert "InvalidPodGroup" in stage.events("Pod", "a")
+        assert [] == gates(stage, "single")
+        assert stage.api.find(WORKLOADS, "g") is None
+
+    run_scene(scene, CONFIG)
+
+
+def test_a_group_whose_pods_are_deleted_waits_for_others_until_its_workload_is_deleted() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=2)
+        await stage.api.apply(pod("a", group="g", of=2), pod("b", group="g", of=2), pod("next"))
+        await stage.rest()
+        for name in ("a", "b"):
+            await run(stage, name)
+            await stage.api.delete(PODS, Key("team", name))
+            await run(stage, name, "Failed")
+        await stage.rest()
+        assert "True/PodsFailed" == stage.says("a", "WaitingForReplacementPods")
+        assert gates(stage, "next")
+        await stage.api.delete(WORKLOADS, Key("team", "g"))
+        await stage.rest()
+        assert [None, None] == [stage.api.find(PODS, name) for name in ("a", "b")]
+        assert [] == gates(stage, "next")
+
+    run_scene(scene, CONFIG)
+
+
+def test_a_controller_that_starts_later_finishes_what_it_missed() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=1)
+        await stage.api.apply(pod("a", group="g", of=1))
+        await stage.rest()
+        await stage.stop()
+        await run(stage, "a", "Succeeded")
+        stage.start()
+        await stage.rest()
+        assert "True/Succeeded" == stage.says("a", "Finished")
+        assert not stage.get(PODS, "a")["metadata"].get("finalizers")
+
+    run_scene(scene, CONFIG)
+
+
+@pytest.mark.parametrize("frameworks", [["batch/job"], ["deployment"]])
+def test_pods_are_left_alone_without_the_integration(frameworks: list[str]) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.api.apply(pod("a"))
+        await stage.rest()
+        assert gates(stage, "a")
+        assert not stage.api.all(WORKLOADS)
+
+    run_scene(scene, {"integrations": {"frameworks": frameworks}})
