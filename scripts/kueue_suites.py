@@ -23,12 +23,24 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests"))
 STANDIN = "sigs.k8s.io/kueue/pkg/util/standin"
 SUITES = "test/integration/singlecluster"
 _TESTUTIL = '"k8s.io/component-base/metrics/testutil"'
 _IMPORT = "import (\n"
 _TESTUTIL_ALIAS = "kuotametrics"
 _CRDS = "config/components/crd"
+_OPERATORS = {
+    "appwrapper": "appwrapper-crds",
+    "jobset": "jobset-operator",
+    "kuberay": "ray-operator-crds",
+    "lws": "leaderworkerset-operator",
+    "mpi-operator": "mpi-operator",
+    "spark-operator": "spark-operator-crds",
+    "trainer": "kf-trainer-crds",
+    "training-operator": "training-operator-crds",
+}
+"""Where `scripts/operators` puts definitions, and where Kueue's suites read them."""
 
 # For each file: where a set-up function begins to know something, and what to record there.
 RECORDS = {
@@ -210,9 +222,20 @@ def build_crds(checkout: Path, kubectl: Path) -> None:
         target.write_bytes(built.stdout)
 
 
+def link_operators(checkout: Path) -> None:
+    """Let suites of job kinds find the operators' CRDs, in a folder that Kueue's git ignores."""
+    from cluster.definitions import provided
+
+    target = checkout / "dep-crds"
+    target.mkdir(exist_ok=True)
+    for ours, theirs in _OPERATORS.items():
+        if (found := provided().get("crds")) and not (target / theirs).exists():
+            (target / theirs).unlink(missing_ok=True)
+            (target / theirs).symlink_to(found / ours)
+
+
 def assets(folder: Path) -> Path:
     """Return a folder with etcd and kube-apiserver, as envtest expects them."""
-    sys.path.insert(0, str(HERE.parent / "tests"))
     from cluster.kube_server import programs
 
     folder.mkdir()
@@ -229,6 +252,7 @@ def main(words: list[str]) -> int:
     checkout, suite, options = Path(words[0]).resolve(), words[1], words[2:]
     programs = Path(sys.executable).parent
     build_crds(checkout, programs / "kubectl")
+    link_operators(checkout)
     with tempfile.TemporaryDirectory(prefix="kuota-suites-") as name:
         folder = Path(name)
         environment = os.environ | {
