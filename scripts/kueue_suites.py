@@ -75,6 +75,7 @@ RECORDS = {
         (r"func \(s \*Scheduler\) Start\([^{]*\{\n", 's.Parts["scheduler"] = true'),
     ],
 }
+_SETUP_WEBHOOK = r"func Setup\w*Webhook\([^{]*\{\n"
 _START = """
 		process, err := standin.Start(cfg, webhookInstallOptions.LocalServingHost,
 			webhookInstallOptions.LocalServingPort, webhookInstallOptions.LocalServingCertDir)
@@ -125,6 +126,23 @@ def recording(name: str, text: str) -> str:
     if name.endswith("scheduler.go"):
         text = replaced(loop, "\t_ = wait.UntilWithBackoff\n", text)
     return imported(text)
+
+
+def recording_webhook(text: str) -> str:
+    """Return the webhook of one job kind, whose set-up function records it."""
+    options = "jobframework.ProcessOptions(opts...)"
+    line = f"\tstandin.Webhook(FrameworkName, {options}.NoopWebhook)\n"
+    return imported(replaced(_SETUP_WEBHOOK, "MATCH" + line, text))
+
+
+def recording_base_webhook(text: str) -> str:
+    """Return base_webhook.go, where most kinds of Kubeflow get their webhooks."""
+    known = r"\t\toptions := ProcessOptions\(opts\.\.\.\)\n"
+    line = "\t\tgvk := fromObject(obj).GVK()\n"
+    line += '\t\tname := strings.ToLower(gvk.Group + "/" + gvk.Kind)\n'
+    line += "\t\tstandin.Webhook(name, options.NoopWebhook)\n"
+    text = replaced(known, "MATCH" + line, text)
+    return imported(text if '"strings"' in text else imported(text, '"strings"'))
 
 
 def starting(text: str) -> str:
@@ -186,8 +204,12 @@ def sources(checkout: Path) -> dict[str, str]:
         ("test/integration/framework/framework.go", starting),
         ("pkg/features/kube_features.go", restarting),
         ("pkg/util/testing/metrics/metrics.go", collecting),
+        ("pkg/controller/jobframework/base_webhook.go", recording_base_webhook),
     ):
         files[name] = change((checkout / name).read_text())
+    for path in (checkout / "pkg/controller/jobs").rglob("*_webhook.go"):
+        if re.search(_SETUP_WEBHOOK, text := path.read_text()):
+            files[str(path.relative_to(checkout))] = recording_webhook(text)
     helpers = [checkout / "pkg/util/testing/core.go", *(checkout / "test/util").glob("*.go")]
     for path in [*helpers, *(checkout / SUITES).rglob("*_test.go")]:
         text = path.read_text()

@@ -76,6 +76,14 @@ func (s *Setup) JobOptions(withoutQueueName bool, namespaces labels.Selector, co
 	}
 }
 
+// Webhook notes that a job kind gets a webhook, unless that accepts everything.
+func Webhook(framework string, noop bool) {
+	if noop {
+		return
+	}
+	Record(func(s *Setup) { s.Parts["webhooks"] = true; s.Frameworks[framework] = true })
+}
+
 // Begin forgets what an earlier manager was asked to run.
 func Begin() {
 	mu.Lock()
