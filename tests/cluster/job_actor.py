@@ -14,7 +14,7 @@ from cluster.job_kinds import JobStory
 from cluster.stage import Stage
 from control.objects import flavor, local_queue, queue, workload_class
 from hang import HANG_S
-from kuota.api.base import Json
+from kuota.api.base import Json, Key
 from kuota.kube.errors import AlreadyExists, NotFound
 from kuota.kube.resources import CRDS, Resource
 
@@ -48,15 +48,21 @@ async def define(stage: Stage, resource: Resource) -> None:
         if not known:
             pytest.skip("no definitions of operators: run `make kube`")
         found = known[resource.name]
-    with suppress(AlreadyExists):
-        await stage.client.create(CRDS, found)
     async with asyncio.timeout(HANG_S):
-        while True:
-            try:
-                await stage.client.list(resource)
-                return
-            except NotFound:
-                await asyncio.sleep(0.05)
+        while not await _served(stage, resource):
+            # A definition that is being deleted still exists: try again.
+            with suppress(AlreadyExists):
+                await stage.client.create(CRDS, found)
+            await asyncio.sleep(0.05)
+
+
+async def _served(stage: Stage, resource: Resource) -> bool:
+    try:
+        crd = await stage.client.get(CRDS, Key("", resource.name))
+        await stage.client.list(resource)
+    except NotFound:
+        return False
+    return not crd["metadata"].get("deletionTimestamp")
 
 
 async def furnish(stage: Stage) -> None:
@@ -75,10 +81,10 @@ class Actor:
     """The job of a story, and its operator."""
 
     def __init__(self, stage: Stage, story: JobStory, resource: Resource) -> None:
-        self._stage, self._story, self._resource = stage, story, resource
+        self._stage, self.story, self._resource = stage, story, resource
 
     async def create(self) -> None:
-        await self._stage.apply(*self._story.companions, self._story.manifest("mine"))
+        await self._stage.apply(*self.story.companions, self.story.manifest("mine"))
 
     @property
     def job(self) -> Json:
@@ -86,7 +92,7 @@ class Actor:
 
     def state(self) -> tuple[bool, Json]:
         """Whether the job is suspended, and what its node selector is."""
-        return self._story.suspended(self.job), self._story.node_selector(self.job)
+        return self.story.suspended(self.job), self.story.node_selector(self.job)
 
     async def report(self, status: Json) -> None:
         await self._stage.status(self._resource, "mine", status)

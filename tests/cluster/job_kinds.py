@@ -66,7 +66,7 @@ def pods(container: str = "main") -> Json:
     """A pod template."""
     requests = {"cpu": "2", "memory": "50Mi"}
     main = {"name": container, "image": "i", "resources": {"requests": requests}}
-    return {"metadata": {}, "spec": {"containers": [main], "restartPolicy": "Never"}}
+    return {"spec": {"containers": [main], "restartPolicy": "Never"}}
 
 
 def _condition(kind: str, status: str = "True", **more: str) -> Json:
@@ -84,26 +84,32 @@ def _replicated(active: int, name: str = "workers") -> Json:
     return {"name": name, "suspended": 1 - active} | counts
 
 
-def _training(framework: str, kind: str, field: str, container: str, **more: Any) -> JobStory:
-    """A job of two workers that one of Kubeflow's operators runs."""
-    replicas = {"replicas": 2, "restartPolicy": "Never", "template": pods(container)}
-    over = {"completionTime": AT, "replicaStatuses": {"Worker": {"succeeded": 2}}}
+def _training(framework: str, kind: str, field: str, container: str, **replicas: int) -> JobStory:
+    """A job that one of Kubeflow's operators runs, by default with two workers."""
+    counts = replicas or {"Worker": 2}
+    specs = {
+        role: {"replicas": count, "restartPolicy": "Never", "template": pods(container)}
+        for role, count in counts.items()
+    }
+
+    def status(condition: str, counter: str, **more: Any) -> Json:
+        found = {role: {counter: count} for role, count in counts.items()}
+        told = [_condition(condition, lastUpdateTime=AT)]
+        return {"conditions": told, "replicaStatuses": found} | more
+
     return JobStory(
         framework=framework,
         api_version="kubeflow.org/v1",
         kind=kind,
-        spec={"runPolicy": {"suspend": True}, field: {"Worker": replicas}} | more,
+        spec={"runPolicy": {"suspend": True}, field: specs},
         suspend=("spec", "runPolicy", "suspend"),
         selector=("spec", field, "Worker", "template", "spec", "nodeSelector"),
-        running={
-            "conditions": [_condition("Running", lastUpdateTime=AT)],
-            "replicaStatuses": {"Worker": {"active": 2}},
-        },
+        running=status("Running", "active"),
         stopped={
             "conditions": [_condition("Suspended", lastUpdateTime=AT)],
-            "replicaStatuses": {"Worker": {"active": 0}},
+            "replicaStatuses": {role: {"active": 0} for role in counts},
         },
-        finished=over | {"conditions": [_condition("Succeeded", lastUpdateTime=AT)]},
+        finished=status("Succeeded", "succeeded", completionTime=AT),
     )
 
 
@@ -140,7 +146,9 @@ JOB_SET = JobStory(
 )
 PYTORCH_JOB = _training("kubeflow.org/pytorchjob", "PyTorchJob", "pytorchReplicaSpecs", "pytorch")
 TF_JOB = _training("kubeflow.org/tfjob", "TFJob", "tfReplicaSpecs", "tensorflow")
-XGBOOST_JOB = _training("kubeflow.org/xgboostjob", "XGBoostJob", "xgbReplicaSpecs", "xgboost")
+XGBOOST_JOB = _training(
+    "kubeflow.org/xgboostjob", "XGBoostJob", "xgbReplicaSpecs", "xgboost", Master=1, Worker=1
+)
 PADDLE_JOB = _training("kubeflow.org/paddlejob", "PaddleJob", "paddleReplicaSpecs", "paddle")
 JAX_JOB = _training("kubeflow.org/jaxjob", "JAXJob", "jaxReplicaSpecs", "jax")
 MPI_JOB = msgspec.structs.replace(

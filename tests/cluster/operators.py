@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the controllers of operators, as `scripts/operators` provides them, on a real API server.
+
+Their webhooks are not registered: manifests of tests contain what these would set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from cluster import definitions
+from cluster.kube_server import KubeServer, free_port
+from kuota.api.base import Json
+from kuota.kube.client import Client
+from kuota.kube.errors import AlreadyExists
+from kuota.kube.resources import NAMESPACES, SECRETS, Resource
+
+VALIDATORS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+_TRAINING_CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")
+"""Where the training operator expects certificates. It has no option for that."""
+_TRAINING_NAMESPACE = "kubeflow"
+
+
+@asynccontextmanager
+async def running(name: str, server: KubeServer, folder: Path) -> AsyncIterator[asyncio.Task[None]]:
+    """Run the controller of an operator. The task raises if the controller ends by itself.
+
+    Skips the test if the controller was not built.
+    """
+    program = definitions.provided().get(name)
+    if program is None:
+        pytest.skip(f"the controller {name} is not built: run `make kube OPERATORS={name}`")
+    certificates = folder / "certs"
+    _write_certificates(server, certificates)
+    log = folder / f"{name}.log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            str(program),
+            *_FLAGS[name](folder, certificates),
+            stdout=output,
+            stderr=output,
+            env=os.environ | {"KUBECONFIG": str(server.kubeconfig), "ENABLE_WEBHOOKS": "false"},
+        )
+    watched = asyncio.create_task(_ended(process, log))
+    try:
+        yield watched
+    finally:
+        watched.cancel()
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        await asyncio.gather(watched, return_exceptions=True)
+
+
+async def _ended(process: asyncio.subprocess.Process, log: Path) -> None:
+    status = await process.wait()
+    raise AssertionError(f"the controller ended with {status}:\n{log.read_text()[-3000:]}")
+
+
+def _write_certificates(server: KubeServer, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, source in (("tls.crt", "server.crt"), ("tls.key", "server.key")):
+        (folder / name).write_bytes(server.certificates.file(source).read_bytes())
+
+
+def _configured(api_version: str) -> Callable[[Path, Path], list[str]]:
+    """Flags with a configuration file as JobSet and LeaderWorkerSet have it."""
+
+    def flags(folder: Path, certificates: Path) -> list[str]:
+        config = folder / "config.json"
+        config.write_text(json.dumps(_configuration(api_version, certificates)))
+        return [f"--config={config}", "--metrics-bind-address=0", "--leader-elect=false"]
+
+    return flags
+
+
+def _configuration(api_version: str, certificates: Path) -> Json:
+    webhook = {"host": "127.0.0.1", "port": free_port(), "certDir": str(certificates)}
+    return {
+        "apiVersion": api_version,
+        "kind": "Configuration",
+        "internalCertManagement": {"enable": False},
+        "health": {"healthProbeBindAddress": "127.0.0.1:0"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": webhook,
+    }
+
+
+def _kuberay(folder: Path, certificates: Path) -> list[str]:
+    addresses = ["--metrics-addr=0", "--health-probe-bind-address=127.0.0.1:0"]
+    return [*addresses, "--enable-leader-election=false"]
+
+
+def _training(folder: Path, certificates: Path) -> list[str]:
+    _TRAINING_CERTIFICATES.mkdir(parents=True, exist_ok=True)
+    for each in certificates.iterdir():
+        (_TRAINING_CERTIFICATES / each.name).write_bytes(each.read_bytes())
+    addresses = ["--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0"]
+    schemes = ("pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob")
+    enabled = [f"--enable-scheme={each}" for each in schemes]
+    return [*addresses, *enabled, f"--webhook-server-port={free_port()}", "--kube-api-qps=500"]
+
+
+_FLAGS: dict[str, Callable[[Path, Path], list[str]]] = {
+    "jobset": _configured("config.jobset.x-k8s.io/v1alpha1"),
+    "lws": _configured("config.lws.x-k8s.io/v1alpha1"),
+    "kuberay": _kuberay,
+    "training-operator": _training,
+}
+
+
+async def prepare_training(client: Client) -> None:
+    """Create the objects in which the training operator keeps its certificates."""
+    place = {"namespace": _TRAINING_NAMESPACE}
+    for resource, metadata in (
+        (NAMESPACES, {"name": _TRAINING_NAMESPACE}),
+        (SECRETS, {"name": "training-operator-webhook-cert"} | place),
+        (VALIDATORS, {"name": "validator.training-operator.kubeflow.org"}),
+    ):
+        named = {"apiVersion": resource.api_version, "kind": resource.kind}
+        with suppress(AlreadyExists):
+            await client.create(resource, named | {"metadata": metadata})
