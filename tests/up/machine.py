@@ -65,6 +65,19 @@ class Machine:
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
         return self._run(KUBECTL, *arguments, stdin=stdin)
 
+    def warnings(self, *arguments: str, stdin: str = "") -> str:
+        """What kubectl writes to standard error, although it succeeds."""
+        done = subprocess.run(
+            (KUBECTL, *arguments),
+            input=stdin,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=True,
+        )
+        return done.stderr
+
     def kuota(self, *arguments: str, stdin: str = "") -> str:
         return self._run(KUOTA, *arguments, stdin=stdin)
 

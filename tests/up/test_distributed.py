@@ -61,3 +61,15 @@ def test_a_distributed_run_is_preempted_and_continues(
     assert name in machine.kubectl("get", kind)
     assert "Finished" in machine.kuota("describe", f"{kind}/{name}")
     assert name in machine.kuota("list", "workloads")
+
+
+def test_a_kind_that_cannot_run_here_is_queued_and_says_so(machine: Machine) -> None:
+    machine.kubectl("apply", "-f", str(EXAMPLE / "1-queues.yaml"))
+    manifest = (EXAMPLE / "2-pytorchjob.yaml").read_text()
+    manifest = manifest.replace("PyTorchJob", "TFJob").replace("pytorchReplica", "tfReplica")
+    said = machine.warnings("apply", "-f", "-", stdin=manifest)
+    assert "Warning: nothing on this machine starts the pods of a TFJob" in said
+    machine.wait("tfjob/train", "jsonpath={.spec.runPolicy.suspend}=false")
+    machine.kubectl("wait", "event", "--field-selector=reason=NothingStartsPods", "--for=create")
+    assert "NothingStartsPods" in machine.kuota("describe", "tfjob", "train")
+    assert [] == machine.get("pods")["items"]

@@ -90,8 +90,16 @@ def _running(job_set: Json, jobs: Sequence[Json], current: Sequence[Json], now: 
     if holds(job_set, "Suspended"):
         events = _conditioned(status, "Suspended", False, "ResumeJobs", "jobset is resumed", now)
     wanted = [job for each in _startable(job_set, current) for job in jobs_of(job_set, each)]
-    step = reconciled(wanted, jobs)
-    return replace(step, status=status, events=events)
+    step = reconciled(wanted, current)
+    # Jobs of earlier attempts have the same names, so they must be gone first.
+    stale = {each["metadata"]["name"]: each for each in jobs if each not in current}
+    return replace(
+        step,
+        delete=[*step.delete, *(each for each in stale.values() if not is_deleting(each))],
+        create=[each for each in step.create if each["metadata"]["name"] not in stale],
+        status=status,
+        events=events,
+    )
 
 
 def _startable(job_set: Json, current: Sequence[Json]) -> Iterator[Json]:

@@ -78,6 +78,7 @@ from .resource_metrics import ResourceMetrics, measured
 from .separation import limits
 from .state_dir import RunningInstance, StateDir
 from .traffic_metrics import TrafficFamilies
+from .unsupported_kinds import report_unsupported
 
 
 def job_hook(store: Store, config: LifecycleConfig) -> Hook:
@@ -260,6 +261,7 @@ class Installation:
         )
         quota.follow(system)
         events = system.deferred_events()
+        report_unsupported(system.world.jobs, quota.lifecycle, events)
         runner = Runner(
             client,
             system.world.jobs[JOB.group_kind],

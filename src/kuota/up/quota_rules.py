@@ -35,6 +35,7 @@ from kuota.server.store import Store, key_of
 from .live_pods import LivePods
 from .local import SYSTEM
 from .pod_quota import PodQuota, charged_pods
+from .unsupported_kinds import runs_here, statement
 
 TEAM_NAMESPACES = LabelSelector(
     match_expressions=[LabelSelectorRequirement(key=TEAM, operator="Exists")]
@@ -195,6 +196,8 @@ class QuotaRules:
         found = [*self._grace_warnings(review)]
         if kind is not None:
             found += self._queue_warnings(kind, review.object)
+            if not runs_here(kind.group_kind):
+                found.append(statement(kind))
         return found
 
     def _grace_warnings(self, review: Review) -> Iterator[str]:
