@@ -353,3 +353,10 @@ def test_cel_that_cannot_be_parsed_is_refused(text: str) -> None:
 @pytest.mark.parametrize(("port", "expected"), [(9443, []), (65536, [("webhook.port", "Invalid")])])
 def test_a_port_is_one_that_exists(port: int, expected: Found) -> None:
     assert expected == found(webhook={"port": port})
+
+
+def test_the_alpha_integration_of_spark_needs_its_gate() -> None:
+    cfg = from_json({"integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]}})
+    (fault,) = faults(cfg, Gates())
+    assert "integrations.frameworks[0]" == fault.path
+    assert [] == faults(cfg, Gates.of({"SparkApplicationIntegration": True}))
