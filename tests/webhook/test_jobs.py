@@ -222,14 +222,14 @@ def test_a_job_whose_label_is_misspelt_is_accepted_with_a_warning() -> None:
     assert "did you mean kueue.x-k8s.io/queue-name?" in said.warnings[0]
 
 
-def test_a_kind_that_no_controller_queues_is_accepted_with_a_warning() -> None:
+def test_a_kind_whose_integration_is_disabled_is_accepted_with_a_warning() -> None:
     labels = {"labels": {QUEUE_NAME: "q"}}
     group = "leaderworkerset.x-k8s.io"
     workers = {"apiVersion": f"{group}/v1", "kind": "LeaderWorkerSet", "metadata": labels}
     said = answered("/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset", workers)
     assert said.allowed
     framework = f"{group}/leaderworkerset"
-    assert f"Kuota has no controller for the integration {framework}" in said.warnings[0]
+    assert f"the integration {framework} is disabled" in said.warnings[0]
 
 
 def test_a_required_topology_level_without_a_topology_is_warned_about() -> None:
