@@ -183,9 +183,9 @@ CASES = {
         (job("middle", owner="top"), job("top", "q")),
     ),
     "owned by a CronJob": Case(job(queue="q", owner="nightly", kind="CronJob"), QUEUED),
-    "owned by a kind that is managed elsewhere": Case(
+    "owned by an object of another controller that does not exist": Case(
         job(owner="flow", kind="Flow"),
-        ExpectedOutcome(),
+        ExpectedOutcome(refused="Flow flow, the owner of the job, does not exist"),
         (DEFAULT_QUEUE, DEFAULT_CLASS),
         config=FLOWS,
     ),
@@ -309,7 +309,7 @@ def test_a_plan_finds_owners_that_the_default_queue_makes_managed() -> None:
     for objects in ([job("above"), job(owner="above")], [job(owner="above"), job("above")]):
         scenario = load_scenario([space("team"), DEFAULT_QUEUE, *objects])
         assert ["above"] == [each.name for each in scenario.submissions]
-        assert any("a managed Job owns it" in note for note in scenario.notes)
+        assert any("a managed job owns it" in note for note in scenario.notes)
 
 
 def outcome(stored: Json, *, workload: bool) -> ExpectedOutcome:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
-from kuota.api.config.frameworks import POD
+from kuota.api.config.frameworks import POD, GroupVersionKind
 from kuota.api.kueue import GROUP
 from kuota.api.match import matches
 from kuota.api.rules.job_common import QUEUE_NAME, queue_name
@@ -57,7 +57,8 @@ def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
         elif needed is not None:
             resource = Resource.of(needed.gvk, needed.gvk.plural)
         else:
-            resource = _RESOURCES[kind]
+            external = GroupVersionKind(kind[0], "", kind[1])
+            resource = _RESOURCES.get(kind) or Resource.of(external, external.plural)
         return store.get(resource.name, key)
 
     return look_up
