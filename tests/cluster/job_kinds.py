@@ -264,6 +264,7 @@ _RAY_CLUSTER: Json = {
             "minReplicas": 1,
             "maxReplicas": 1,
             "numOfHosts": 1,
+            "scaleStrategy": {},
             "rayStartParams": {},
             "template": pods("worker"),
         }

@@ -24,7 +24,7 @@ from kuota.kube.resources import JOBS, key_of
 
 OPERATED = {
     "jobset": [job_kinds.JOB_SET],
-    "kuberay": [job_kinds.RAY_CLUSTER, job_kinds.RAY_JOB],
+    "kuberay": [job_kinds.RAY_CLUSTER],
     "training-operator": [
         job_kinds.PYTORCH_JOB,
         job_kinds.TF_JOB,
@@ -68,7 +68,7 @@ def test_an_operator_runs_a_job_when_and_where_it_is_admitted(
         async with running(operator, kube, tmp_path) as controller:
             stage.require(controller)
             await live(stage, actor)
-            await end(stage, actor, operator)
+            await end(stage, actor)
 
     on_stage(scene, config=config(story))
 
@@ -91,18 +91,11 @@ async def live(stage: Stage, actor: Actor) -> None:
     await stage.shows([FLAVOR, FLAVOR], selectors, stage)
 
 
-async def end(stage: Stage, actor: Actor, operator: str) -> None:
-    """Let the job finish, or delete it if its kind never finishes.
-
-    Nothing serves Ray's dashboard, so the test says in its place that a RayJob is complete.
-    """
-    finished = actor.story.finished
-    if finished is None:
+async def end(stage: Stage, actor: Actor) -> None:
+    """Let the job finish, or delete it if its kind never finishes."""
+    if actor.story.finished is None:
         await actor.delete()
         await stage.shows([], stage.workloads, "mine")
-        return
-    if operator == "kuberay":
-        await actor.report(finished)
     else:
         await stage.kubelet.end(pods(stage, "Running"), "Succeeded")
-    await stage.shows("True/Succeeded", stage.says, "mine", "Finished")
+        await stage.shows("True/Succeeded", stage.says, "mine", "Finished")
