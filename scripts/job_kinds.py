@@ -11,6 +11,7 @@ from kuota.api.config.frameworks import dispatched
 from kuota.bridge.jobs.kind import Elastic, JobKind, Reclaiming
 from kuota.bridge.jobs.registry import BUILT_IN
 from kuota.bridge.jobs.template_kind import TemplateKind
+from kuota.up.unsupported_kinds import runs_here
 
 PAGE = Path(__file__).parents[1] / "docs" / "job-kinds.md"
 BEGIN = "<!-- job kinds: written by make map -->"
@@ -59,7 +60,7 @@ def _cells(kind: JobKind) -> Iterator[str]:
     yield _yes(isinstance(kind, Reclaiming))
     yield _yes(kind.partial_admission)
     yield _yes(kind.gvk in dispatched([kind.framework]))
-    yield _yes(kind.runs_on_one_machine)
+    yield _yes(runs_here(kind.group_kind))
 
 
 def _suspension(kind: JobKind) -> str:

@@ -39,7 +39,6 @@ class BatchJob(TemplateKind):
 
     framework = BATCH_JOB
     ranked = True
-    runs_on_one_machine = True
     described_pod_sets = "`main`: pods that run at once"
     partial_admission = True
     gvk = FRAMEWORKS[BATCH_JOB]

@@ -74,8 +74,6 @@ class JobKind(ABC):
     """Whether a job can start with fewer pods than it requests."""
     ranked: ClassVar[bool] = False
     """Whether its pods have ranks, by which topology placement orders them."""
-    runs_on_one_machine: ClassVar[bool] = False
-    """Whether `kuota up` runs its pods. Jobs of other kinds are only queued there."""
     native_manager: ClassVar[str] = ""
     """The value of `managedBy` for the kind's own controller."""
     managed_by: ClassVar[tuple[str, ...]] = ()
