@@ -66,6 +66,27 @@ def test_full_caches_answer_for_what_is_there_and_for_what_is_not() -> None:
     run(clock, story())
 
 
+def test_a_namespace_that_the_cache_does_not_have_yet_is_asked_for() -> None:
+    """A Job may arrive right after its namespace, and must not count as unmanaged."""
+    clock = VirtualClock()
+
+    async def story() -> None:
+        api = Counting(clock)
+        following = InformerLookup(api, clock)
+        task = asyncio.create_task(following.run())
+        await settled()
+        assert following.synced
+        await api.create(NAMESPACES, namespace("new", a="b"))
+        found = await following.find(NAMESPACES, Key("", "new"))  # Before the watch delivers it.
+        assert found is not None
+        assert "b" == found["metadata"]["labels"]["a"]
+        assert 1 == api.asked
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run(clock, story())
+
+
 def test_jobs_are_not_cached_but_asked_for() -> None:
     clock = VirtualClock()
 

@@ -34,9 +34,13 @@ FOLLOWED = (
     kinds.ADMISSION_CHECKS,
     kinds.WORKLOAD_PRIORITY_CLASSES,
 )
-"""The kinds whose absence a synced cache proves.
+"""The kinds that have a cache."""
 
-Others are requested before they count as absent.
+_PROVEN_ABSENT = frozenset(FOLLOWED) - {kinds.NAMESPACES}
+"""The kinds whose absence a synced cache proves. Others are requested before they count as absent.
+
+The namespace of a reviewed object exists: a cache without it is only late, and a Job that is
+created right after its namespace would not be suspended.
 """
 
 
@@ -119,7 +123,7 @@ class CacheLookup:
     async def find(self, resource: Resource, key: Key) -> Json | None:
         if self._full(resource):
             found = self._cached(resource, key)
-            if found is not None or resource in FOLLOWED:
+            if found is not None or resource in _PROVEN_ABSENT:
                 return found
         try:
             return await self._client.get(resource, key)
