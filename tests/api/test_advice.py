@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kuota.api.advice import Environment, advice, frameworks_without_controller
+from kuota.api.advice import Environment, advice
 from kuota.api.advice.keys import intended_key
 from kuota.api.base import Json
 from kuota.api.config.frameworks import FRAMEWORKS
@@ -105,24 +105,14 @@ def test_an_admission_check_of_kueue_has_no_controller_here(name: str) -> None:
     assert [] == paths(kueue_object("AdmissionCheck", controllerName="example.com/mine"))
 
 
-def test_a_framework_without_a_controller_is_named() -> None:
-    found = list(
-        frameworks_without_controller(["batch/job", "ray.io/rayjob", "pod"], {"batch/job"})
-    )
-    assert ["integrations.frameworks[1]", "integrations.frameworks[2]"] == [
-        each.path for each in found
-    ]
-
-
 @pytest.mark.parametrize("name", sorted(set(FRAMEWORKS) - {"batch/job"}))
 def test_a_queue_name_on_a_kind_that_is_not_queued_has_no_effect(name: str) -> None:
     group, version, kind = FRAMEWORKS[name]
     labels = {"labels": {QUEUE_NAME: "q"}}
     obj = {"apiVersion": f"{group}/{version}".lstrip("/"), "kind": kind, "metadata": labels}
     assert [f"metadata.labels[{QUEUE_NAME}]"] == paths(obj)
-    for built, message in ((FRAMEWORKS, "is disabled"), ((), "has no controller")):
-        (warning,) = advice(obj, Environment(built=frozenset(built)))
-        assert message in warning.message
+    (warning,) = advice(obj)
+    assert "is disabled" in warning.message
 
 
 def test_a_pod_that_nothing_gates_is_reported_unless_a_controller_made_it() -> None:

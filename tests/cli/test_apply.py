@@ -100,9 +100,9 @@ def test_a_dry_run_stores_nothing(cluster: Cluster) -> None:
 
 
 def test_a_kind_that_is_not_served_is_named(cluster: Cluster) -> None:
-    other = "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: r}\n"
+    other = "apiVersion: film.example.com/v1\nkind: RenderJob\nmetadata: {name: r}\n"
     said = cluster.kuota("apply", "-f", _written(cluster, other), code=1)
-    assert "no RayJob in ray.io/v1; install its CustomResourceDefinition" in said
+    assert "no RenderJob in film.example.com/v1; install its CustomResourceDefinition" in said
 
 
 @pytest.mark.parametrize(

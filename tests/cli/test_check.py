@@ -311,18 +311,6 @@ def test_what_a_controller_wrote_is_not_held_against_the_user() -> None:
     [
         (QUEUE.replace("  namespaceSelector: {}\n", ""), 5, "matches no namespace"),
         (JOB.replace("queue-name", "queue_name"), 7, "did you mean kueue.x-k8s.io/queue-name?"),
-        (
-            "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\n"
-            "metadata:\n  name: r\n  labels: {kueue.x-k8s.io/queue-name: q}\n",
-            5,
-            "no controller for the integration leaderworkerset.x-k8s.io/leaderworkerset",
-        ),
-        (
-            "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-            "integrations:\n  frameworks: [batch/job, pod]\n",
-            4,
-            "no controller for pod",
-        ),
     ],
 )
 def test_what_can_never_have_an_effect_is_a_warning(document: str, line: int, words: str) -> None:
@@ -348,3 +336,15 @@ def test_required_levels_are_held_against_the_nodes_among_the_manifests() -> Non
     arguments = ("--for", "cluster")
     assert "no node has the label rack" in check(asking, node % "block", args=arguments).output
     assert "no node has" not in check(asking, node % "rack", args=arguments).output
+
+
+def test_job_kinds_of_operators_are_validated() -> None:
+    job_set = """
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {name: b, labels: {kueue.x-k8s.io/queue-name: "Not Valid"}}
+        spec: {replicatedJobs: []}
+    """
+    result = check(job_set)
+    assert 1 == result.exit_code
+    assert "JobSet/b metadata.labels[kueue.x-k8s.io/queue-name]" in result.output

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
-from kuota.api.advice import Environment, advice, frameworks_without_controller
+from kuota.api.advice import Environment, advice
 from kuota.api.base import Json
 from kuota.api.config.load import checked
 from kuota.api.convert import convert
@@ -19,10 +19,11 @@ from kuota.api.kueue import GROUP, KINDS, V1BETA2
 from kuota.api.rules import faults, unknown_faults, webhook_warnings
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.references import name_of, namespace_of, reference_findings
-from kuota.api.rules.report import child, elements, mapping, string_map, text, texts
+from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.api.schema import VERSIONS
 from kuota.api.structure import suggestion
 from kuota.bridge.jobs.ancestor import group_kind
+from kuota.bridge.jobs.kind import JobKind, Referring
 from kuota.bridge.jobs.registry import ALL
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
 
@@ -110,9 +111,15 @@ def _foreign(manifest: Manifest) -> bool:
     api_version, kind = text(obj.get("apiVersion")), text(obj.get("kind"))
     if not api_version or not kind:
         return manifest.found
-    if _ours(obj) or _is_configuration(obj):
+    if _ours(obj) or _is_configuration(obj) or _job_kind(obj) is not None:
         return False
     return not native_kind(api_version, kind) and not native_kind_fault(api_version, kind)
+
+
+def _job_kind(obj: Json) -> JobKind | None:
+    """Return the job kind of an object, if this is the version that is queued."""
+    found = ALL.get(group_kind(obj))
+    return found if found is not None and found.api_version == obj.get("apiVersion") else None
 
 
 def _is_configuration(obj: Json) -> bool:
@@ -132,7 +139,7 @@ def _own_findings(manifests: Sequence[Manifest], gates: Gates) -> Iterator[Findi
 def _warnings(manifests: Sequence[Manifest], environment: Environment) -> Iterator[Finding]:
     for manifest in manifests:
         obj = _current(manifest.object)
-        about = (*webhook_warnings(obj), *advice(obj, environment), *_configuration_warnings(obj))
+        about = (*webhook_warnings(obj), *advice(obj, environment))
         for warning in about:
             yield finding(manifest, warning, Severity.WARNING)
 
@@ -144,7 +151,6 @@ def _environment(manifests: Sequence[Manifest], pulls_images: bool) -> Environme
     levels = _keys(objects, "Topology", _levels)
     return Environment(
         queued=frozenset(each.group_kind for each in ALL),
-        built=ALL.frameworks(),
         pulls_images=pulls_images,
         node_labels=lambda: labels,
         topology_levels=lambda: levels,
@@ -162,13 +168,6 @@ def _keys(
 def _levels(topology: Json) -> Iterator[str]:
     for each in elements(child(topology, "spec").get("levels")):
         yield text(mapping(each).get("nodeLabel"))
-
-
-def _configuration_warnings(obj: Json) -> Iterator[FieldError]:
-    if _is_configuration(obj):
-        yield from frameworks_without_controller(
-            texts(child(obj, "integrations").get("frameworks")), ALL.frameworks()
-        )
 
 
 def _faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
@@ -220,9 +219,10 @@ def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
         yield wrong
         return
     yield from native_faults(obj)
-    kind = ALL.get(group_kind(obj))
-    if kind is not None:
-        # `native_faults` has already reported fields of the wrong type.
+    kind = _job_kind(obj)
+    if kind is not None and not isinstance(kind, Referring):
+        # `native_faults` has already reported fields of the wrong type. Jobs that depend on other
+        # objects cannot be checked without them.
         managed = bool(queue_name(obj))
         more = kind.faults(obj, None, gates, managed=managed, default_queue=False)
         yield from (each for each in more if each.type is not ErrorType.TYPE_INVALID)
@@ -232,7 +232,9 @@ def _native_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
 
 def _namespaced(obj: Json) -> bool:
     native = native_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
-    return obj.get("kind") in _NAMESPACED if native is None else native.namespaced
+    if native is None:
+        return obj.get("kind") in _NAMESPACED or _job_kind(obj) is not None
+    return native.namespaced
 
 
 def _current(obj: Json) -> Json:

@@ -178,23 +178,12 @@ def _settings(config: TextIO | None, feature_gates: str) -> tuple[Configuration 
     try:
         if config is not None:
             settings, gates = checked(_text(config), feature_gates)
-            _warn_of_frameworks(settings)
             return settings, gates
         return None, resolved(feature_gates, None)
     except Invalid as error:
         where = f"--config {config.name}: " if config is not None else ""
         words = "\n".join(f"{where}{each}" for each in error.errors)
         raise click.ClickException(words) from error
-
-
-def _warn_of_frameworks(settings: Configuration) -> None:
-    from kuota.api.advice import frameworks_without_controller
-    from kuota.bridge.jobs.registry import ALL
-
-    integrations = settings.integrations
-    frameworks = integrations.frameworks or [] if integrations is not None else []
-    for each in frameworks_without_controller(frameworks, ALL.frameworks()):
-        click.echo(f"Warning: {each}", err=True)
 
 
 def _plans(nodes: TextIO) -> tuple[NodePlan, ...]:

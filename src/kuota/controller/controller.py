@@ -16,9 +16,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from kuota import __version__
-from kuota.api.advice import frameworks_without_controller
 from kuota.api.config.shapes import ClientConnection, LeaderElection
-from kuota.bridge.jobs.registry import ALL
 from kuota.control.system import WRITING, Part
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
@@ -129,10 +127,6 @@ class Controller:
         )
         for each in self._settings.without_effect:
             _log.info("%s has no effect", each)
-        integrations = self._settings.config.integrations
-        frameworks = integrations.frameworks or [] if integrations is not None else []
-        for warning in frameworks_without_controller(frameworks, ALL.frameworks()):
-            _log.warning("%s", warning)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._clients.close)
             ports = opened(self._settings)

@@ -19,7 +19,6 @@ def adviser(store: Store, config: LifecycleConfig) -> Adviser:
     """Return an adviser that warns users, but not the controllers of this process."""
     environment = Environment(
         queued=config.queued(),
-        built=config.registry.frameworks(),
         pulls_images=False,
         node_labels=lambda: _node_labels(store),
         topology_levels=lambda: _topology_levels(store),

@@ -40,7 +40,7 @@ class Reviews:
     ) -> None:
         gates = gates or Gates()
         lifecycle = lifecycle_config(config, gates)
-        environment = Environment(queued=lifecycle.queued(), built=lifecycle.registry.frameworks())
+        environment = Environment(queued=lifecycle.queued())
         if topology_levels is not None:
             environment = replace(environment, topology_levels=topology_levels)
         if node_labels is not None:

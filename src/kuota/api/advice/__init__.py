@@ -16,7 +16,6 @@ from .environment import ANY_CLUSTER, Environment, Names
 from .keys import misplaced_queue_name, misspelt_keys
 from .kueue_kinds import (
     check_without_controller,
-    frameworks_without_controller,
     queue_without_namespaces,
 )
 from .pods import pods_without_command
@@ -28,7 +27,6 @@ __all__ = [
     "Environment",
     "Names",
     "advice",
-    "frameworks_without_controller",
 ]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from ..base import Struct
-from ..config.frameworks import FRAMEWORKS
 
 GroupKind = tuple[str, str]
 BATCH_JOB_KIND: GroupKind = ("batch", "Job")
@@ -21,13 +20,11 @@ def _unknown() -> None:
 class Environment(Struct):
     """One control plane.
 
-    `queued` are the kinds whose objects wait for quota, and `built` the integrations that have a
-    controller. `node_labels` returns the label keys of
+    `queued` are the kinds whose objects wait for quota. `node_labels` returns the label keys of
     all nodes, and `topology_levels` the levels of all Topologies.
     """
 
     queued: frozenset[GroupKind] = frozenset({BATCH_JOB_KIND})
-    built: frozenset[str] = frozenset(FRAMEWORKS)
     pulls_images: bool = True
     node_labels: Names = _unknown
     topology_levels: Names = _unknown

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 
 from ..base import Json
-from ..config.frameworks import FRAMEWORKS
 from ..faults import FieldError, invalid, required
 from ..kueue import GROUP, MULTIKUEUE, PROVISIONING
 from ..rules.report import child, text
@@ -36,15 +35,3 @@ def check_without_controller(obj: Json) -> Iterator[FieldError]:
         )
         fix = "remove the check from ClusterQueues, or run a controller that sets its conditions"
         yield invalid("spec.controllerName", name, message, fix)
-
-
-def frameworks_without_controller(
-    names: Sequence[str], built: Container[str]
-) -> Iterator[FieldError]:
-    """Yield a warning for each configured integration that Kuota has no controller for."""
-    for index, name in enumerate(names):
-        if name in FRAMEWORKS and name not in built:
-            kind = FRAMEWORKS[name].kind
-            message = f"Kuota has no controller for {name} yet, so a {kind} is not queued"
-            fix = "remove it, or keep it for Kueue"
-            yield invalid(f"integrations.frameworks[{index}]", name, message, fix)

@@ -25,13 +25,13 @@ def queue_name_without_controller(obj: Json, environment: Environment) -> Iterat
     name = label(obj, QUEUE_NAME)
     if not name or group == GROUP or kind in environment.queued or _controlled(obj):
         return
-    message, fix = _words(kind, environment)
+    message, fix = _words(kind)
     yield invalid(label_path(QUEUE_NAME), name, message, fix)
 
 
-def _words(kind: GroupKind, environment: Environment) -> tuple[str, str]:
+def _words(kind: GroupKind) -> tuple[str, str]:
     name = _INTEGRATIONS.get(kind, "")
-    if name in environment.built:
+    if name:
         return (
             f"the integration {name} is disabled, so this {kind[1]} runs at once and without quota",
             f"add {name} to integrations.frameworks of the configuration",
@@ -40,12 +40,6 @@ def _words(kind: GroupKind, environment: Environment) -> tuple[str, str]:
         return (
             "a CronJob is not queued itself, and its Jobs do not inherit its labels",
             f"move it to spec.jobTemplate.{label_path(QUEUE_NAME)}",
-        )
-    if name:
-        return (
-            f"Kuota has no controller for the integration {name} yet, "
-            f"so this {kind[1]} is not queued and needs no quota",
-            _USE_A_JOB,
         )
     return f"objects of kind {kind[1]} are not queued, so the queue name has no effect", ""
 

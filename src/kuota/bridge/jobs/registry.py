@@ -66,10 +66,6 @@ class Registry:
     def __iter__(self) -> Iterator[JobKind]:
         return iter(self._kinds.values())
 
-    def frameworks(self) -> frozenset[str]:
-        """Return the names of the integrations."""
-        return frozenset(each.framework for each in self)
-
     def get(self, kind: GroupKind) -> JobKind | None:
         return self._kinds.get(kind)
 
