@@ -238,9 +238,8 @@ def test_members_do_not_write_workloads(tmp_path: Path) -> None:
 def test_quota_is_charged_until_the_processes_of_deleted_jobs_are_gone(tmp_path: Path) -> None:
     async def story(machine: Enforced) -> None:
         await holding(machine, "first")
-        for name in ("second", "third"):
-            await machine.ann.create(JOBS, holder(name))
         for before, after in (("first", "second"), ("second", "third")):
+            await machine.ann.create(JOBS, holder(after))
             await machine.ann.delete(JOBS, Key(TEAM, before), propagation="Background")
             await waits(machine, after)
             await machine.end(before)

@@ -67,9 +67,13 @@ def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
 def managing_all(config: LifecycleConfig) -> LifecycleConfig:
     """Return the configuration with every job kind enabled, whatever it says about integrations.
 
-    Pods are not queued yet.
+    Pods are not queued yet, and neither are kinds whose Pods are queued one by one.
     """
-    kinds = {each.group_kind for each in config.registry if each.framework != POD}
+    kinds = {
+        each.group_kind
+        for each in config.registry
+        if each.framework != POD and POD not in each.requires
+    }
     owners = config.owners
     return replace(
         config,
