@@ -120,15 +120,18 @@ def test_jobs_are_held_back_given_queues_and_checked(server: Hooked) -> None:
     play(server, story)
 
 
-def test_pods_are_checked_and_get_no_gate_that_nobody_would_open(server: Hooked) -> None:
+def test_pods_are_checked_and_gated(server: Hooked) -> None:
     async def story(client: Client) -> None:
         made = await client.create(PODS, pod("p", queue="q"))
-        assert "schedulingGates" not in made["spec"]
+        assert {"name": "kueue.x-k8s.io/admission"} in made["spec"]["schedulingGates"]
+        assert "true" == made["metadata"]["labels"]["kueue.x-k8s.io/managed"]
         with pytest.raises(Forbidden, match=r"vpod.kb.io.*denied"):
             await client.create(PODS, pod("odd", queue="Not.A_Name"))
-        label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "other"}}}
-        with pytest.raises(Forbidden, match=r"queue-name"):
-            await client.patch(PODS, Key(TEAM, "p"), label)
+        unmarked = {"metadata": {"labels": {"kueue.x-k8s.io/managed": "false"}}}
+        with pytest.raises(Forbidden, match=r"kueue.x-k8s.io/managed"):
+            await client.patch(PODS, Key(TEAM, "p"), unmarked)
+        # No controller runs here that would remove it.
+        await client.patch(PODS, Key(TEAM, "p"), {"metadata": {"finalizers": None}})
         await client.delete(PODS, Key(TEAM, "p"))
 
     play(server, story)
