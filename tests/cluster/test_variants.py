@@ -89,7 +89,7 @@ def test_one_variant_preempts_and_all_of_them_go_with_their_job(on_stage: StageR
         await stage.shows(2, lambda: stage.active("low") + stage.active("lower"))
         await stage.apply(job("high", "4", labels=HIGH))
         await stage.shows("reserved", _runs_on, stage, "high")
-        assert {"reserved"} == _active(stage, "high")
+        await stage.shows({"reserved"}, _active, stage, "high")
         assert 1 == stage.active("low") + stage.active("lower")
         for name in ("low", "lower", "high"):
             await stage.delete(JOBS, name)
