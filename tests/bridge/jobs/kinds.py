@@ -6,34 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from kuota.api.base import Json
-from kuota.bridge.jobs.app_wrapper import AppWrapper
-from kuota.bridge.jobs.job_set import JobSet
 from kuota.bridge.jobs.kind import JobKind
-from kuota.bridge.jobs.mpi_job import MPIJob
-from kuota.bridge.jobs.ray_cluster import RayCluster
-from kuota.bridge.jobs.ray_job import RayJob
-from kuota.bridge.jobs.ray_service import RayService
-from kuota.bridge.jobs.spark_application import SparkApplication
-from kuota.bridge.jobs.train_job import TrainJob
-from kuota.bridge.jobs.training_jobs import JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
+from kuota.bridge.jobs.registry import BUILT_IN, JOB
+from kuota.bridge.jobs.template_kind import TemplateKind
 
 BY_NAME: dict[str, JobKind] = {
-    kind.gvk.kind: kind
-    for kind in (
-        JobSet(),
-        PyTorchJob(),
-        TFJob(),
-        XGBoostJob(),
-        PaddleJob(),
-        JAXJob(),
-        MPIJob(),
-        TrainJob(),
-        RayCluster(),
-        RayJob(),
-        RayService(),
-        AppWrapper(),
-        SparkApplication(),
-    )
+    kind.gvk.kind: kind for kind in BUILT_IN if isinstance(kind, TemplateKind) and kind is not JOB
 }
 
 

@@ -72,8 +72,11 @@ def test_a_malformed_template_cannot_start_but_can_be_restored() -> None:
 
 
 @pytest.mark.parametrize("name", ["JAXJob", "SparkApplication"])
-def test_kinds_without_prebuilt_workloads_say_so(name: str) -> None:
-    assert not BY_NAME[name].prebuilt
+def test_kinds_without_prebuilt_workloads_reject_them(name: str) -> None:
+    key = "kueue.x-k8s.io/prebuilt-workload-name"
+    job = put(EXAMPLES[name], ("metadata", "labels", key), "mine")
+    faults = BY_NAME[name].faults(job, None, GATES, managed=True, default_queue=False)
+    assert f"metadata.labels[{key}]" in [each.path for each in faults]
 
 
 def test_the_workers_of_a_launcher_that_works_too_start_at_index_one() -> None:

@@ -78,8 +78,6 @@ class JobKind(ABC):
     """The value of `managedBy` for the kind's own controller."""
     managed_by: ClassVar[tuple[str, ...]] = ()
     """The path of the field `managedBy`; empty if the kind has none."""
-    prebuilt: ClassVar[bool] = True
-    """Whether a job may name a Workload that exists already."""
     ancestors: ClassVar[bool] = True
     """Whether a managed owner is queued instead of the job."""
     validates_unmanaged: ClassVar[bool] = True

@@ -60,7 +60,6 @@ def reconcile_parent(kind: PodParent, view: ParentView, now: float) -> PassResul
 class PodParent(JobKind):
     """A kind whose Pods are queued instead of its objects."""
 
-    prebuilt = False
     queued = False
     mutated_on_update = True
     requires = (POD,)

@@ -33,7 +33,6 @@ class SparkApplication(TemplateKind):
     framework = SPARK
     described_pod_sets = "`driver`, `executor`"
     gvk = FRAMEWORKS[SPARK]
-    prebuilt = False
     validates_unmanaged = False
 
     def templates(self, job: Json) -> Sequence[Template]:

@@ -128,4 +128,3 @@ class JAXJob(TrainingJob):
     gvk = FRAMEWORKS[framework]
     replica_specs = "jaxReplicaSpecs"
     replica_types = ("Worker",)
-    prebuilt = False
