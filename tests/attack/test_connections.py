@@ -37,7 +37,7 @@ def open_files(soft: int | None) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_a_thousand_silent_connections_lock_nobody_out(tmp_path: Path) -> None:
+def test_a_thousand_silent_connections_do_not_block_other_users(tmp_path: Path) -> None:
     with ExitStack() as stack:
         with open_files(1024):
             machine = stack.enter_context(running("--gpus", "4"))

@@ -151,7 +151,7 @@ def test_a_cron_job_cannot_be_rewritten_to_use_a_directory(api: Local) -> None:
 
 
 @pytest.mark.parametrize("path", [STATE, f"{STATE}/", f"{STATE}/pods", f"/{STATE}//tls"])
-def test_nobody_mounts_the_state_directory(api: Local, path: str) -> None:
+def test_the_state_directory_cannot_be_mounted(api: Local, path: str) -> None:
     assert "state directory" in refused(api, pod("a", **using(path)), ADMIN)
     list_directories(api, "/var/lib:rw")
     assert "state directory" in refused(api, pod("a", **using(path)))
@@ -253,7 +253,7 @@ def test_the_runner_checks_the_directories_again(tmp_path: Path) -> None:
     assert pod_rights(admins, {}, settings).host_directories is None
 
 
-def test_nobody_enters_a_pod_with_more_rights_than_their_own() -> None:
+def test_exec_never_grants_more_rights_than_the_caller_has() -> None:
     ben = User("ben", ("vision", "system:authenticated"), "1002")
     admins, anns = pod("admins"), pod("anns")
     admins["metadata"]["annotations"] = {AUTHOR_ROLE: "admin"}

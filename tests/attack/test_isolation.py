@@ -135,7 +135,7 @@ def test_a_confined_process_uses_its_own_directories(state: Path, mode: str) -> 
     assert "" == confined(state, mode, f"ls {state}/data; test -r /etc/passwd || echo no")
 
 
-def test_a_confined_process_signals_nobody_outside(state: Path, mode: str) -> None:
+def test_a_confined_process_cannot_signal_processes_outside(state: Path, mode: str) -> None:
     with subprocess.Popen(["sleep", "60"], **UNPRIVILEGED) as other:
         confined(state, mode, f"kill -9 {other.pid}; cat /proc/{other.pid}/environ")
         assert other.poll() is None

@@ -103,7 +103,7 @@ def seeded(machine: Machine) -> None:
         assert status == 201, body
 
 
-def test_malformed_requests_get_a_status_and_disturb_nobody(
+def test_malformed_requests_get_a_status_and_do_not_disturb_other_users(
     machine: Machine, tmp_path: Path, long_run: bool
 ) -> None:
     join(machine, "ann", "vision", tmp_path)

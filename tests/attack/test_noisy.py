@@ -29,7 +29,7 @@ def noise(where: Target, running: threading.Event) -> None:
 
 
 @pytest.mark.slow
-def test_a_noisy_client_delays_nobody_else(
+def test_a_noisy_client_does_not_delay_other_users(
     machine: Machine, tmp_path: Path, long_run: bool
 ) -> None:
     join(machine, "ann", "vision", tmp_path)

@@ -70,7 +70,7 @@ class TestAdmitted:
         assert admitted(given(PUT_OFF)) == "False/PendingDelayedTopologyRequests"
         assert admitted(given(PLACED)) == "True/Admitted"
 
-    def test_a_workload_nobody_has_looked_at_says_nothing_unless_reported_to(self) -> None:
+    def test_a_workload_without_a_decision_gets_no_condition_unless_reported(self) -> None:
         assert admitted_status(workload(), NOON, Gates()) == {}
         assert admitted(workload(), EXPLICIT) == "False/NoReservation"
 

@@ -28,7 +28,7 @@ def group(*quotas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_a_bare_queue_is_best_effort_runs_and_displaces_nobody() -> None:
+def test_a_queue_without_policies_is_best_effort_active_and_preempts_nothing() -> None:
     assert queue() == model.ClusterQueue(
         name="gpus",
         strategy="BestEffortFIFO",

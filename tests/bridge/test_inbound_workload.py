@@ -326,7 +326,7 @@ class TestClass:
         assert self.alike(some, other)
         assert not self.alike(some, other, ConcurrentAdmission=True)
 
-    def test_without_its_gate_nobody_has_a_class(self) -> None:
+    def test_without_its_gate_no_workload_has_a_class(self) -> None:
         assert inbound(workload(), on(SchedulingEquivalenceHashing=False)).scheduling_hash == ""
 
 

@@ -244,7 +244,7 @@ def test_who_cannot_win_any_more_is_deactivated(
     assert 3 - len(active) == len(deactivated)
 
 
-def test_all_are_active_while_nobody_is_admitted_unless_their_parent_is_not() -> None:
+def test_all_variants_of_an_active_parent_are_active_until_one_is_admitted() -> None:
     idle = [_variant(each, spec={"active": False}) for each in "abc"]
     woken = _passed(_parent(), *idle)
     assert "abc" == woken.active
@@ -296,7 +296,7 @@ def test_pods_that_are_late_cost_the_variant_its_quota_too() -> None:
     assert "admission" not in spared["parent"]["status"]
 
 
-def test_who_made_room_comes_back_once_nobody_waits_for_it() -> None:
+def test_a_variant_set_aside_for_a_migration_returns_once_nothing_waits_for_its_quota() -> None:
     aside = condition("Requeued", False, "FlavorMigration")
     waiting = condition("QuotaReserved", False, "WaitingForPreemptedWorkloads")
     pending = _variant("b", condition("QuotaReserved", False, "PendingEvaluation"), aside)
@@ -346,7 +346,7 @@ class TestGates:
         assert "v-b: PreemptionUngatedVariant" in found.events
         assert 300 == found.result.requeue_after_s
 
-    def test_nobody_may_while_a_preferred_one_was_not_looked_at(self) -> None:
+    def test_no_variant_may_preempt_before_a_preferred_one_was_evaluated(self) -> None:
         found = _passed(_parent(), _variant("a"), _variant("b", *BLOCKED), _variant("c"))
         assert "" == _opened(found)
 

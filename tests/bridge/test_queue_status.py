@@ -218,7 +218,7 @@ def test_a_cohort_says_its_share_where_shares_count() -> None:
     assert {} == cohort_patch(engine, "all", patch)
 
 
-def test_a_finalizer_is_put_on_once_and_taken_off_when_nobody_uses_the_object() -> None:
+def test_a_finalizer_is_added_once_and_removed_when_the_object_is_unused() -> None:
     assert ["x", HELD] == wanted_finalizers(["x"], deleting=False, in_use=False)
     assert wanted_finalizers([HELD], deleting=False, in_use=False) is None
     assert wanted_finalizers([HELD], deleting=True, in_use=True) is None

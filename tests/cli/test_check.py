@@ -295,7 +295,7 @@ def test_kinds_of_kubernetes_are_held_to_their_fields_and_others_are_left_alone(
     assert "2 objects, 5 faults, 0 warnings, 1 other object skipped" == lines(result)[-1]
 
 
-def test_of_kinds_that_nobody_knows_only_the_syntax_is_judged() -> None:
+def test_only_the_syntax_of_unknown_kinds_is_checked() -> None:
     result = check(CUSTOM + "spec: {a: 1, a: 2}\n")
     assert "1 object, 1 fault, 0 warnings" == lines(result)[-1]
     assert 'Robot/r spec.a: key "a" is set twice.' in result.output

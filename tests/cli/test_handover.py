@@ -10,7 +10,7 @@ from cli.cluster import Cluster
 CONFIG = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
-def test_the_embedded_server_has_nobody_to_hand_over_to(cluster: Cluster) -> None:
+def test_handover_is_rejected_on_the_embedded_server(cluster: Cluster) -> None:
     assert "this server is `kuota up`" in cluster.kuota("handover", code=1)
 
 

@@ -321,7 +321,7 @@ def test_one_workload_can_be_asked_about_by_either_of_its_names() -> None:
     assert by_job.output == ran(objects, "--explain", f"default/{name}").output
 
 
-def test_asking_about_nobody_is_a_usage_error_with_a_guess() -> None:
+def test_asking_about_an_unknown_workload_is_a_usage_error_with_a_suggestion() -> None:
     result = ran([*TEAMS, job("train", "a", 1)], "--explain", "train")
     assert 2 == result.exit_code
     assert "did you mean default/train?" in result.output

@@ -236,7 +236,7 @@ def test_whom_to_trust_is_reported_everywhere(server: Hooked) -> None:
     play(server, story)
 
 
-def test_nobody_is_refused_while_the_certificate_is_renewed(server: Hooked) -> None:
+def test_no_request_is_rejected_while_the_certificate_is_renewed(server: Hooked) -> None:
     async def story(client: Client) -> None:
         key = Key("kueue-system", SECRET)
         before = (await client.get(SECRETS, key))["data"]["tls.crt"]

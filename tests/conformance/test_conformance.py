@@ -72,7 +72,7 @@ def test_a_case_described_by_a_function_is_skipped_with_the_name_of_that_functio
     ]
 
 
-def test_a_suite_that_nobody_feeds_fails_rather_than_vanishes(
+def test_a_suite_without_an_adapter_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([written(tmp_path, {"inputs": {}}, at="toy/TestUnknown")]) == 1

@@ -84,7 +84,7 @@ def test_a_check_of_some_flavors_is_only_for_who_uses_them() -> None:
     run_scene(scene)
 
 
-def test_a_check_that_is_added_later_stops_nobody_unless_it_says_no() -> None:
+def test_a_check_added_later_stops_no_job_unless_it_demands_a_retry() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         await stage.api.apply(job("j", "4"), check("late"))

@@ -126,7 +126,7 @@ class _Broken:
         raise RuntimeError("a bug")
 
 
-def test_a_bug_in_what_merely_counts_is_counted_and_harms_nobody() -> None:
+def test_a_fault_in_a_metrics_observer_is_counted_and_otherwise_harmless() -> None:
     before = COUNTS["metrics"]
 
     async def scene(stage: Stage) -> None:

@@ -28,7 +28,7 @@ def test_one_after_the_other_writes_about_the_same_workload() -> None:
     assert expected == asyncio.run(story())
 
 
-def test_nobody_waits_for_ever_whatever_the_order_of_names() -> None:
+def test_locks_cause_no_deadlock_whatever_the_order_of_names() -> None:
     async def story() -> int:
         locks, done = KeyedLocks(), 0
 

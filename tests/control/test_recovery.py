@@ -68,7 +68,7 @@ def test_a_pod_on_a_node_that_answers_is_waited_for_until_the_node_is_lost() -> 
     run_scene(scene, gates=ON)
 
 
-def test_nobody_is_given_up_while_the_gate_is_off() -> None:
+def test_no_pod_is_terminated_while_the_gate_is_off() -> None:
     async def scene(stage: Stage) -> None:
         await _lose(stage, *LOST)
         await stage.rest(300)

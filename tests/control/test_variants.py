@@ -130,7 +130,7 @@ def test_the_first_admission_is_retained_where_that_is_wanted() -> None:
     run_scene(scene, gates=ON)
 
 
-def test_nobody_moves_to_a_flavor_that_is_not_worth_it() -> None:
+def test_no_variant_migrates_to_a_flavor_that_is_not_preferred() -> None:
     async def scene(stage: Stage) -> None:
         flavors = {"reserved": 0, "on-demand": 0, "spot": 4}
         await setting(stage, last="reserved", flavors=flavors)

@@ -154,7 +154,7 @@ def test_a_restart_finds_the_family_as_it_was() -> None:
     run_scene(scene, gates=ON)
 
 
-def test_nobody_has_variants_while_the_gate_is_off() -> None:
+def test_no_variants_exist_while_the_gate_is_off() -> None:
     async def scene(stage: Stage) -> None:
         await setting(stage, flavors={"reserved": 0, "spot": 4})
         await stage.api.apply(job("j", "4"))

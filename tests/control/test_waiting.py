@@ -76,7 +76,7 @@ def test_a_workload_without_a_queue_says_so_until_there_is_one() -> None:
     run_scene(scene)
 
 
-def test_a_queue_without_its_flavor_admits_nobody_until_it_comes() -> None:
+def test_a_queue_admits_nothing_until_its_flavor_exists() -> None:
     async def scene(stage: Stage) -> None:
         await stage.api.apply(queue("cq", 4), local_queue(), job("a", "4"))
         await stage.rest()
@@ -147,7 +147,7 @@ def test_time_spent_admitted_counts_against_the_limit_across_evictions() -> None
     run_scene(scene)
 
 
-def test_a_stopped_local_queue_has_nobody_waiting() -> None:
+def test_a_stopped_local_queue_has_no_pending_workloads() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(1)
         await stage.api.apply(job("a", "4"))

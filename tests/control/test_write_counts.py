@@ -79,7 +79,7 @@ def test_nothing_is_written_while_nothing_happens() -> None:
     run_scene(scene)
 
 
-def test_nobody_is_left_to_be_reported_of_what_is_over() -> None:
+def test_no_report_remains_for_finished_workloads() -> None:
     async def scene(stage: Stage) -> None:
         await _setting(stage)
         names = [f"short-{number}" for number in range(30)]

@@ -125,7 +125,7 @@ def test_a_flavor_concerns_the_queues_that_name_it() -> None:
     assert tracked.stored(flavor("other")) == Names()
 
 
-def test_an_object_that_is_stored_as_it_was_concerns_nobody() -> None:
+def test_an_unchanged_object_affects_no_queue() -> None:
     tracked = TrackedEngine(shares=True)
     assert tracked.stored(queue("a", gpu=4, cohort="eng")) == Names()
     assert tracked.stored(local_queue("a")) == Names()
@@ -133,7 +133,7 @@ def test_an_object_that_is_stored_as_it_was_concerns_nobody() -> None:
     assert tracked.stored(flavor()) == Names()
 
 
-def test_a_waiting_workload_that_is_stored_as_it_was_concerns_nobody() -> None:
+def test_an_unchanged_pending_workload_affects_no_queue() -> None:
     tracked = TrackedEngine()
     tracked.stored(job("j", queue="a", gpu=9))
     assert tracked.stored(job("j", queue="a", gpu=9)) == Names()

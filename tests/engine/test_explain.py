@@ -197,7 +197,7 @@ def test_a_taint_is_to_be_tolerated() -> None:
     assert "spot=true:NoSchedule" == advice.detail
 
 
-def test_a_resource_that_nobody_offers_is_to_be_offered() -> None:
+def test_the_advice_for_an_unoffered_resource_is_to_add_it() -> None:
     engine = engine_of(queue("a", gpu=4), local_queue("a"), job("j", queue="a", gpu=1, tpu=1))
     assert ["tpu"] == [each.resource for each in advised(explained(engine), Advice.OFFER_RESOURCE)]
 

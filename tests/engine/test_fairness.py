@@ -78,7 +78,7 @@ def test_where_nothing_can_be_lent_the_share_is_zero_and_still_borrowing() -> No
     assert (0.0, True, 0) == (found.weighted, found.borrowing, found.published)
 
 
-def test_usage_of_a_column_nobody_declares_any_more_is_ignored() -> None:
+def test_usage_of_an_undeclared_flavor_resource_is_ignored() -> None:
     stage = Stage()
     queue = stage.queue("a", 5)
     stage.queue("b", 5)

@@ -40,7 +40,7 @@ def test_one_own_victim_among_others_makes_it_preempt() -> None:
 
 
 @BOTH
-def test_the_oracle_reports_the_height_as_things_are_when_nobody_can_go(policy: Policy) -> None:
+def test_the_oracle_reports_the_current_height_without_victims(policy: Policy) -> None:
     stage = possibilities(policy)
     assert stage.oracle("a", 7) == OracleResult(Possibility.NO_CANDIDATES, 1)
     assert stage.oracle("b", 1) == OracleResult(Possibility.NO_CANDIDATES, 1)
@@ -63,7 +63,7 @@ def test_possibilities_rank_from_worst_to_best_and_print_as_kueue_names_them() -
 
 @BOTH
 @pytest.mark.parametrize("rule", ["", "Never"])
-def test_unset_rules_displace_nobody(policy: Policy, rule: str) -> None:
+def test_unset_rules_preempt_nothing(policy: Policy, rule: str) -> None:
     stage = Stage(policy)
     stage.queue("a", 2, within=rule, reclaim=rule)
     stage.queue("b", 0)

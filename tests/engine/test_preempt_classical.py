@@ -155,7 +155,7 @@ def test_a_shield_may_appear_while_victims_are_taken() -> None:
     assert stage.victims("a", 5) == {}
 
 
-def test_a_queue_that_borrows_only_what_is_not_needed_offers_nobody() -> None:
+def test_a_queue_that_borrows_only_other_resources_offers_no_victims() -> None:
     stage = Stage()
     stage.queue("a", {GPU: 4, CPU: 4}, reclaim="Any")
     stage.queue("b", {GPU: 2, CPU: 0})
@@ -244,7 +244,7 @@ def test_a_borrowing_limit_holds_for_the_preemptor_as_well() -> None:
     assert stage.victims("a", 4, priority=1) == {}
 
 
-def test_an_inactive_queue_offers_nobody() -> None:
+def test_an_inactive_queue_offers_no_victims() -> None:
     stage = Stage()
     stage.queue("a", 4, reclaim="Any")
     stage.queue("b", 0).active = False

@@ -106,7 +106,7 @@ def test_without_that_gate_the_shares_decide_about_the_nominal_quota_too() -> No
     assert stage.victims("a", {GPU: 1}) == {}
 
 
-def test_a_queue_within_its_quota_offers_nobody_whatever_its_weight() -> None:
+def test_a_queue_within_its_quota_offers_no_victims_whatever_its_weight() -> None:
     stage = Stage(FAIR)
     stage.queue("a", 2, reclaim="Any")
     stage.queue("b", 2, weight=0.0)

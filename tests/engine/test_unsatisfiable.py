@@ -34,7 +34,7 @@ def tried(world: Simulation) -> list[str]:
     return [each.workload.key.name for each in world.cycle().decisions]
 
 
-def test_a_release_that_is_too_small_wakes_nobody() -> None:
+def test_an_insufficient_release_requeues_nothing() -> None:
     world = world_of(queue("q", gpu=8, reclaim="Any"))
     for name in ("one", "two", "six"):
         world.store(job(name, queue="q", gpu=6 if name == "six" else 1))
@@ -200,7 +200,7 @@ sharing = st.sampled_from((None, (FINAL_SHARE, INITIAL_SHARE)))
 
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.lists(queues, min_size=1, max_size=4), crowd, crowd, sharing, amounts)
-def test_nobody_gets_what_is_said_to_be_out_of_reach(
+def test_no_workload_is_admitted_beyond_a_reported_limit(
     given_queues: list[ClusterQueue],
     residents: list[tuple[str, int, int]],
     probes: list[tuple[str, int, int]],

@@ -53,7 +53,7 @@ def test_after_a_quiet_second_a_change_wakes_at_once_again() -> None:
     assert ["big"] == tried(engine, 11.5)
 
 
-def test_changes_that_wake_nobody_make_nobody_wait() -> None:
+def test_changes_that_requeue_nothing_leave_no_fitting_workload_waiting() -> None:
     engine = engine_with()
     engine.apply(ObjectStored(value=queue("other", gpu=1)), 10.0)
     assert [] == tried(engine, 10.0)
@@ -74,7 +74,7 @@ def test_released_quota_is_offered_at_once_whatever_was_changed_before() -> None
     assert ["next"] == tried(engine, 10.1)
 
 
-def test_a_cohort_that_is_written_unchanged_wakes_nobody() -> None:
+def test_an_unchanged_cohort_requeues_nothing() -> None:
     engine = engine_with(cohort("all", gpu=1))
     engine.apply(ObjectStored(value=cohort("all", gpu=1)), 10.0)
     assert [] == tried(engine, 10.0)
@@ -123,7 +123,7 @@ def test_a_head_that_became_a_preemptor_has_another_turn_before_its_tree_is_quie
     assert [["urgent"], ["urgent"], []] == [tried(engine, 2.0) for _ in range(3)]
 
 
-def test_the_confirmation_of_an_admission_wakes_nobody() -> None:
+def test_the_confirmation_of_an_admission_requeues_nothing() -> None:
     engine = Engine()
     admitted = job("admitted", queue="a", gpu=1)
     strict = queue("b", gpu=1, cohort="all", strategy="StrictFIFO")

@@ -45,7 +45,7 @@ def test_a_password_is_sent_in_the_basic_way() -> None:
     assert {"Authorization": f"Basic {coded}"} == sent
 
 
-def test_nobody_in_particular_sends_nothing() -> None:
+def test_an_anonymous_client_sends_no_credentials() -> None:
     assert {} == _headers(_credentials())
 
 

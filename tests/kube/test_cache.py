@@ -21,7 +21,7 @@ def _cache() -> Cache[Json]:
     return Cache(lambda obj: obj, {"words": lambda obj: obj["words"]}, lambda obj: obj["done"])
 
 
-def test_what_is_packed_reads_as_it_was_and_is_shared_with_nobody() -> None:
+def test_a_packed_object_reads_unchanged_and_shares_no_state() -> None:
     cache, observed = _cache(), list[tuple[Json | None, Json | None]]()
     cache.observe(lambda old, new: observed.append((old, new)))
     cache.put(_object(1, done=False))

@@ -169,7 +169,7 @@ def test_another_note_is_the_same_event_and_another_reason_or_type_is_not() -> N
     assert [1] * 2 == [each["count"] for each in others]
 
 
-def test_nobody_is_flooded_with_news_of_one_object() -> None:
+def test_events_about_one_object_are_rate_limited() -> None:
     harness = RecorderHarness()
 
     async def story() -> None:

@@ -51,7 +51,7 @@ def looked(server: TinyServer, later: Callable[[], None] | None = None) -> tuple
     return run(clock, story())
 
 
-def test_without_a_lease_nobody_leads() -> None:
+def test_without_a_lease_there_is_no_leader() -> None:
     assert ("", 0) == looked(TinyServer())
 
 
@@ -71,7 +71,7 @@ def test_one_that_is_renewed_is_held() -> None:
     assert ("pod-1", True) == (found, took < 3)
 
 
-def test_one_that_is_never_renewed_is_held_by_nobody() -> None:
+def test_a_lease_that_is_never_renewed_has_no_holder() -> None:
     server = TinyServer()
     renew(server, "kuota", "pod-1")
     assert ("", 15) == looked(server)

@@ -215,7 +215,7 @@ def test_a_refused_watch_is_an_error_with_a_type() -> None:
     asyncio.run(main())
 
 
-def test_nobody_there_means_nothing_was_sent() -> None:
+def test_a_refused_connection_means_that_nothing_was_sent() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         server = f"http://127.0.0.1:{held.getsockname()[1]}"

@@ -179,7 +179,7 @@ def test_a_connection_that_was_idle_for_long_is_not_used_again(
     assert 2 == asyncio.run(main())
 
 
-def test_an_answer_that_nobody_asked_for_is_not_taken_for_the_next_one() -> None:
+def test_an_unsolicited_response_is_not_used_for_the_next_request() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await request(reader)
         writer.write(answer(b"mine"))

@@ -250,7 +250,7 @@ def _waiting(name: str, reason: str) -> Workload:
         (EVERYTHING, {"LocalQueueMetrics": False}, "local_queue_pending_workloads"),
     ],
 )
-def test_a_metric_that_nobody_asked_for_is_not_shown(
+def test_a_metric_that_is_not_enabled_is_not_exposed(
     config: Json, gates: dict[str, bool], name: str
 ) -> None:
     made = engine(queue("a", gpu=1, cohort="c"), local_queue("a"), job("j", queue="a", gpu=1))

@@ -98,7 +98,7 @@ def test_answers_are_believed_for_a_while() -> None:
     asyncio.run(story())
 
 
-def test_nobody_is_let_in_while_the_api_server_does_not_answer() -> None:
+def test_requests_are_rejected_while_the_api_server_is_unreachable() -> None:
     async def story() -> None:
         async with Scraper() as scraper:
             scraper.api.down = True
@@ -107,7 +107,7 @@ def test_nobody_is_let_in_while_the_api_server_does_not_answer() -> None:
     asyncio.run(story())
 
 
-def test_plain_http_is_for_loopback_only_and_asks_nobody() -> None:
+def test_plain_http_is_loopback_only_and_needs_no_review() -> None:
     async def story() -> None:
         api = FakeAccessReviews()
         server = MetricsServer(Metrics(Engine()), api)  # type: ignore[arg-type]

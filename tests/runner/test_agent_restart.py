@@ -48,7 +48,7 @@ def test_a_log_can_be_read_before_a_new_runner_knows_its_pods(tmp_path: Path) ->
     story(tmp_path, work)
 
 
-def test_what_ended_while_nobody_looked_is_reported_later(tmp_path: Path) -> None:
+def test_a_process_that_ends_while_the_runner_is_down_is_reported_later(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(job("brief", "sleep 0.3; exit 0"))
         (one,) = await world.some(
@@ -65,7 +65,7 @@ def test_what_ended_while_nobody_looked_is_reported_later(tmp_path: Path) -> Non
     story(tmp_path, work)
 
 
-def test_what_was_deleted_while_nobody_looked_is_ended(tmp_path: Path) -> None:
+def test_a_pod_deleted_while_the_runner_is_down_is_stopped(tmp_path: Path) -> None:
     async def work(world: World) -> None:
         await world.submit(pod("orphan", container("sleep 100")))
         running = await world.phase("orphan", "Running")

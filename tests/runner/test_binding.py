@@ -162,7 +162,7 @@ status: {capacity: {cpu: 2}}
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3)), max_size=12),
     st.lists(st.integers(0, 8), min_size=1, max_size=3),
 )
-def test_no_node_is_ever_overfull_and_nobody_waits_who_would_fit(
+def test_no_node_is_overcommitted_and_no_fitting_pod_waits(
     wants: list[tuple[int, int]], sizes: list[int]
 ) -> None:
     offers = [node(f"n{number}", size) for number, size in enumerate(sizes)]

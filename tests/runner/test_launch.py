@@ -59,7 +59,7 @@ def test_processes_start_in_the_pods_root_by_default() -> None:
     ]
 
 
-def test_nobody_can_show_himself_devices_that_he_was_not_given() -> None:
+def test_a_pod_cannot_make_unassigned_devices_visible() -> None:
     one = container(env=[{"name": "CUDA_VISIBLE_DEVICES", "value": "0,1,2"}])
     plan = container_plan(pod(one), one, PLACE, Sources())
     assert "" == plan.env["CUDA_VISIBLE_DEVICES"]
@@ -108,7 +108,7 @@ def test_root_becomes_the_user_who_asked() -> None:
 
 
 @pytest.mark.parametrize("uid", [None, "0", "root", "-1", "4294967295", "4294967296"])
-def test_nobody_runs_as_root_unless_allowed(uid: str | None) -> None:
+def test_running_as_root_requires_permission(uid: str | None) -> None:
     with pytest.raises(LaunchError):
         run_as(named(uid), container(), RunAsPolicy(uid=0))
 
@@ -246,7 +246,7 @@ def test_a_hierarchy_at_another_mount_point_is_found_and_named(tmp_path: Path) -
     assert "no cgroup v2" in delegated(str(tmp_path / "own"), str(tmp_path / "mounts")).refusal
 
 
-def test_a_controller_that_nobody_uses_is_not_delegated(tmp_path: Path) -> None:
+def test_an_unused_cgroup_controller_is_not_delegated(tmp_path: Path) -> None:
     own = hierarchy(tmp_path, "memory")
     assert ["cpu", "pids"] == own.missing
     (tmp_path / "own").write_text("0::/mine\n")

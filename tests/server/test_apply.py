@@ -44,7 +44,7 @@ def test_entries_say_who_when_and_in_which_version() -> None:
     assert expected == after["metadata"]["managedFields"]
 
 
-def test_bookkeeping_of_the_server_belongs_to_nobody() -> None:
+def test_fields_set_by_the_server_have_no_manager() -> None:
     new = config_map(
         None, uid="u", resourceVersion="3", generation=1, creationTimestamp=NOW, labels={"a": "b"}
     )

@@ -95,7 +95,7 @@ def test_everyone_may_read_queues_and_only_members_their_workloads() -> None:
     resource=st.sampled_from(["pods", "nodes", "clusterqueues", "jobs", "namespaces", "bindings"]),
     below=st.sampled_from(["", "status", "scale", "binding", "log", "finalize"]),
 )
-def test_nobody_but_an_admin_writes_at_the_cluster_scope(
+def test_only_admins_write_cluster_scoped_objects(
     user: User, verb: str, group: str, resource: str, below: str
 ) -> None:
     access = Access(verb=verb, group=group, resource=resource, subresource=below)
@@ -141,7 +141,7 @@ def test_a_review_answers_as_a_request_would_be_treated(
     assert allowed == (answer.status != 403)
 
 
-def test_admins_may_speak_for_others_and_nobody_else_may(api: Local) -> None:
+def test_only_admins_may_impersonate_others(api: Local) -> None:
     who = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     assert "ann" == api.ask("POST", who, {}, user=ANN)["status"]["userInfo"]["username"]
 

@@ -315,7 +315,7 @@ nodes = st.integers(0, 7)
     deletions=st.lists(st.tuples(nodes, policies, st.booleans()), min_size=1, max_size=4),
 )
 @settings(max_examples=200, deadline=None, derandomize=True)
-def test_whatever_owns_whatever_only_that_stays_which_nobody_released(
+def test_in_any_owner_graph_only_objects_with_a_live_owner_or_a_finalizer_remain(
     edges: list[tuple[int, int, bool]], deletions: list[tuple[int, str, bool]]
 ) -> None:
     """Rings included, it comes to rest; nothing hangs, no reference leads nowhere, and what was not

@@ -71,7 +71,7 @@ def test_an_event_goes_an_hour_after_it_was_last_written(local: Local) -> None:
     assert "kept" == local.ask("GET", f"{MAPS}/kept")["metadata"]["name"]
 
 
-def test_an_event_that_nobody_tracked_goes_by_its_creation(local: Local) -> None:
+def test_an_untracked_event_expires_by_its_creation_time(local: Local) -> None:
     made = event("old")
     made["metadata"] |= {"namespace": "default", "creationTimestamp": "2026-11-15T12:00:00Z"}
     local.store.create("events", made)

@@ -60,7 +60,7 @@ def test_a_binding_of_a_group_may_be_for_reading_only(api: Local) -> None:
 
 
 @pytest.mark.parametrize("user", [ANN, BOB])
-def test_nobody_but_an_admin_writes_roles_and_bindings(api: Local, user: User) -> None:
+def test_only_admins_write_roles_and_bindings(api: Local, user: User) -> None:
     own = binding("edit", {"kind": "User", "name": user.name})
     assert 403 == api.refusal("POST", BINDINGS, own, user=user)["code"]
     api.ask("POST", BINDINGS, binding("view", {"kind": "User", "name": "carol"}))

@@ -50,7 +50,7 @@ def test_jobs_and_pods_carry_the_uid_of_who_made_them(api: Local) -> None:
     assert "1001" == of_pod(api.ask("POST", PODS, pod("a"), user=ANN))
 
 
-def test_nobody_can_pretend_to_be_another(api: Local) -> None:
+def test_impersonation_is_rejected(api: Local) -> None:
     assert "1001" == of_job(api.ask("POST", JOBS, annotated(job("a"), "0"), user=ANN))
     assert of_pod(api.ask("POST", PODS, annotated(pod("a"), "0"), user=NOBODY)) is None
     patch = {"metadata": {"annotations": {RUN_AS: "0"}}}

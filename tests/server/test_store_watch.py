@@ -185,7 +185,7 @@ def test_watches_share_changes_but_not_objects(store: Store) -> None:
     assert 0 == yours.object["spec"]["value"]
 
 
-def test_a_watch_that_nobody_holds_is_forgotten(store: Store) -> None:
+def test_an_unreferenced_watch_is_removed(store: Store) -> None:
     watch = store.watch(PODS)
     assert 1 == len(store._feed._watches[PODS])
     del watch

@@ -356,7 +356,7 @@ def test_a_port_that_cannot_be_reached_is_reported_on_the_error_channel() -> Non
     serving(work)
 
 
-def test_sizes_that_nobody_reads_are_not_kept() -> None:
+def test_terminal_sizes_without_a_reader_are_dropped() -> None:
     async def main() -> None:
         link = Sizes(1000)
         for tty, kept in ((False, 0), (True, 8)):

@@ -73,7 +73,7 @@ def test_a_lending_limit_is_respected() -> None:
     )
 
 
-def test_use_beyond_all_quota_is_borrowed_from_nobody() -> None:
+def test_usage_beyond_all_quota_has_no_lender() -> None:
     assert [("j", "", 2)] == reported(
         queue("a", gpu=2, cohort="eng"), running(job("j", gpu=4), "a", 1.0)
     )

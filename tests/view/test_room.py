@@ -94,7 +94,7 @@ def test_a_flavor_that_leads_nowhere_is_named() -> None:
     ] == said([queue("h100", gpu=1)], flavors, [node(gpu="8")])
 
 
-def test_flavors_nobody_offers_and_quotas_of_nothing_are_no_matter() -> None:
+def test_unoffered_flavors_and_empty_quotas_are_omitted() -> None:
     flavors = [flavor(), flavor("h100", gpu="h100")]
     queues = [queue(gpu=0), queue("missing", gpu=9), queue("h100", gpu=0), queue(gpu="nonsense")]
     assert [] == said(queues, flavors, [node(cpu="1")])

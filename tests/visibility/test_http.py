@@ -138,7 +138,7 @@ def test_headers_of_anyone_else_mean_nothing() -> None:
     asyncio.run(story())
 
 
-def test_a_token_will_do_where_nobody_passes_requests_on() -> None:
+def test_a_token_suffices_without_an_aggregation_proxy() -> None:
     async def story() -> None:
         async with Stage(passes_on=False) as stage:
             assert 200 == (await stage.get(headers={"Authorization": "Bearer good"}))[0]

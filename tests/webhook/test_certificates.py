@@ -240,7 +240,7 @@ def test_a_running_replica_shows_what_another_one_renewed_once_that_is_trusted()
     played(story)
 
 
-def test_a_secret_that_is_deleted_is_made_again_and_nobody_is_cut_off() -> None:
+def test_a_deleted_secret_is_recreated_without_interrupting_clients() -> None:
     async def story(api: Api) -> None:
         async with running(api.managed()):
             await api.clock.sleep(60)

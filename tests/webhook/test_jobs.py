@@ -75,7 +75,7 @@ def test_the_default_priority_class_is_given_even_without_a_queue() -> None:
     assert {PRIORITY: "default"} == said.object["metadata"]["labels"]
 
 
-def test_a_class_that_cannot_be_looked_up_stops_nobody() -> None:
+def test_a_failed_priority_class_lookup_rejects_no_job() -> None:
     objects = Objects()
     objects.broken.add("workloadpriorityclasses")
     assert answered(MUTATE, job(queue="q"), objects=objects).allowed
@@ -173,7 +173,7 @@ def test_a_queue_cannot_be_taken_off_where_there_is_a_default_one() -> None:
     assert not answered(VALIDATE, after, before, objects=Objects(DEFAULT_QUEUE)).allowed
 
 
-def test_deletions_and_the_status_are_nobody_s_business_here() -> None:
+def test_deletions_and_status_updates_are_ignored() -> None:
     bad = job(queue="Not_A_Name")
     assert answered(VALIDATE, bad, operation="DELETE").allowed
     assert answered(VALIDATE, bad, bad, subResource="status").allowed

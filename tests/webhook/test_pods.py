@@ -35,7 +35,7 @@ def test_pods_pass_when_their_integration_is_off() -> None:
     assert answered(VALIDATE, pod(queue="Not_A_Name")).allowed
 
 
-def test_a_pod_with_a_queue_gets_no_gate_that_nobody_would_open() -> None:
+def test_a_pod_is_not_gated_while_the_pod_integration_is_off() -> None:
     assert [] == asked(pod(queue="q"), path=MUTATE).patch
 
 
@@ -75,7 +75,7 @@ def test_gates_of_features_count() -> None:
     assert asked(pod(annotations=annotations), gates=off).allowed
 
 
-def test_deletions_and_the_status_are_nobody_s_business_here() -> None:
+def test_deletions_and_status_updates_are_ignored() -> None:
     bad = pod(queue="Not_A_Name")
     assert asked(bad, operation="DELETE").allowed
     assert asked(bad, bad, subResource="status").allowed

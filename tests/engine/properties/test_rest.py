@@ -51,7 +51,7 @@ def _of_one_flavor(groups: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ..
 @pytest.mark.slow
 @given(policies, clusters(SOUND), crowds(SOUND, 14), st.lists(st.integers(0, 99), max_size=6))
 @calm(150)
-def test_nobody_waits_who_would_be_let_in_if_all_were_tried_again(
+def test_no_workload_waits_that_a_full_retry_would_admit(
     policy: Policy, cluster: list[EngineObject], crowd: list[Workload], done: list[int]
 ) -> None:
     witness = CheckedSimulation(policy, [plain(each) for each in cluster])
