@@ -87,14 +87,22 @@ class FakeApi(Client):
     async def get(self, resource: Resource, key: Key) -> Json:
         return _copy(self._existing(resource, key))
 
-    async def list(self, resource: Resource, namespace: str | None = None, **_: Any) -> Listing:
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        **_: Any,
+    ) -> Listing:
         found = [o for o in self.all(resource) if not namespace or key_of(o).namespace == namespace]
-        return Listing(found, str(self._revision))
+        selected = [each for each in found if _selected(each, label_selector)]
+        return Listing(selected, str(self._revision))
 
     async def pages(
         self, resource: Resource, which: Selection, *, limit: int | None = None
     ) -> AsyncGenerator[Listing, None]:
-        yield await self.list(resource, which.namespace)
+        yield await self.list(resource, which.namespace, label_selector=which.labels)
 
     async def watch(
         self,
@@ -102,6 +110,7 @@ class FakeApi(Client):
         namespace: str | None = None,
         *,
         since: str,
+        label_selector: str = "",
         **_: Any,
     ) -> AsyncGenerator[Event, None]:
         sent = int(since)
@@ -112,7 +121,7 @@ class FakeApi(Client):
             start = bisect_right(self._log, sent, key=lambda each: each[0])
             for revision, about, type_, obj in self._log[start:]:
                 sent = revision
-                if about == resource:
+                if about == resource and _selected(obj, label_selector):
                     yield Event(type_, _copy(obj))
             if changes is self._news:
                 await changes.wait()
@@ -240,6 +249,12 @@ class FakeApi(Client):
             found += _job_faults(obj, old)
         if found:
             raise Invalid(422, "Invalid", "; ".join(found))
+
+
+def _selected(obj: Json, selector: str) -> bool:
+    """Whether the labels match a selector of the form `name=value`, or "" for all objects."""
+    name, _, value = selector.partition("=")
+    return not selector or (obj["metadata"].get("labels") or {}).get(name) == value
 
 
 def _copy(obj: Json) -> Json:

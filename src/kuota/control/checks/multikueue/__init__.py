@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MultiKueue admission check: runs admitted work in other clusters."""
