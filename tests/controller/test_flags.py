@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kuota.api.gates import Gate
-from kuota.control.system import ALL, Part
+from kuota.control.parts import ALL, Part
 from kuota.controller.flags import Flags, Rejected, Settings, chosen_connection, settings
 from kuota.kube.errors import ConfigError
 

@@ -15,7 +15,7 @@ from controller.site import Running, Site, configuration, run_story
 from kuota.api.base import Json
 from kuota.api.config.load import load
 from kuota.api.gates import Gates
-from kuota.control.system import ALL, Part
+from kuota.control.parts import ALL, Part
 from kuota.controller.flags import Settings
 from kuota.controller.ports import PortUnavailable, opened
 from kuota.kube.config import Connection

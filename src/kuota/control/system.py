@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -35,6 +34,7 @@ from .elastic_pods import ElasticPods
 from .facts import FactSource
 from .node_labels import NodeLabels
 from .observer import Instrument, uninstrumented
+from .parts import ALL, WRITING, Part, Parts
 from .pending_reports import PendingReports
 from .reconcile_family import FamilyReconciler
 from .reconcile_job import JobReconciler, Occupied
@@ -43,41 +43,6 @@ from .reconcile_workload import ClassReconciler, WorkloadReconciler
 from .recovery import PodRecovery
 from .triggers import Triggers
 from .world import World, followed
-
-Parts = frozenset["Part"]
-
-
-class Part(StrEnum):
-    """A part of the controller. The value is what users write.
-
-    CORE reconciles Workloads and the status of queues, SCHEDULER makes and writes decisions, JOBS
-    reconciles Jobs with their Workloads. These parts write, so only one process at a time may run
-    them. WEBHOOKS and VISIBILITY only serve requests.
-    """
-
-    CORE = "core"
-    SCHEDULER = "scheduler"
-    JOBS = "jobs"
-    WEBHOOKS = "webhooks"
-    VISIBILITY = "visibility"
-
-
-ALL: Parts = frozenset(Part)
-WRITING: Parts = frozenset({Part.CORE, Part.SCHEDULER, Part.JOBS})
-
-
-class UnknownPart(ValueError):
-    """A name that is not a part."""
-
-
-def parsed(text: str) -> Parts:
-    """Parse `core,jobs`. An empty text means all parts. Raises UnknownPart."""
-    words = [each.strip() for each in text.split(",") if each.strip()]
-    unknown = [each for each in words if each not in ALL]
-    if unknown:
-        raise UnknownPart(f"unknown part {', '.join(unknown)}; use {', '.join(Part)}")
-    return frozenset(Part(each) for each in words) or ALL
-
 
 CONTROLLER = "kueue.x-k8s.io/kuota"
 """The name under which events are recorded."""

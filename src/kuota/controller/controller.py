@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kuota import __version__
 from kuota.api.config.shapes import ClientConnection, LeaderElection
-from kuota.control.system import WRITING, Part
+from kuota.control.parts import WRITING, Part
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock, SystemClock, within
 from kuota.kube.config import Connection

@@ -17,7 +17,7 @@ from kuota.api.config.load import checked, load
 from kuota.api.config.shapes import Configuration, LeaderElection
 from kuota.api.faults import Invalid
 from kuota.api.gates import Gates, resolved
-from kuota.control.system import ALL, Parts, UnknownPart, parsed
+from kuota.control.parts import ALL, Parts, UnknownPart, parsed
 from kuota.kube.config import SERVICE_ACCOUNT, connection, from_kubeconfig, in_cluster
 from kuota.kube.errors import ConfigError
 from kuota.loopback import is_loopback

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import msgspec
 
 from kuota.api.gates import Gate
-from kuota.control.system import Part
+from kuota.control.parts import Part
 
 from .flags import Address, Settings, address
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a controller process that can be enabled one by one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+Parts = frozenset["Part"]
+
+
+class Part(StrEnum):
+    """A part of the controller. The value is what users write.
+
+    CORE reconciles Workloads and the status of queues, SCHEDULER makes and writes decisions, JOBS
+    reconciles Jobs with their Workloads. These parts write, so only one process at a time may run
+    them. WEBHOOKS and VISIBILITY only serve requests.
+    """
+
+    CORE = "core"
+    SCHEDULER = "scheduler"
+    JOBS = "jobs"
+    WEBHOOKS = "webhooks"
+    VISIBILITY = "visibility"
+
+
+ALL: Parts = frozenset(Part)
+WRITING: Parts = frozenset({Part.CORE, Part.SCHEDULER, Part.JOBS})
+
+
+class UnknownPart(ValueError):
+    """A name that is not a part."""
+
+
+def parsed(text: str) -> Parts:
+    """Parse `core,jobs`. An empty text means all parts. Raises UnknownPart."""
+    words = [each.strip() for each in text.split(",") if each.strip()]
+    unknown = [each for each in words if each not in ALL]
+    if unknown:
+        raise UnknownPart(f"unknown part {', '.join(unknown)}; use {', '.join(Part)}")
+    return frozenset(Part(each) for each in words) or ALL
