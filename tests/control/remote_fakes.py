@@ -47,7 +47,7 @@ class FakeWorkers:
         caches = remote_caches(self.clusters, name, api, self._kinds, self._origin, self._clock)
         cluster.attach(api, caches)
         self._tasks[name] = [asyncio.ensure_future(each.run()) for each in caches.values()]
-        await synced(cluster)
+        await synced(caches)
         self.clusters.mark_connected(name)
         return cluster
 

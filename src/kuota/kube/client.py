@@ -69,6 +69,7 @@ class Client:
         self._managed_fields = managed_fields
         self._decodings: dict[Resource, Decoding] = {}
         self._own = WriteOptions(manager=manager)
+        self.may_write = may_write
 
     async def get(self, resource: Resource, key: Key) -> Json:
         """Return the object; raises NotFound."""

@@ -137,10 +137,19 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> C
 
 def from_kubeconfig(paths: list[Path], context: str = "") -> Connection:
     """Return the named or current context of these files. The first definition of a name wins."""
-    files = [_Kubeconfig(each) for each in paths]
+    return _chosen([_Kubeconfig(each, file_text(str(each))) for each in paths], context)
+
+
+def from_text(content: str, where: str) -> Connection:
+    """Return the current context of a kubeconfig. `where` names its origin in messages."""
+    return _chosen([_Kubeconfig(Path(where), content)], "")
+
+
+def _chosen(files: list[_Kubeconfig], context: str) -> Connection:
     wanted = context or next((each.current for each in files if each.current), "")
     if not wanted:
-        raise ConfigError(f"{_named(paths)} has no current-context; name one with --context")
+        where = _named([each.path for each in files])
+        raise ConfigError(f"{where} has no current-context; name one with --context")
     _, chosen = _entry(files, "context", wanted)
     cluster_file, cluster = _entry(files, "cluster", str(chosen.get("cluster") or ""))
     server = str(cluster.get("server") or "")
@@ -171,12 +180,12 @@ def file_text(path: str) -> str:
 
 
 class _Kubeconfig:
-    """One kubeconfig file. Paths in it are relative to its directory."""
+    """The content of one kubeconfig file. Paths in it are relative to its directory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: str) -> None:
         self.path = path
         try:
-            found = load_all(file_text(str(path)))
+            found = load_all(content)
         except Invalid as error:
             raise ConfigError(f"{path} is not a kubeconfig: {error}") from None
         self._content: Json = found[0] if found else {}

@@ -60,8 +60,9 @@ class Informer(Cache[T]):
 
     `decode` returns the value to store; it may modify its argument. `synced` is set after the first
     list; make no decisions before. `settled` is set at the same time, or as soon as it is known
-    that the server does not serve the kind. Observers are called in the order of changes, in the
-    task that runs the informer or reports a write. They must not block.
+    that the server does not serve the kind. `on_error` is called after every failed attempt to list
+    or watch, except for expired revisions. `where` begins log messages. Observers are called in the
+    order of changes, in the task that runs the informer or reports a write. They must not block.
     """
 
     def __init__(
@@ -76,17 +77,19 @@ class Informer(Cache[T]):
         decode: Decode[T] | None = None,
         indexers: Mapping[str, Indexer[T]] | None = None,
         packs: Callable[[T], bool] = never_packed,
+        on_error: Callable[[KubeError], None] | None = None,
+        where: str = "",
         clock: Clock | None = None,
     ) -> None:
         super().__init__(decode or cast(Decode[T], trimmed), indexers or {}, packs)
         self.resource = resource
-        self.synced = asyncio.Event()
-        self.settled = asyncio.Event()
+        self.synced, self.settled = asyncio.Event(), asyncio.Event()
         self.lacking = False
         """Whether the server does not serve this kind."""
         self.error: KubeError | None = None
         """Why the cache may be stale; None if it is not."""
         self._client = client
+        self._on_error, self._where = on_error, where
         self._which = Selection(namespace, label_selector, field_selector, metadata_only)
         self._clock = clock or SystemClock()
         self._revision = ""
@@ -229,7 +232,7 @@ class Informer(Cache[T]):
 
     def _recover(self) -> None:
         if self.error is not None:
-            _log.info("watching %s again", self.resource)
+            _log.info("%swatching %s again", self._where, self.resource)
             self.error = None
 
     async def _look_for_kind(self, error: KubeError) -> None:
@@ -250,8 +253,12 @@ class Informer(Cache[T]):
         loud = fresh and not isinstance(error, Gone)
         if loud:
             self._said_at = now
-        _log.log(logging.WARNING if loud else logging.DEBUG, "%s", self._words(error))
+        _log.log(
+            logging.WARNING if loud else logging.DEBUG, "%s%s", self._where, self._words(error)
+        )
         self.error = error
+        if self._on_error is not None and not isinstance(error, Gone):
+            self._on_error(error)
 
     def _words(self, error: KubeError) -> str:
         if self.lacking:

@@ -9,7 +9,6 @@ that a slow cluster delays only itself.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -19,11 +18,15 @@ from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
 from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import Unreachable
+from kuota.kube.errors import KubeError, Unreachable
 from kuota.kube.informer import Informer
-from kuota.kube.resources import WORKLOADS, Resource, key_of
+from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Resource, key_of
 
 WORKLOAD: GroupKind = (WORKLOADS.group, WORKLOADS.kind)
+CLUSTER_QUEUE: GroupKind = (CLUSTER_QUEUES.group, CLUSTER_QUEUES.kind)
+LOCAL_QUEUE: GroupKind = (LOCAL_QUEUES.group, LOCAL_QUEUES.kind)
+QUEUES = {CLUSTER_QUEUE: CLUSTER_QUEUES, LOCAL_QUEUE: LOCAL_QUEUES}
+"""The kinds of which all objects are cached, if the manager's quota follows its workers."""
 
 Resources = Mapping[GroupKind, Resource]
 
@@ -178,16 +181,33 @@ class RemoteClusters:
 
 
 def remote_caches(
-    clusters: RemoteClusters, name: str, client: Client, kinds: Resources, origin: str, clock: Clock
+    clusters: RemoteClusters,
+    name: str,
+    client: Client,
+    kinds: Resources,
+    origin: str,
+    clock: Clock,
+    on_error: Callable[[GroupKind, KubeError], None] | None = None,
+    *,
+    with_queues: bool = False,
 ) -> dict[GroupKind, Informer[Json]]:
     """Return a cache of the Workloads and the jobs of this origin in one cluster.
 
-    Their changes are reported to the observers of `clusters`.
+    Their changes are reported to the observers of `clusters`, and failed watches to `on_error`.
     """
-    selector = f"{MULTI_KUEUE_ORIGIN}={origin}"
     found: dict[GroupKind, Informer[Json]] = {}
-    for kind, resource in {WORKLOAD: WORKLOADS, **kinds}.items():
-        cache = Informer[Json](client, resource, label_selector=selector, clock=clock)
+    wanted = {WORKLOAD: WORKLOADS, **kinds, **(QUEUES if with_queues else {})}
+    for kind, resource in wanted.items():
+        selector = "" if kind in QUEUES else f"{MULTI_KUEUE_ORIGIN}={origin}"
+        failed = partial(on_error, kind) if on_error is not None else None
+        cache = Informer[Json](
+            client,
+            resource,
+            label_selector=selector,
+            on_error=failed,
+            where=f"cluster {name}: ",
+            clock=clock,
+        )
         cache.observe(partial(_report, clusters, name, kind))
         found[kind] = cache
     return found
@@ -201,10 +221,7 @@ def _report(
     clusters.changed(RemoteChange(name, kind, key_of(either), old, new))
 
 
-async def synced(cluster: RemoteCluster) -> None:
+async def synced(caches: Mapping[GroupKind, Informer[Json]]) -> None:
     """Return when the Workloads are known, and every kind is known or known to be missing."""
-    waits = [
-        (each.synced if kind == WORKLOAD else each.settled).wait()
-        for kind, each in cluster.caches().items()
-    ]
-    await asyncio.gather(*waits)
+    for kind, each in caches.items():
+        await (each.synced if kind == WORKLOAD else each.settled).wait()

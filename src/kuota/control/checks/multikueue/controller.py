@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All of MultiKueue: assembles its reconcilers and runs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from kuota.api.base import Json, Key
+from kuota.api.config.defaults import default_configuration
+from kuota.api.config.shapes import Configuration, MultiKueue
+from kuota.api.gates import Gate, Gates
+from kuota.control.effects import Sender
+from kuota.control.world import World
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.resources import NAMESPACES
+
+from .check_status import CheckStatus
+from .clusters import ClusterReconciler
+from .collector import Collector
+from .link import SYSTEM_NAMESPACE, Purpose
+from .links import Links, MakeClient
+from .objects import MultiKueueObjects
+from .profile import configured
+from .quota_writer import QuotaWriter
+from .remote import RemoteClusters, Resources
+from .worker_client import worker_client
+
+
+class MultiKueueController:
+    """The controllers of MultiKueue, which watch only what others do not.
+
+    `kinds` are the kinds of jobs that are dispatched. `make` returns the client of a worker
+    cluster, by default one that connects to it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        sender: Sender,
+        clock: Clock,
+        kinds: Resources,
+        config: Configuration | None = None,
+        gates: Gates | None = None,
+        make: MakeClient | None = None,
+    ) -> None:
+        gates, config = gates or Gates(), config or default_configuration()
+        multi = config.multi_kueue or MultiKueue()
+        self._world = world
+        origin = multi.origin
+        profiles = gates.on(Gate.MultiKueueClusterProfile)
+        automated = gates.on(Gate.MultiKueueManagerQuotaAutomation)
+        namespace = config.namespace or ""
+        self.objects = MultiKueueObjects(client, clock, namespace, profiles=profiles)
+        self.clusters = RemoteClusters()
+        providers, recorder = configured(multi), sender.recorder
+        self._cluster_reconciler = ClusterReconciler(
+            client, clock, recorder, gates, self.objects, providers
+        )
+        make = make or partial(worker_client, clock=clock, may_write=client.may_write)
+        purpose = Purpose(kinds=kinds, origin=origin, with_queues=automated)
+        self._links = self._cluster_reconciler.links = Links(
+            self.clusters, make, purpose, clock, self._cluster_reconciler.changed, self.identity
+        )
+        self._checks = CheckStatus(world, sender, clock, self.objects)
+        self._collector = Collector(
+            self.clusters, kinds, origin, self._workload, self.identity, clock
+        )
+        self._gc_interval_s = multi.gc_interval / 1e9 if multi.gc_interval is not None else 60.0
+        self._quota: QuotaWriter | None = None
+        if automated:
+            self._quota = QuotaWriter(world, sender, clock, self.objects, self.clusters)
+
+    def identity(self) -> str:
+        """Return the identity of this cluster; "" if it is unknown."""
+        found = self._world.json(NAMESPACES, SYSTEM_NAMESPACE)
+        return str(found["metadata"].get("uid") or "") if found is not None else ""
+
+    async def run(self) -> None:
+        """Watch and reconcile until cancelled. The objects of `world` must have been synced."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.objects.run())
+            await self.objects.ready()
+            group.create_task(self._links.run())
+            self._cluster_reconciler.follow()
+            self._checks.follow()
+            if self._quota is not None:
+                self._quota.follow()
+            for each in self._loops():
+                group.create_task(each)
+
+    def _loops(self) -> list[Coroutine[Any, Any, None]]:
+        found = [
+            self._cluster_reconciler.run(),
+            self._checks.run(),
+            self._collector.run(self._gc_interval_s),
+        ]
+        return found if self._quota is None else [*found, self._quota.run()]
+
+    def close(self) -> None:
+        """Start nothing more."""
+        self._cluster_reconciler.queue.close()
+        self._checks.queue.close()
+        if self._quota is not None:
+            self._quota.queue.close()
+
+    def _workload(self, key: Key) -> Json | None:
+        found = self._world.workload(key)
+        return found.json if found is not None else None

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides which objects in a worker cluster are left over. Pure.
+
+A copy is left over if its local Workload is missing or being deleted. Only objects with the origin
+label of this manager are considered. Of its owners, those with the label are left over, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from kuota.api.base import Json, Key
+from kuota.api.rules.report import elements, mapping, text
+from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
+from kuota.bridge.jobs.ancestor import GroupKind
+
+from .remote import WORKLOAD
+
+MANAGER = "kuota.dev/multikueue-manager"
+"""The annotation of a copy with the identity of the cluster whose manager created it.
+
+Two managers that were given the same origin by mistake do not delete the copies of each other.
+"""
+
+
+class LeftOver(NamedTuple):
+    """An object in a worker cluster to delete, if it still has this UID."""
+
+    kind: GroupKind
+    key: Key
+    uid: str
+
+
+Find = Callable[[GroupKind, Key], Json | None]
+
+
+def left_over(
+    copies: Iterable[Json], find: Find, local: Callable[[Key], Json | None], origin: str, own: str
+) -> Iterator[LeftOver]:
+    """Yield the objects to delete: the jobs of each copy, then the copy.
+
+    `find` returns a remote object, `local` a Workload of this cluster. `own` is the identity of
+    this cluster, or "" if it is unknown.
+    """
+    for copy in copies:
+        if not _has_origin(copy, origin) or created_by_other(copy, own):
+            continue
+        meta = copy["metadata"]
+        key = Key(meta.get("namespace") or "", meta["name"])
+        kept = local(key)
+        if kept is not None and not kept["metadata"].get("deletionTimestamp"):
+            continue
+        for kind, owner_key in owners(copy):
+            owner = find(kind, owner_key)
+            if owner is not None and _has_origin(owner, origin):
+                yield LeftOver(kind, owner_key, text(owner["metadata"].get("uid")))
+        yield LeftOver(WORKLOAD, key, text(meta.get("uid")))
+
+
+def created_by_other(copy: Json, own: str) -> bool:
+    """Whether the manager of another cluster created the copy."""
+    creator = text(mapping(copy["metadata"].get("annotations")).get(MANAGER))
+    return bool(own and creator and creator != own)
+
+
+def owners(copy: Json) -> Iterator[tuple[GroupKind, Key]]:
+    """Yield the kinds and keys of the owners of an object."""
+    meta = copy["metadata"]
+    for each in elements(meta.get("ownerReferences")):
+        group = text(each.get("apiVersion")).rpartition("/")[0]
+        yield (group, text(each.get("kind"))), Key(meta.get("namespace") or "", text(each["name"]))
+
+
+def _has_origin(obj: Json, origin: str) -> bool:
+    return mapping(obj["metadata"].get("labels")).get(MULTI_KUEUE_ORIGIN) == origin

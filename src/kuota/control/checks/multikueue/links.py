@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts and stops the connections to worker clusters, each in its own task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.config import Connection
+
+from .activity import Activity
+from .kubeconfig import BAD, Refused
+from .link import Link, Purpose
+from .remote import RemoteClusters
+
+MakeClient = Callable[[Connection], Client]
+
+
+class Links:
+    """The connections by cluster name. `changed` is called when the state of one has changed.
+
+    `own` returns the identity of the manager's cluster, or "" if it is unknown.
+    """
+
+    def __init__(
+        self,
+        clusters: RemoteClusters,
+        make: MakeClient,
+        purpose: Purpose,
+        clock: Clock,
+        changed: Callable[[str], None],
+        own: Callable[[], str],
+    ) -> None:
+        self._clusters, self._make, self._purpose = clusters, make, purpose
+        self._clock, self._changed, self._own = clock, changed, own
+        self._connections: dict[str, Connection] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._states: dict[str, Activity] = {}
+        self._identities: dict[str, str] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Keep connections until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+
+    def state(self, name: str) -> Activity | None:
+        """Return the state of a cluster; None during the first attempt to connect."""
+        return self._states.get(name)
+
+    async def use(self, name: str, connection: Connection) -> None:
+        """Connect to a cluster. Another connection than before replaces the old one at once."""
+        if self._connections.get(name) == connection and name in self._tasks:
+            return
+        await self.stop(name)
+        if self._group is None:
+            return
+        self._clusters.add(name, self._now())
+        self._connections[name] = connection
+        link = Link(
+            name,
+            self._clusters,
+            partial(self._make, connection),
+            self._purpose,
+            self._clock,
+            self._report,
+            self._identify,
+        )
+        self._tasks[name] = self._group.create_task(link.run())
+
+    async def stop(self, name: str) -> None:
+        """Close the connection to a cluster, which is lost from now on."""
+        self._clusters.mark_lost(name, self._now())
+        for kept in (self._connections, self._states, self._identities):
+            kept.pop(name, None)
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def forget(self, name: str) -> None:
+        """Close the connection to a cluster that does not exist any more."""
+        await self.stop(name)
+        self._clusters.remove(name)
+
+    def _report(self, name: str, state: Activity) -> None:
+        self._states[name] = state
+        self._changed(name)
+
+    def _identify(self, name: str, identity: str) -> None:
+        """Refuse the manager's own cluster, and one that is connected under another name."""
+        self._identities.pop(name, None)
+        if not identity:
+            return
+        if identity == self._own():
+            raise Refused(
+                BAD,
+                "the kubeconfig is for the manager's own cluster; use that of another cluster",
+            )
+        for other, known in self._identities.items():
+            if known == identity:
+                raise Refused(
+                    BAD,
+                    f"the kubeconfig is for the same cluster as MultiKueueCluster {other!r}; "
+                    "delete one of the two",
+                )
+        self._identities[name] = identity
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connections to worker clusters: attempts, losses, reconnection, and refused clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from control.fake_api import FakeApi
+from control.virtual import START, VirtualClock, played
+from kuota.api.base import Json, Key
+from kuota.control.checks.multikueue.activity import Activity
+from kuota.control.checks.multikueue.link import Purpose
+from kuota.control.checks.multikueue.links import Links
+from kuota.control.checks.multikueue.remote import RemoteClusters
+from kuota.kube.client import Client, Listing
+from kuota.kube.config import Connection
+from kuota.kube.decoding import Event
+from kuota.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized, Unreachable
+from kuota.kube.requests import Selection
+from kuota.kube.resources import JOBS, NAMESPACES, WORKLOADS, Resource
+
+JOB = ("batch", "Job")
+HERE = Connection(server="https://here.example.com")
+
+
+class Worker(FakeApi):
+    """A worker cluster that can be made to fail. `refused` are errors by resource."""
+
+    def __init__(self, clock: VirtualClock, uid: str = "worker") -> None:
+        super().__init__(clock)
+        self.uid = uid
+        self.down: KubeError | None = None
+        self._cause: KubeError | None = None
+        self.refused: dict[Resource, ApiError] = {}
+        self.silent = False
+        self.closed = 0
+        self._fall = asyncio.Event()
+
+    def fail(self, error: KubeError) -> None:
+        """Break all watches and fail from now on."""
+        self.down = error
+        self.cut(error)
+
+    def cut(self, error: KubeError) -> None:
+        """Break all watches."""
+        self._cause = error
+        self._fall.set()
+        self._fall = asyncio.Event()
+
+    def recover(self) -> None:
+        self.down = None
+
+    async def get(self, resource: Resource, key: Key) -> Json:
+        if self.down is not None:
+            raise self.down
+        if resource == NAMESPACES:
+            return {"metadata": {"name": key.name, "uid": self.uid}}
+        return await super().get(resource, key)
+
+    async def fetch(self, path: str) -> Any:
+        if self.silent:
+            raise Unreachable("GET /version: the server did not respond in time")
+        if self.down is not None:
+            raise self.down
+        if any(path == f"/apis/{each.api_version}" for each in self.refused):
+            raise NotFound(404, "NotFound", "not found")
+        return {}
+
+    async def pages(
+        self, resource: Resource, which: Selection, *, limit: int | None = None
+    ) -> AsyncGenerator[Listing, None]:
+        if self.down is not None:
+            raise self.down
+        if resource in self.refused:
+            raise self.refused[resource]
+        async for page in super().pages(resource, which, limit=limit):
+            yield page
+
+    async def watch(
+        self, resource: Resource, namespace: str | None = None, **options: Any
+    ) -> AsyncGenerator[Event, None]:
+        fallen = asyncio.ensure_future(self._fall.wait())
+        inner = super().watch(resource, namespace, **options)
+        try:
+            while True:
+                following = asyncio.ensure_future(anext(inner))
+                await asyncio.wait((following, fallen), return_when=asyncio.FIRST_COMPLETED)
+                if fallen.done():
+                    following.cancel()
+                    assert self._cause is not None
+                    raise self._cause
+                yield following.result()
+        finally:
+            fallen.cancel()
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Scene:
+    """Links to fake workers, by the address of their server."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.workers: dict[str, Worker] = {"https://here.example.com": Worker(self.clock)}
+        self.clusters = RemoteClusters()
+        self.reports: list[tuple[float, str, Activity]] = []
+        self.links = Links(
+            self.clusters,
+            self._make,
+            Purpose(kinds={JOB: JOBS}, origin="multikueue"),
+            self.clock,
+            self._changed,
+            lambda: "manager",
+        )
+
+    @property
+    def here(self) -> Worker:
+        return self.workers["https://here.example.com"]
+
+    def _make(self, connection: Connection) -> Client:
+        return self.workers[connection.server]
+
+    def _changed(self, name: str) -> None:
+        state = self.links.state(name)
+        assert state is not None
+        self.reports.append((self.clock.monotonic(), name, state))
+
+    async def __aenter__(self) -> Scene:
+        self._task = asyncio.ensure_future(self.links.run())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    def last(self, name: str = "near") -> Activity:
+        state = self.links.state(name)
+        assert state is not None
+        return state
+
+
+LOST = Unreachable("GET /x: the connection was refused")
+
+
+def test_a_cluster_is_connected_once_everything_is_known() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.links.use("near", HERE)
+            assert scene.links.state("near") is None
+            await asyncio.sleep(1)
+            assert Activity(True, "Active", "Connected") == scene.last()
+            assert ["near"] == [each.name for each in scene.clusters.active()]
+
+    played(story())
+
+
+def test_the_delay_between_attempts_doubles_up_to_a_limit() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            scene.here.down = LOST
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(2000)
+            times = [at for at, _, _ in scene.reports]
+            waits = [round(b - a) for a, b in pairwise(times)]
+            assert [5, 10, 20, 40, 80, 160, 320, 320, 320, 320] == waits[:10]
+            assert scene.last().reason == "ClientConnectionFailed"
+            assert f"connection attempts: {len(times)}" in scene.last().message
+            assert scene.here.closed == len(times)
+
+    played(story())
+
+
+def test_a_lost_cluster_is_reconnected_at_once_and_a_short_loss_is_not_reported() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(100)
+            scene.here.cut(LOST)
+            await asyncio.sleep(1)
+            assert [True, True] == [state.active for _, _, state in scene.reports]
+            near = scene.clusters.get("near")
+            assert near is not None
+            assert near.connected
+
+    played(story())
+
+
+def test_a_lost_cluster_is_reported_with_the_time_of_its_first_loss() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(100)
+            scene.here.fail(LOST)
+            await asyncio.sleep(600)
+            near = scene.clusters.get("near")
+            assert near is not None
+            assert near.lost_since == pytest.approx(START.timestamp() + 100, abs=1)
+            assert not scene.last().active
+            scene.here.recover()
+            await asyncio.sleep(400)
+            assert scene.last().active
+            assert near.connected
+
+    played(story())
+
+
+def test_a_cluster_that_stops_answering_is_lost() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(10)
+            scene.here.silent = True
+            scene.here.down = LOST
+            await asyncio.sleep(40)
+            assert scene.clusters.active() == []
+
+    played(story())
+
+
+def test_another_kubeconfig_replaces_the_connection_at_once() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            scene.here.down = LOST
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1000)
+            scene.workers["https://there.example.com"] = Worker(scene.clock)
+            await scene.links.use("near", Connection(server="https://there.example.com"))
+            await asyncio.sleep(1)
+            assert scene.last().active
+
+    played(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Unauthorized(401, "Unauthorized", "c4n4ry"), "may have expired; store a new kubeconfig"),
+        (Forbidden(403, "Forbidden", "c4n4ry"), "kuota cluster role"),
+        (LOST, "the connection was refused"),
+        (ApiError(500, "InternalError", "c4n4ry"), "500 InternalError"),
+    ],
+)
+def test_the_condition_says_what_is_wrong_and_what_to_do(error: KubeError, text: str) -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            scene.here.down = error
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            if isinstance(error, Forbidden):
+                # The identity may be unreadable; the Workloads must not be.
+                scene.here.refused[WORKLOADS] = error
+            assert text in scene.last().message
+            assert "c4n4ry" not in scene.last().message
+
+    played(story())
+
+
+def test_a_cluster_without_kueue_is_reported_with_a_remedy() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            scene.here.refused[WORKLOADS] = NotFound(404, "NotFound", "no such kind")
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            assert "does not serve workloads.kueue.x-k8s.io; install" in scene.last().message
+
+    played(story())
+
+
+def test_a_kind_that_is_missing_or_forbidden_does_not_prevent_the_connection() -> None:
+    async def story() -> None:
+        for error in (NotFound(404, "NotFound", ""), Forbidden(403, "Forbidden", "")):
+            async with Scene() as scene:
+                scene.here.refused[JOBS] = error
+                await scene.links.use("near", HERE)
+                await asyncio.sleep(5)
+                assert scene.last().active
+                near = scene.clusters.get("near")
+                assert near is not None
+                assert near.get(JOB, Key("team", "a")) is None
+
+    played(story())
+
+
+def test_the_managers_own_cluster_is_refused() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            scene.here.uid = "manager"
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            assert scene.last().reason == "BadKubeConfig"
+            assert "manager's own cluster" in scene.last().message
+
+    played(story())
+
+
+def test_a_cluster_is_not_used_under_two_names() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            await scene.links.use("again", HERE)
+            await asyncio.sleep(1)
+            assert "same cluster as MultiKueueCluster 'near'" in scene.last("again").message
+            await scene.links.forget("near")
+            await asyncio.sleep(10)
+            assert scene.last("again").active
+
+    played(story())
+
+
+def test_a_removed_cluster_is_disconnected_and_a_slow_one_delays_no_other() -> None:
+    async def story() -> None:
+        async with Scene() as scene:
+            slow = Worker(scene.clock, "slow")
+            scene.workers["https://slow.example.com"] = slow
+            slow.down = Unreachable("x")
+            await scene.links.use("slow", Connection(server="https://slow.example.com"))
+            await scene.links.use("near", HERE)
+            await asyncio.sleep(1)
+            assert ["near"] == [each.name for each in scene.clusters.active()]
+            await scene.links.forget("near")
+            assert scene.clusters.get("near") is None
+
+    played(story())
