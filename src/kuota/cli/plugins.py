@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the job kinds of other packages for a command."""
+"""Loads the job kinds and admission check controllers of other packages for a command."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import click
 
 
 def load_plugins() -> None:
-    """Load the job kinds of installed packages. Ends the command if one cannot be loaded."""
-    from kuota.plugins import PluginError, load_job_kinds
+    """Load what installed packages provide. Ends the command if something cannot be loaded."""
+    from kuota.plugins import PluginError, load_check_controllers, load_job_kinds
 
     try:
         load_job_kinds()
+        load_check_controllers()
     except PluginError as error:
         raise click.ClickException(f"{error}; correct or uninstall the package") from error

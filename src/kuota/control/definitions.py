@@ -21,7 +21,9 @@ class Definitions:
     """Watches the definitions of the kinds of these informers."""
 
     def __init__(self, client: Client, clock: Clock, informers: Iterable[Informer[Any]]) -> None:
-        self._informers = {each.resource.name: each for each in informers}
+        self._informers: dict[str, list[Informer[Any]]] = {}
+        for each in informers:
+            self._informers.setdefault(each.resource.name, []).append(each)
         self._definitions = Informer[Json](
             client, CRDS, metadata_only=True, decode=_metadata, clock=clock
         )
@@ -34,8 +36,7 @@ class Definitions:
     def _observed(self, old: Json | None, new: Json | None) -> None:
         if new is None or new.get("deletionTimestamp"):
             return
-        informer = self._informers.get(new["name"])
-        if informer is not None:
+        for informer in self._informers.get(new["name"], ()):
             informer.announce()
 
 

@@ -25,6 +25,8 @@ from kuota.kube.events import EventRecorder, Recorder
 from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Resource
 from kuota.kube.workqueue import WorkQueue, serve
 
+from .checks.controllers import CheckControllers
+from .checks.registry import OWN
 from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
 from .definitions import Definitions
@@ -100,12 +102,18 @@ class System:
         self._elastic = self._elastic_pods(client)
         self._make_work_queues()
         self.node_labels = self._followed_node_labels(client)
-        self._definitions = Definitions(client, self.clock, self.world.informers())
+        self._checks = CheckControllers(client, self.world, self.sender, self.clock, gates, OWN)
+        self._definitions = self._followed_definitions(client)
         self._queue_reconciler = self._status_reconciler()
-        facts = partial(FactSource, charges_inactive=occupied is not None)
-        self._facts = facts(self.world, self.driver.apply, recorder, config, gates)
+        self._facts = self._fact_source(recorder, config, gates)
         self._workload_reconciler = self._lifecycle_reconciler()
         self._triggers = self._enqueuing()
+
+    def _fact_source(
+        self, recorder: Recorder, config: Configuration | None, gates: Gates
+    ) -> FactSource:
+        facts = partial(FactSource, charges_inactive=self._occupied is not None)
+        return facts(self.world, self.driver.apply, recorder, config, gates)
 
     def _make_work_queues(self) -> None:
         self._workloads: WorkQueue[Key] = WorkQueue(self.clock)
@@ -138,6 +146,10 @@ class System:
     def _followed_node_labels(self, client: Client) -> NodeLabels:
         changed = self._node_labels_changed
         return NodeLabels(client, self.world.topologies, self.clock, changed)
+
+    def _followed_definitions(self, client: Client) -> Definitions:
+        watched = (*self.world.informers(), *self._checks.informers())
+        return Definitions(client, self.clock, watched)
 
     def _status_reconciler(self) -> QueueReconciler:
         world, engine, labels = self.world, self.engine, self.node_labels
@@ -258,6 +270,7 @@ class System:
             )
             passed = instrument("queues", queues.reconcile)
             found.append(serve(self._queues, passed, QUEUE_WORKERS, self._stuck_queue))
+            found.append(self._checks.run(instrument))
         if self._families is not None and Part.CORE in self.parts:
             passes = instrument("concurrentadmission", self._families.reconcile)
             stuck = self._stuck(WORKLOADS)
@@ -311,6 +324,7 @@ class System:
             self._families.queue.close()
         if self._elastic is not None:
             self._elastic.queue.close()
+        self._checks.close()
 
     def depths(self) -> dict[str, int]:
         """Return the number of keys in each work queue."""
@@ -324,7 +338,7 @@ class System:
             found["concurrentadmission"] = len(self._families.queue)
         if self._elastic is not None:
             found["elasticjobungater"] = len(self._elastic.queue)
-        return found
+        return found | self._checks.depths()
 
     async def _sample(self) -> None:
         """Decay the usage of LocalQueues, if admission fair sharing is enabled."""

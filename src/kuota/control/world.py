@@ -37,6 +37,7 @@ PART_OWNER = "owner without control"
 QUEUE = "queue"
 WAITING = "waiting"
 CHAIN = "chain"
+CHECK = "admission check"
 
 NEEDED = frozenset(
     {
@@ -79,7 +80,7 @@ class World:
         gates: Gates | None = None,
         with_devices: bool = False,
     ) -> None:
-        self._client, self._clock = client, clock
+        self._client, self._clock, self._added = client, clock, list[Informer[Any]]()
         self._informers: dict[Resource, Informer[Any]] = {}
         self.resources: dict[str, Resource] = {each.kind: each for each in _EFFECTS}
         """The resource of each kind that effects name."""
@@ -152,6 +153,15 @@ class World:
         self._informers[resource] = found
         return found
 
+    def add(self, informers: Iterable[Informer[Any]], others: Iterable[Resource] = ()) -> None:
+        """Let effects name the kinds of these informers, and these other kinds.
+
+        The caller runs the informers, and whoever waits for this World does not wait for them.
+        """
+        added = list(informers)
+        self._added += added
+        self.resources |= {each.kind: each for each in (*(e.resource for e in added), *others)}
+
     def job_informers(self) -> Iterator[Informer[Json]]:
         """Yield the informers of jobs, of their external owners, and of what they depend on."""
         yield from self.job_caches
@@ -195,14 +205,22 @@ class World:
 
     def wrote(self, resource: Resource, answer: Json) -> None:
         """Store the response of a write, so that readers see it before the watch does."""
-        self._informers[resource].wrote(answer)
+        for each in self._watching(resource):
+            each.wrote(answer)
+
+    def _watching(self, resource: Resource) -> Iterator[Informer[Any]]:
+        if resource in self._informers:
+            yield self._informers[resource]
+        yield from (each for each in self._added if each.resource == resource)
 
     def workload(self, key: Key) -> CachedObject[StoredWorkload] | None:
         return self.workloads.get(key)
 
     def json(self, resource: Resource, key: Key) -> Json | None:
         """Return the JSON of any watched object."""
-        found: CachedObject[Any] | Json | None = self._informers[resource].get(key)
+        found: CachedObject[Any] | Json | None = None
+        for each in self._watching(resource):
+            found = found or each.get(key)
         return found.json if isinstance(found, CachedObject) else found
 
     def job(self, job: JobKey) -> Json | None:
@@ -315,6 +333,13 @@ def _chains(cached: CachedObject[StoredWorkload]) -> list[str]:
     return [str(Key(cached.key.namespace, chain_name(stored)))]
 
 
+def _checks(cached: CachedObject[StoredWorkload]) -> list[str]:
+    """Index unfinished Workloads by the admission checks that they list."""
+    if cached.value is None or _over(cached):
+        return []
+    return [each.name for each in cached.value.obj.status.admission_checks or ()]
+
+
 def _named(cached: CachedObject[StoredWorkload]) -> list[str]:
     """Index unfinished Workloads by WorkloadPriorityClass."""
     name = named(cached.value) if cached.value is not None and not _over(cached) else ""
@@ -328,6 +353,7 @@ def _workload_indexers() -> dict[str, Indexer[CachedObject[StoredWorkload]]]:
         WAITING: _waiting,
         PRIORITY: _named,
         CHAIN: _chains,
+        CHECK: _checks,
     }
 
 

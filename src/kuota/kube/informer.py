@@ -98,12 +98,12 @@ class Informer(Cache[T]):
         """Whether the watch can resume from `_revision`."""
         self._paged = True
         self._failures = 0
-        self._reported = False
-        self._lived = False
+        self._reported = self._lived = False
         self._said_at = 0.0
         self._watching: asyncio.Future[None] | None = None
         self._impatient: list[asyncio.Future[None]] = []
         self._announced = asyncio.Event()
+        self._on_lacking: list[Callable[[], None]] = []
         self._expected_until = 0.0
 
     def wrote(self, answer: Json) -> None:
@@ -143,6 +143,10 @@ class Informer(Cache[T]):
         if self._watching is not None:
             self._watching.cancel()
         await reached
+
+    def observe_lacking(self, observer: Callable[[], None]) -> None:
+        """Notify the observer whenever `lacking` has changed."""
+        self._on_lacking.append(observer)
 
     def announce(self) -> None:
         """Check soon whether the server serves the kind, because its definition has changed."""
@@ -226,9 +230,9 @@ class Informer(Cache[T]):
         self.keep_only(seen, revision)
         self._revision = revision
         self._listed = True
-        self.lacking = False
         self.synced.set()
         self.settled.set()
+        self._set_lacking(False)
 
     def _recover(self) -> None:
         if self.error is not None:
@@ -239,12 +243,18 @@ class Informer(Cache[T]):
         """Check whether the server serves the kind. It may return 403 before it checks that."""
         if not isinstance(error, NotFound | Forbidden):
             return
-        self.lacking = not await served(self._client, self.resource)
-        if self.lacking:
+        lacking = not await served(self._client, self.resource)
+        if lacking:
             self._listed = False
             for key in list(self.keys()):
                 self.drop(key)
             self.settled.set()
+        self._set_lacking(lacking)
+
+    def _set_lacking(self, lacking: bool) -> None:
+        changed, self.lacking = self.lacking is not lacking, lacking
+        for observer in self._on_lacking if changed else ():
+            observer()
 
     def _explain(self, error: KubeError) -> None:
         """Record and log why the cache may be stale: first as a warning, then only periodically."""

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one admission check controller: watches what it reads, and sends its effects.
+
+The kinds that only this controller reads are watched once an AdmissionCheck names it, so a
+controller that nobody uses costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from kuota.api.base import Json, Key
+from kuota.api.kueue import AdmissionCheck
+from kuota.bridge.draft import PassResult, StoredWorkload
+from kuota.kube.client import Client
+from kuota.kube.clock import Clock
+from kuota.kube.errors import ApiError, Conflict
+from kuota.kube.informer import Informer
+from kuota.kube.resources import Resource
+from kuota.kube.workqueue import Stuck, WorkQueue, serve
+
+from ..cached_object import CachedObject
+from ..effects import Sender
+from ..observer import Instrument
+from ..world import CHECK, World
+from .controller import Activity, CheckController, CheckedWorkload, Watched
+
+WORKERS = 8
+
+_WORKLOAD = "workload"
+
+
+class WatchedObjects:
+    """The objects of the kinds that one controller watches. Implements `controller.Objects`."""
+
+    def __init__(self, client: Client, clock: Clock, watched: Sequence[Watched]) -> None:
+        self.informers: dict[Resource, Informer[Json]] = {
+            each.resource: Informer[Json](
+                client,
+                each.resource,
+                label_selector=each.label_selector,
+                indexers={_WORKLOAD: partial(_workloads, each)},
+                clock=clock,
+            )
+            for each in watched
+        }
+
+    def get(self, resource: Resource, key: Key) -> Json | None:
+        return self.informers[resource].get(key)
+
+    def concerning(self, resource: Resource, workload: Key) -> list[Json]:
+        return self.informers[resource].indexed(_WORKLOAD, str(workload))
+
+    def lacking(self, resource: Resource) -> bool:
+        return self.informers[resource].lacking
+
+
+def _workloads(watched: Watched, obj: Json) -> list[str]:
+    return [str(each) for each in watched.workloads(obj)] if watched.workloads else []
+
+
+class Surroundings(NamedTuple):
+    """What the loops of a process share. `checks` receives the checks to be reconciled."""
+
+    client: Client
+    world: World
+    sender: Sender
+    clock: Clock
+    checks: WorkQueue[Key]
+
+
+class CheckLoop:
+    """One controller with its work queue. Follow, then run.
+
+    Until the watched kinds are known, nothing is reconciled.
+    """
+
+    def __init__(self, controller: CheckController, shared: Surroundings) -> None:
+        self.controller = controller
+        self.queue: WorkQueue[Key] = WorkQueue(shared.clock)
+        self.objects = WatchedObjects(shared.client, shared.clock, controller.watched)
+        self._world = shared.world
+        self._sender = shared.sender
+        self._clock = shared.clock
+        self._checks = shared.checks
+        self._needed = asyncio.Event()
+        self._world.add(self.informers(), controller.effect_kinds)
+
+    def informers(self) -> Iterator[Informer[Json]]:
+        """Yield the informers of the kinds that only this controller reads."""
+        yield from self.objects.informers.values()
+
+    def follow(self) -> None:
+        """Observe Workloads, AdmissionChecks and the watched kinds from now on."""
+        self._world.checks.observe(self._check)
+        self._world.workloads.observe(self._workload)
+        for each in self.controller.watched:
+            informer = self.objects.informers[each.resource]
+            informer.observe(partial(self._object, each))
+            informer.observe_lacking(self._enqueue_all)
+
+    async def run(self, instrument: Instrument, stuck: Stuck[Key]) -> None:
+        """Wait for the first check of this controller, then watch and reconcile until closed."""
+        await self._needed.wait()
+        async with asyncio.TaskGroup() as group:
+            watches = [group.create_task(each.run()) for each in self.informers()]
+            for each in self.informers():
+                await each.settled.wait()
+            self._enqueue_all()
+            passes = instrument(self.controller.name, self.reconcile)
+            await serve(self.queue, passes, WORKERS, stuck)
+            for watch in watches:
+                watch.cancel()
+
+    def close(self) -> None:
+        """Start nothing more."""
+        self.queue.close()
+        self._needed.set()
+
+    def activity(self, check: AdmissionCheck) -> Activity | None:
+        """Return whether a check can be used; None while the watched kinds are unknown."""
+        if not all(each.settled.is_set() for each in self.informers()):
+            return None
+        return self.controller.activity(check, self.objects)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one Workload. Returns the seconds until the next pass, if any.
+
+        A rejected write is reported by the controller and raised, so that the pass is repeated.
+        """
+        async with self._sender.locks.hold(key):
+            view = self._view(key)
+            if view is None:
+                return None
+            result = self.controller.reconcile(view)
+            try:
+                await self._send(result)
+            except Conflict:
+                raise
+            except ApiError as error:
+                await self._report(key, error)
+                raise
+        return result.requeue_after_s
+
+    async def _report(self, key: Key, error: ApiError) -> None:
+        view = self._view(key)
+        if view is not None:
+            with suppress(Conflict):
+                await self._send(self.controller.failed(view, str(error)))
+
+    async def _send(self, result: PassResult) -> None:
+        await self._sender.send(result.effects)
+
+    def _view(self, key: Key) -> CheckedWorkload | None:
+        cached = self._world.workload(key)
+        if cached is None or cached.value is None:
+            return None
+        return CheckedWorkload(
+            stored=cached.value,
+            checks=self._own_checks(cached.value),
+            objects=self.objects,
+            flavors=self._world.flavor_objects(),
+            now=self._clock.now().timestamp(),
+            jitter=random.random(),
+        )
+
+    def _own_checks(self, stored: StoredWorkload) -> dict[str, AdmissionCheck]:
+        names = [each.name for each in stored.obj.status.admission_checks or ()]
+        found = ((name, self._world.checks.get(Key("", name))) for name in names)
+        return {
+            name: each.value
+            for name, each in found
+            if each is not None and each.value is not None and self._owns(each)
+        }
+
+    def _owns(self, check: CachedObject[AdmissionCheck]) -> bool:
+        value = check.value
+        return value is not None and value.spec.controller_name == self.controller.name
+
+    def _workload(
+        self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
+    ) -> None:
+        for each in (old, new):
+            if each is not None and each.value is not None and self._concerns(each.value):
+                self.queue.add(each.key)
+                return
+
+    def _concerns(self, stored: StoredWorkload) -> bool:
+        if self._own_checks(stored):
+            return True
+        kinds = self.objects.informers
+        return any(self.objects.concerning(each, stored.key) for each in kinds)
+
+    def _check(
+        self, old: CachedObject[AdmissionCheck] | None, new: CachedObject[AdmissionCheck] | None
+    ) -> None:
+        for each in (old, new):
+            if each is not None and self._owns(each):
+                self._needed.set()
+                self._enqueue(each.key)
+                return
+
+    def _object(self, watched: Watched, old: Json | None, new: Json | None) -> None:
+        if watched.workloads is None:
+            self._enqueue_all()
+            return
+        for each in (old, new):
+            for key in watched.workloads(each) if each is not None else ():
+                self.queue.add(key)
+
+    def _enqueue_all(self) -> None:
+        """Enqueue the checks of this controller and their Workloads."""
+        for each in list(self._world.checks.values()):
+            if self._owns(each):
+                self._enqueue(each.key)
+
+    def _enqueue(self, check: Key) -> None:
+        self._checks.add(check)
+        for each in self._world.workloads.indexed(CHECK, check.name):
+            self.queue.add(each.key)
