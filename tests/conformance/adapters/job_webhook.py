@@ -6,11 +6,11 @@ from __future__ import annotations
 from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.rules import pod_faults, pod_warnings
-from kuota.api.rules.job_common import common_faults, common_update_faults
+from kuota.api.rules.job_common import Supported, common_faults, common_update_faults
 from kuota.api.rules.topology import topology_faults
 from kuota.bridge.jobs.ancestor import Owners, owned
 from kuota.bridge.jobs.job_webhook import faults_of
-from kuota.bridge.jobs.registry import JOB
+from kuota.bridge.jobs.registry import JOB, Registry
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from ..case import Run, check, refused
@@ -63,10 +63,12 @@ def _judge_pod(run: Run, pod: Json, old: Json | None = None) -> None:
 
 @suite("jobframework/jobframework-TestValidateJobOnCreate")
 def common_create(run: Run) -> None:
-    kind = whole(run.inputs["gvk"])
-    named = {"apiVersion": f"{kind['Group']}/{kind['Version']}", "kind": kind["Kind"]}
+    gvk = whole(run.inputs["gvk"])
+    named = {"apiVersion": f"{gvk['Group']}/{gvk['Version']}", "kind": gvk["Kind"]}
     job: Json = whole(run.inputs["job"]) | named
-    agree(run.expected["wantErr"], list(common_faults(job, _gates(run))))
+    kind = Registry().get((gvk["Group"], gvk["Kind"]))
+    supported = kind.supported if kind is not None else Supported()
+    agree(run.expected["wantErr"], list(common_faults(job, _gates(run), supported)))
 
 
 @suite("jobframework/jobframework-TestValidateJobOnUpdate")
@@ -74,7 +76,7 @@ def common_update(run: Run) -> None:
     new, old, default = (
         whole(run.inputs[key]) for key in ("newJob", "oldJob", "nsHasDefaultQueue")
     )
-    agree(run.expected["wantErr"], list(common_update_faults(new, old, _gates(run), default)))
+    agree(run.expected["wantErr"], list(common_update_faults(new, old, _gates(run), JOB.supported, default)))
 
 
 @suite(

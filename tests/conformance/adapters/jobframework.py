@@ -270,7 +270,7 @@ def variants(run: Run) -> None:
 
 @suite("jobframework/jobframework-TestValidateOnCreate")
 def created(run: Run) -> None:
-    faults = list(common_faults(whole(run.inputs["job"]), gates_of(run)))
+    faults = list(common_faults(whole(run.inputs["job"]), gates_of(run), JOB_KIND.supported))
     same(run.expected["wantWarning"], None)
     agree(_common(run.expected["wantError"], run.inputs), faults)
 
@@ -279,7 +279,7 @@ def created(run: Run) -> None:
 def updated(run: Run) -> None:
     new, old = (whole(run.inputs["args"][name]) for name in ("newObj", "oldObj"))
     same(run.expected["wantWarning"], None)
-    faults = list(common_update_faults(new, old, gates_of(run), False))
+    faults = list(common_update_faults(new, old, gates_of(run), JOB_KIND.supported, False))
     agree(_common(run.expected["wantError"], run.inputs["args"]), faults)
 
 

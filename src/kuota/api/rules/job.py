@@ -13,13 +13,14 @@ from typing import Any
 from ..base import Json
 from ..faults import FieldError, forbidden, invalid, type_invalid
 from ..gates import DEFAULT_GATES, Gates
-from .job_common import common_faults, common_update_faults
+from .job_common import Supported, common_faults, common_update_faults
 from .metadata import PREFIX, annotation, annotation_path, elastic, string_map_faults
 from .report import child, integer, mapping, truth, whole
 from .topology import PREFERRED, REQUIRED, topology_faults
 
 MIN_PARALLELISM = f"{PREFIX}job-min-parallelism"
 EQUAL_COMPLETIONS = f"{PREFIX}job-completions-equal-parallelism"
+SUPPORTED = Supported(elastic=True, prebuilt=True)
 _TEMPLATE = "spec.template.metadata"
 
 
@@ -54,10 +55,10 @@ def _number(value: object, absent: int) -> int:
 
 def _faults(obj: Json, old: Json | None, gates: Gates, default_queue: bool) -> Iterator[FieldError]:
     yield from _type_faults(obj)
-    known = list(common_faults(obj, gates))
+    known = list(common_faults(obj, gates, SUPPORTED))
     yield from known
     if old is not None:
-        changed = common_update_faults(obj, old, gates, default_queue)
+        changed = common_update_faults(obj, old, gates, SUPPORTED, default_queue)
         yield from (fault for fault in changed if fault not in known)
         yield from _update_faults(obj, old)
     # Partial admission reduces the pod count itself, so an unchanged minimum is not checked again.

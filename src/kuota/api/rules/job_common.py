@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from .. import names
 from ..base import Json
@@ -29,18 +30,15 @@ PREBUILT = f"{PREFIX}prebuilt-workload-name"
 STOPPING = f"{PREFIX}stopping"
 _MAX_INT32 = 2**31 - 1
 _MAX_INT64 = 2**63 - 1
-_ELASTIC_KINDS = frozenset({"Job", "RayCluster", "RayJob", "RayService"})
-_PREBUILT_KINDS = _ELASTIC_KINDS | {
-    "AppWrapper",
-    "JobSet",
-    "MPIJob",
-    "PaddleJob",
-    "Pod",
-    "PyTorchJob",
-    "TFJob",
-    "TrainJob",
-    "XGBoostJob",
-}
+
+
+class Supported(NamedTuple):
+    """The optional features of jobs that a kind supports."""
+
+    elastic: bool = False
+    """Whether a job can be resized while it runs."""
+    prebuilt: bool = False
+    """Whether a job can name a Workload that somebody else creates."""
 
 
 def suspended(job: Json) -> bool:
@@ -59,14 +57,13 @@ def time_limit_s(job: Json) -> int | None:
     return seconds if 0 < seconds <= _MAX_INT32 else None
 
 
-def common_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+def common_faults(obj: Json, gates: Gates, supported: Supported) -> Iterator[FieldError]:
     """Yield the faults of a new job."""
     yield from _format_faults(obj, gates)
-    yield from _prebuilt_faults(obj, gates)
-    if elastic(obj, gates) and obj.get("kind") not in _ELASTIC_KINDS:
+    yield from _prebuilt_faults(obj, gates, supported)
+    if elastic(obj, gates) and not supported.elastic:
         message = f"{obj.get('kind')} cannot be elastic"
-        fix = f"only {', '.join(sorted(_ELASTIC_KINDS))} can: remove the annotation"
-        yield forbidden(annotation_path(ELASTIC_JOB), message, fix)
+        yield forbidden(annotation_path(ELASTIC_JOB), message, "remove the annotation")
 
 
 def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
@@ -81,11 +78,11 @@ def _format_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
     yield from gated_by_faults(obj, gates)
 
 
-def _prebuilt_faults(obj: Json, gates: Gates) -> Iterator[FieldError]:
+def _prebuilt_faults(obj: Json, gates: Gates, supported: Supported) -> Iterator[FieldError]:
     name, path = prebuilt(obj, gates)
     if name or label(obj, PREBUILT) is not None:
         yield from malformed(path, name, names.dns_subdomain(name))
-    if name and obj.get("kind") not in _PREBUILT_KINDS:
+    if name and not supported.prebuilt:
         message = f"{obj.get('kind')} cannot use a prebuilt workload"
         yield forbidden(path, message, "remove it: Kueue makes the workload")
 
@@ -104,6 +101,7 @@ def common_update_faults(
     obj: Json,
     old: Json,
     gates: Gates,
+    supported: Supported,
     default_queue: bool,
     at_rest: Callable[[Json], bool] = suspended,
 ) -> Iterator[FieldError]:
@@ -115,7 +113,7 @@ def common_update_faults(
     resting = at_rest(obj)
     yield from _queue_faults(obj, old, resting, default_queue)
     if resting or elastic(old, gates):
-        yield from _prebuilt_faults(obj, gates)
+        yield from _prebuilt_faults(obj, gates, supported)
     elif prebuilt(obj, gates)[0] != prebuilt(old, gates)[0]:
         name, path = prebuilt(obj, gates)
         yield immutable(path, name, "while the job runs", "suspend the job first")

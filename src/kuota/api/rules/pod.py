@@ -13,7 +13,7 @@ from ..base import Json
 from ..core import GROUP_NAME, is_terminated
 from ..faults import FieldError, forbidden, immutable, invalid, malformed, required
 from ..gates import DEFAULT_GATES, Gate, Gates
-from .job_common import common_faults, common_update_faults, prebuilt
+from .job_common import Supported, common_faults, common_update_faults, prebuilt
 from .metadata import PREFIX, annotation, annotation_path, label, label_path
 from .report import child, elements, mapping, whole
 from .topology import topology_faults
@@ -23,6 +23,7 @@ GROUP_TOTAL = f"{PREFIX}pod-group-total-count"
 RETRIABLE = f"{PREFIX}retriable-in-group"
 SUSPENDING_PARENT = f"{PREFIX}pod-suspending-parent"
 ADMISSION_GATE = f"{PREFIX}admission"
+SUPPORTED = Supported(prebuilt=True)
 
 
 def pod_faults(
@@ -51,9 +52,11 @@ def pod_warnings(obj: Json, old: Json | None = None, *, owned: bool) -> list[Fie
 
 def _faults(pod: Json, old: Json | None, gates: Gates, default_queue: bool) -> Iterator[FieldError]:
     if old is None:
-        yield from common_faults(pod, gates)
+        yield from common_faults(pod, gates, SUPPORTED)
     else:
-        yield from common_update_faults(pod, old, gates, default_queue, at_rest=_at_rest)
+        yield from common_update_faults(
+            pod, old, gates, SUPPORTED, default_queue, at_rest=_at_rest
+        )
         yield from _update_faults(pod, old, gates)
     if label(pod, MANAGED) not in (None, "true"):
         yield forbidden(label_path(MANAGED), "can only be true", 'write "true", or remove it')

@@ -27,6 +27,7 @@ class AppWrapper(TemplateKind):
 
     framework = "workload.codeflare.dev/appwrapper"
     ranked = True
+    prebuilt = True
     described_pod_sets = "one for each declared pod set of a component"
     gvk = FRAMEWORKS[framework]
     managed_by = ("spec", "managedBy")

@@ -39,6 +39,7 @@ class BatchJob(TemplateKind):
 
     framework = BATCH_JOB
     ranked = True
+    prebuilt = True
     described_pod_sets = "`main`: pods that run at once"
     partial_admission = True
     gvk = FRAMEWORKS[BATCH_JOB]

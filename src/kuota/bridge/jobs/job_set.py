@@ -27,6 +27,7 @@ class JobSet(TemplateKind):
 
     framework = _FRAMEWORK
     ranked = True
+    prebuilt = True
     described_pod_sets = "one for each replicated Job"
     gvk = FRAMEWORKS[_FRAMEWORK]
     managed_by = ("spec", "managedBy")

@@ -18,7 +18,12 @@ from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.faults import FieldError
 from kuota.api.gates import Gate, Gates
 from kuota.api.podset import Injection
-from kuota.api.rules.job_common import common_faults, common_update_faults, queue_name
+from kuota.api.rules.job_common import (
+    Supported,
+    common_faults,
+    common_update_faults,
+    queue_name,
+)
 from kuota.api.rules.report import child, text
 from kuota.api.workload import ReclaimablePod
 from kuota.engine.model import Struct
@@ -72,6 +77,8 @@ class JobKind(ABC):
     """What keeps its pods from starting, for the documentation."""
     partial_admission: ClassVar[bool] = False
     """Whether a job can start with fewer pods than it requests."""
+    prebuilt: ClassVar[bool] = False
+    """Whether a job can name a Workload that somebody else creates."""
     ranked: ClassVar[bool] = False
     """Whether its pods have ranks, by which topology placement orders them."""
     native_manager: ClassVar[str] = ""
@@ -112,6 +119,11 @@ class JobKind(ABC):
     def name(self) -> str:
         """The name of the kind in effects: `Job.batch`, or `Pod` in the core group."""
         return ".".join(part for part in (self.gvk.kind, self.gvk.group) if part)
+
+    @property
+    def supported(self) -> Supported:
+        """The optional features that validation asks for."""
+        return Supported(elastic=isinstance(self, Elastic), prebuilt=self.prebuilt)
 
     @abstractmethod
     def pod_sets(self, job: Json, gates: Gates) -> list[Json]:
@@ -178,10 +190,12 @@ class JobKind(ABC):
         """
         if old is not None and not (self.validates_unmanaged or managed or _queued(old, gates)):
             return
-        known = list(common_faults(job, gates))
+        known = list(common_faults(job, gates, self.supported))
         yield from known
         if old is not None:
-            changed = common_update_faults(job, old, gates, default_queue, self.suspended)
+            changed = common_update_faults(
+                job, old, gates, self.supported, default_queue, self.suspended
+            )
             yield from (fault for fault in changed if fault not in known)
         yield from self.own_faults(job, old, gates, managed=managed)
 

@@ -58,6 +58,7 @@ class PodKind(JobKind):
 
     framework = POD
     ranked = True
+    prebuilt = True
     described_pod_sets = "`main`: the pod"
     described_suspension = "scheduling gate; stopping deletes the pod"
     gvk = FRAMEWORKS[POD]

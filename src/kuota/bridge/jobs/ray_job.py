@@ -117,7 +117,9 @@ class RayJob(Autoscaled):
             yield from super().faults(job, old, gates, **given)
             return
         if old is not None:
-            yield from common_update_faults(job, old, gates, default_queue, self.suspended)
+            yield from common_update_faults(
+                job, old, gates, self.supported, default_queue, self.suspended
+            )
         if selector and own is not None:
             message = "a queued job cannot use an existing cluster and describe its own"
             fix = "remove clusterSelector, or rayClusterSpec"

@@ -29,6 +29,7 @@ _REDIS_CLEANUP = {"cpu": "200m", "memory": "256Mi"}
 class RayKind(TemplateKind):
     """A kind with the spec of a RayCluster at `cluster_path`."""
 
+    prebuilt = True
     native_manager = MANAGER
     managed_by = ("spec", "managedBy")
     validates_unmanaged = False

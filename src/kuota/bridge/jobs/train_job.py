@@ -41,6 +41,7 @@ class TrainJob(TemplateKind):
 
     framework = "trainer.kubeflow.org/trainjob"
     ranked = True
+    prebuilt = True
     described_pod_sets = "those of the JobSet that its runtime defines"
     gvk = FRAMEWORKS[framework]
     managed_by = ("spec", "managedBy")

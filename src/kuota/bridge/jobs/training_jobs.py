@@ -27,6 +27,7 @@ class TrainingJob(TemplateKind):
     """
 
     ranked = True
+    prebuilt = True
 
     replica_specs: ClassVar[str]
     """The field of the spec that has the replicas by type."""
@@ -124,6 +125,7 @@ class PaddleJob(TrainingJob):
 
 class JAXJob(TrainingJob):
     framework = "kubeflow.org/jaxjob"
+    prebuilt = False
     described_pod_sets = "`worker`"
     gvk = FRAMEWORKS[framework]
     replica_specs = "jaxReplicaSpecs"
