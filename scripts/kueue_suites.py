@@ -57,7 +57,8 @@ RECORDS = {
         (
             r"func ProcessOptions\([^}]*\}\n",
             "s.JobOptions(options.ManageJobsWithoutQueueName, "
-            "options.ManagedJobsNamespaceSelector, options.LabelKeysToCopy.UnsortedList())",
+            "options.ManagedJobsNamespaceSelector, options.LabelKeysToCopy.UnsortedList(), "
+            "options.AnnotationsToCopy.UnsortedList())",
         ),
     ],
     "pkg/controller/jobframework/integrationmanager.go": [
@@ -75,6 +76,8 @@ RECORDS = {
         (r"func \(s \*Scheduler\) Start\([^{]*\{\n", 's.Parts["scheduler"] = true'),
     ],
 }
+_OWN_RECONCILER = r"func New\w*Reconciler\(_ context\.Context, [^{\n]*\{\n"
+"""Where a kind begins to set up a reconciler that is not the one of the job framework."""
 _SETUP_WEBHOOK = r"func Setup\w*Webhook\([^{]*\{\n"
 _START = """
 		process, err := standin.Start(cfg, webhookInstallOptions.LocalServingHost,
@@ -126,6 +129,12 @@ def recording(name: str, text: str) -> str:
     if name.endswith("scheduler.go"):
         text = replaced(loop, "\t_ = wait.UntilWithBackoff\n", text)
     return imported(text)
+
+
+def recording_reconciler(text: str) -> str:
+    """Return the reconciler of one job kind, whose set-up function records it."""
+    line = '\tstandin.Record(func(s *standin.Setup) { s.Parts["jobs"] = true })\n'
+    return imported(replaced(_OWN_RECONCILER, "MATCH" + line, text))
 
 
 def recording_webhook(text: str) -> str:
@@ -210,6 +219,9 @@ def sources(checkout: Path) -> dict[str, str]:
     for path in (checkout / "pkg/controller/jobs").rglob("*_webhook.go"):
         if re.search(_SETUP_WEBHOOK, text := path.read_text()):
             files[str(path.relative_to(checkout))] = recording_webhook(text)
+    for path in (checkout / "pkg/controller/jobs").rglob("*_reconciler.go"):
+        if re.search(_OWN_RECONCILER, text := path.read_text()):
+            files[str(path.relative_to(checkout))] = recording_reconciler(text)
     helpers = [checkout / "pkg/util/testing/core.go", *(checkout / "test/util").glob("*.go")]
     for path in [*helpers, *(checkout / SUITES).rglob("*_test.go")]:
         text = path.read_text()

@@ -85,6 +85,13 @@ func applyOptions(base *config.Configuration) {
 	if len(setup.LabelKeysToCopy) > 0 {
 		base.Integrations.LabelKeysToCopy = setup.LabelKeysToCopy
 	}
+	for _, key := range setup.AnnotationsToCopy {
+		kind := config.SourceKindWorkload
+		base.Metrics.CustomLabels = append(base.Metrics.CustomLabels, config.ControllerMetricsCustomLabel{
+			Name: fmt.Sprintf("annotation_%d", len(base.Metrics.CustomLabels)), SourceAnnotationKey: key,
+			SourceKind: &kind, TrackedValues: []string{"any"},
+		})
+	}
 	if setup.NamespaceSelector != nil {
 		base.ManagedJobsNamespaceSelector = selector(setup.NamespaceSelector)
 	}

@@ -43,6 +43,7 @@ type Setup struct {
 	NamespaceSelector          labels.Selector
 	WaitForPodsReady           bool
 	LabelKeysToCopy            []string
+	AnnotationsToCopy          []string
 	ResourceMetrics            bool
 }
 
@@ -66,13 +67,18 @@ func Record(note func(*Setup)) {
 }
 
 // JobOptions notes the options of a job's reconciler or webhook.
-func (s *Setup) JobOptions(withoutQueueName bool, namespaces labels.Selector, copied []string) {
+func (s *Setup) JobOptions(
+	withoutQueueName bool, namespaces labels.Selector, copied, annotations []string,
+) {
 	s.ManageJobsWithoutQueueName = s.ManageJobsWithoutQueueName || withoutQueueName
 	if namespaces != nil {
 		s.NamespaceSelector = namespaces
 	}
 	if len(copied) > 0 {
 		s.LabelKeysToCopy = copied
+	}
+	if len(annotations) > 0 {
+		s.AnnotationsToCopy = annotations
 	}
 }
 

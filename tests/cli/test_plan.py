@@ -204,7 +204,7 @@ def test_priority_classes_decide() -> None:
 def test_a_job_with_an_unknown_priority_class_is_not_queued() -> None:
     plan = planned([*TEAMS, job("j", "a", 1, priority_class="rash")])
     assert {"j": "not queued"} == states(plan)
-    assert 'workload priority class "rash" not found' == row(plan, "j")["why"]["text"]
+    assert 'WorkloadPriorityClass "rash" not found' == row(plan, "j")["why"]["text"]
 
 
 def test_a_job_without_a_queue_is_left_alone_and_that_is_said() -> None:

@@ -34,7 +34,8 @@ _MUTABLE = ("nodeSelector", "tolerations", "schedulingGates")
 class FakeApi(Client):
     """Objects by resource and key. `writes` counts, and `conflicts` what was made from an old
     version; `refuse` makes chosen writes fail, `barred` all on the status of objects so named, and
-    `latency_s` is how long each takes. Watches deliver changes `lag_s` after they happened.
+    `latency_s` is how long each takes. Watches deliver changes `lag_s` after they happened, or
+    after what `lags` has for the resource.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -43,6 +44,7 @@ class FakeApi(Client):
         self.conflicts: Counter[Resource] = Counter()
         self.latency_s = 0.0
         self.lag_s = 0.0
+        self.lags: dict[Resource, float] = {}
         self.refuse: dict[tuple[str, str], list[Exception]] = {}
         self.barred: dict[str, Exception] = {}
         self._objects: dict[tuple[Resource, Key], Json] = {}
@@ -116,8 +118,8 @@ class FakeApi(Client):
         sent = int(since)
         while True:
             changes = self._news
-            if self.lag_s:
-                await asyncio.sleep(self.lag_s)
+            if lag_s := self.lags.get(resource, self.lag_s):
+                await asyncio.sleep(lag_s)
             start = bisect_right(self._log, sent, key=lambda each: each[0])
             for revision, about, type_, obj in self._log[start:]:
                 sent = revision

@@ -3,10 +3,18 @@
 
 from __future__ import annotations
 
-from control.objects import job, workload_class
+import pytest
+
+from control.objects import job, priority_class, workload_class
 from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key
-from kuota.kube.resources import JOBS, WORKLOADS
+from kuota.kube.resources import (
+    JOBS,
+    PRIORITY_CLASSES,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+    Resource,
+)
 
 LIMIT = "kueue.x-k8s.io/max-exec-time-seconds"
 CLASS = "kueue.x-k8s.io/priority-class"
@@ -188,6 +196,28 @@ def test_a_finished_workload_kept_for_no_time_goes_at_once_with_an_event() -> No
         assert "Deleted" in stage.events("Workload")
 
     run_scene(scene, {"objectRetentionPolicies": {"workloads": {"afterFinished": "0s"}}})
+
+
+@pytest.mark.parametrize("resource", [PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES], ids=str)
+def test_a_class_that_exists_is_not_reported_as_missing_because_its_watch_is_late(
+    resource: Resource,
+) -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.furnish()
+        await stage.rest()
+        stage.api.lags[resource] = 60
+        await stage.api.apply(workload_class("high", 7), priority_class("high", 7))
+        made = job("a", "4")
+        if resource == PRIORITY_CLASSES:
+            made["spec"]["template"]["spec"]["priorityClassName"] = "high"
+        else:
+            made["metadata"]["labels"][CLASS] = "high"
+        await stage.api.apply(made)
+        await stage.rest(1)
+        assert 7 == stage.workload("a")["spec"]["priority"]
+        assert "WorkloadPriorityClassNotFound" not in stage.events("Job", "a")
+
+    run_scene(scene)
 
 
 def test_a_job_that_its_user_deactivated_is_kept() -> None:

@@ -49,6 +49,19 @@ async def run(stage: Stage, name: str, phase: str = "Running") -> None:
     await stage.status(PODS, name, {"phase": phase, "conditions": conditions})
 
 
+def _admitted(workload: Json) -> Json:
+    """The status of a Workload that was admitted long ago."""
+    name = workload["spec"]["podSets"][0]["name"]
+    charged = {"name": name, "flavors": {"cpu": "default"}, "resourceUsage": {"cpu": "1"}}
+    common = {"status": "True", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
+    return {
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [charged | {"count": 1}]},
+        "conditions": [
+            {"type": type_, "reason": type_} | common for type_ in ("QuotaReserved", "Admitted")
+        ],
+    }
+
+
 def test_a_pod_waits_for_quota_then_starts_with_its_flavor_and_finishes() -> None:
     async def scene(stage: Stage) -> None:
         await stage.furnish(cpu=1)
@@ -104,6 +117,27 @@ def test_a_group_starts_together_and_its_quota_is_released_pod_by_pod() -> None:
         assert "True/Succeeded" == stage.says("a", "Finished")
 
     run_scene(scene, CONFIG)
+
+
+def test_a_group_starts_before_it_is_evicted_for_not_being_ready_in_time() -> None:
+    """Its Pods are deleted, so that the Workload waits for others.
+
+    Somebody else admits the Workload, and the time is over at once.
+    """
+    impatient = CONFIG | {"waitForPodsReady": {"timeout": "10ms"}}
+
+    async def scene(stage: Stage) -> None:
+        await stage.furnish(cpu=0)
+        await stage.api.apply(pod("a", group="g", of=1))
+        await stage.rest()
+        await stage.status(WORKLOADS, "g", _admitted(stage.get(WORKLOADS, "g")))
+        await stage.rest()
+        assert "True/PodsReadyTimeout" == stage.says("a", "WaitingForReplacementPods")
+        assert ["Started", "Stopped"] == [
+            each for each in stage.events("Pod", "a") if each in ("Started", "Stopped")
+        ]
+
+    run_scene(scene, impatient)
 
 
 def test_a_failed_pod_of_a_group_is_replaced_without_new_quota() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from control.objects import check, flavor, job, local_queue, queue, workload_class
 from control.stage import Stage, run_scene
+from control.test_pods import CONFIG as PODS_CONFIG
+from control.test_pods import pod
 from kuota.api.base import Key
 from kuota.kube.resources import (
     ADMISSION_CHECKS,
@@ -241,3 +243,19 @@ def test_a_queue_that_comes_back_under_its_name_counts_from_nothing_unasked() ->
         assert 1 == shown("local_queue_admitted_workloads_total", **LOCAL)
 
     run_scene(scene)
+
+
+def test_the_time_from_an_admission_to_the_start_of_each_pod_is_counted() -> None:
+    async def scene(stage: Stage) -> None:
+        metrics = along(stage)
+        await stage.furnish(cpu=3)
+        await stage.api.apply(pod("single"), pod("a", group="g", of=2), pod("b", group="g", of=2))
+        await stage.api.apply(pod("waits"))
+        await stage.rest()
+        gate = {"name": "kueue.x-k8s.io/admission", "cluster_queue": "cq"}
+        name = "pod_scheduling_gate_removal_seconds_count"
+        shown = Scrape(metrics)
+        assert 1 == shown(name, is_group="false", **gate)
+        assert 2 == shown(name, is_group="true", **gate)
+
+    run_scene(scene, PODS_CONFIG)

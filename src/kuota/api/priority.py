@@ -12,6 +12,8 @@ from .workload import PriorityClassRef, Workload
 
 BOOST = "kueue.x-k8s.io/priority-boost"
 DEFAULT_CLASS = "default"
+POD_CLASS = "PriorityClass"
+WORKLOAD_CLASS = "WorkloadPriorityClass"
 
 _INT32 = range(-(2**31), 2**31)
 
@@ -21,7 +23,11 @@ class BoostError(ValueError):
 
 
 class ClassMissing(LookupError):
-    """Raised if a job names a priority class that does not exist."""
+    """Raised if a job names a priority class that does not exist. `kind` is the kind of class."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f'{kind} "{name}" not found')
+        self.kind, self.name = kind, name
 
 
 def priority(workload: Workload) -> int:
@@ -67,8 +73,8 @@ def pod_priority(
         name = min(defaults, key=lambda each: each.value).metadata.name
     found = classes.get(name)
     if found is None:
-        raise ClassMissing(f'priority class "{name}" not found')
-    return PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name=name), found.value
+        raise ClassMissing(POD_CLASS, name)
+    return PriorityClassRef(group="scheduling.k8s.io", kind=POD_CLASS, name=name), found.value
 
 
 def workload_priority(
@@ -77,7 +83,5 @@ def workload_priority(
     """Return the reference and value of a WorkloadPriorityClass. Raises ClassMissing."""
     found = classes.get(name)
     if found is None:
-        raise ClassMissing(f'workload priority class "{name}" not found')
-    return PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=name), (
-        found.value
-    )
+        raise ClassMissing(WORKLOAD_CLASS, name)
+    return PriorityClassRef(group="kueue.x-k8s.io", kind=WORKLOAD_CLASS, name=name), found.value

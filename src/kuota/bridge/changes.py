@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes of an object require a reconciliation of it or of the objects it refers to.
+"""Which changes of an object require a reconciliation, and what has changed.
 
 None stands for an object that does not exist yet, or no longer.
 """
@@ -10,7 +10,8 @@ from collections.abc import Collection, Container, Iterable
 
 from kuota.api.base import Json
 from kuota.api.kueue import ClusterQueue
-from kuota.api.rules.report import child
+from kuota.api.rules.metadata import PREFIX
+from kuota.api.rules.report import child, elements, mapping, text
 
 
 def settled(old: Json | None, new: Json | None) -> bool:
@@ -52,3 +53,13 @@ def checks_of(queue: ClusterQueue | None) -> set[str]:
     """Return the admission checks that a ClusterQueue names."""
     strategy = queue.spec.admission_checks_strategy if queue is not None else None
     return {rule.name for rule in (strategy.admission_checks if strategy else None) or ()}
+
+
+def removed_gates(old: Json, new: Json) -> set[str]:
+    """Return the scheduling gates of Kueue that a pod had and does not have any more."""
+    return {each for each in _gates(old) - _gates(new) if each.startswith(PREFIX)}
+
+
+def _gates(pod: Json) -> set[str]:
+    gates = elements(child(pod, "spec").get("schedulingGates"))
+    return {text(mapping(each).get("name")) for each in gates}

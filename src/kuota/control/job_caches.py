@@ -159,6 +159,10 @@ class JobCaches:
         word = str(parent)
         return [each for at in kinds for each in self._all[at].indexed(PARENT, word)]
 
+    def composed(self, at: GroupKind) -> bool:
+        """Whether jobs of this kind consist of several objects."""
+        return any(_at(each) == at for each in self._composed)
+
     def woken_by(self, workload: Json, *, deleted: bool) -> Iterator[JobKey]:
         """Yield the composed jobs that a change of a Workload concerns."""
         for kind in self._composed:

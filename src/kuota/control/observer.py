@@ -8,9 +8,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from kuota.api.base import Json, Key
+from kuota.api.base import Json, Key, true_condition
 from kuota.api.workload import Workload
+from kuota.bridge.changes import removed_gates
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.jobs.ancestor import GroupKind
 from kuota.bridge.jobs.kind import JobKey
 from kuota.engine.decisions import Outcome
 from kuota.failures import tolerated
@@ -48,6 +50,9 @@ class Observer(Protocol):
 
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """A Workload was created this many seconds after its job."""
+
+    def ungated(self, workload: Workload, gate: str, took_s: float, *, in_group: bool) -> None:
+        """A pod lost its scheduling gate this many seconds after the admission of its Workload."""
 
 
 class Instrument(Protocol):
@@ -95,6 +100,8 @@ def attach_observer(observer: Observer, driver: Driver, world: World, clock: Clo
         (kinds.COHORTS, world.cohorts),
     ):
         informer.observe(tolerated(METRICS, partial(changes.queue_changed, resource)))
+    for kind, jobs in world.job_caches.observed():
+        jobs.observe(tolerated(METRICS, partial(changes.job_changed, kind)))
     changes.live = True
     driver.cycle_observers.append(tolerated(METRICS, observer.cycle))
 
@@ -130,6 +137,21 @@ class _WorkloadChanges:
         stopped = resource == kinds.LOCAL_QUEUES and _stopped(new) and not _stopped(old)
         if old is not None and (new is None or stopped):
             self._observer.removed(resource.kind, old.key)
+
+    def job_changed(self, kind: GroupKind, old: Json | None, new: Json | None) -> None:
+        if old is None or new is None:
+            return
+        for gate in removed_gates(old, new):
+            for job in self._world.job_caches.jobs_of(kind, new):
+                self._ungated(job, gate)
+
+    def _ungated(self, job: JobKey, gate: str) -> None:
+        for workload in filter(None, map(_workload, self._world.workloads_of(job))):
+            admitted = true_condition(workload.status.conditions, "Admitted")
+            if admitted is not None and admitted.last_transition_time is not None:
+                took_s = (self._clock.now() - admitted.last_transition_time).total_seconds()
+                in_group = self._world.job_caches.composed(job.kind)
+                self._observer.ungated(workload, gate, took_s, in_group=in_group)
 
     def _job_creation(self, workload: Workload) -> tuple[str, datetime] | None:
         """Return the kind of the job and when it was created.

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from kuota.api.base import Json, Key
 from kuota.api.rules.job_common import queue_name
 from kuota.api.rules.report import child, string_map, text
@@ -60,12 +62,23 @@ class JobReconciler:
             result = await self._reconcile_parent(kind, at)
         else:
             async with self._sender.locks.hold(*self._names(at)):
-                view = self.view(at)
-                result = reconcile_job(view, self._clock.now().timestamp())
-                await self._send(at, self._news(at, view, result.effects))
+                result = await self._evaluated(lambda: self._pass(at))
+                await self._send(at, list(result.effects))
         if result.fault:
             raise RetryLater(f"{at}: {result.fault}")
         return result.requeue_after_s
+
+    async def _evaluated(self, run: Callable[[], PassResult]) -> PassResult:
+        """Return the result of a pass, which runs again if the priority class exists by now."""
+        result = run()
+        if result.missing is not None and await self._world.find_class(result.missing):
+            return run()
+        return result
+
+    def _pass(self, at: JobKey) -> PassResult:
+        view = self.view(at)
+        result = reconcile_job(view, self._clock.now().timestamp())
+        return msgspec.structs.replace(result, effects=self._news(at, view, result.effects))
 
     async def _send(self, at: JobKey, effects: list[Effect]) -> None:
         """Send the effects. If the API server rejects one, the job gets an event that says why."""
@@ -82,13 +95,16 @@ class JobReconciler:
         """Reconcile an object whose Pods are queued."""
         stored = self._parent_workloads(kind, at)
         async with self._sender.locks.hold(*(each.key for each in stored)):
-            try:
-                view = self.parent_view(kind, at)
-            except NestingError as error:
-                return PassResult(fault=str(error))
-            result = reconcile_parent(kind, view, self._clock.now().timestamp())
+            result = await self._evaluated(lambda: self._parent_pass(kind, at))
             await self._send(at, list(result.effects))
         return result
+
+    def _parent_pass(self, kind: PodParent, at: JobKey) -> PassResult:
+        try:
+            view = self.parent_view(kind, at)
+        except NestingError as error:
+            return PassResult(fault=str(error))
+        return reconcile_parent(kind, view, self._clock.now().timestamp())
 
     def parent_view(self, kind: PodParent, at: JobKey) -> ParentView:
         """Collect the inputs of a pass over such an object. Raises NestingError."""
@@ -133,7 +149,7 @@ class JobReconciler:
         own = [each.key for each in self._workloads_of(at)]
         return [*own, Key(at.key.namespace, named)] if named else own
 
-    def _news(self, at: JobKey, view: JobView, effects: tuple[Effect, ...]) -> list[Effect]:
+    def _news(self, at: JobKey, view: JobView, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         """Remove the event that a Workload is finished if it was already recorded.
 
         A Workload finishes in two passes: the first sets the condition, the second removes the
@@ -149,7 +165,7 @@ class JobReconciler:
                     continue
                 self._finished[at] = uid
             found.append(each)
-        return found
+        return tuple(found)
 
     def view(self, at: JobKey) -> JobView:
         """Collect the inputs of a pass."""
@@ -190,9 +206,6 @@ class JobReconciler:
 
     def _workloads_of(self, job: JobKey) -> list[StoredWorkload]:
         """Return the Workloads that a job controls, or the one with the name of a group."""
-        if isinstance(self._config.kind(job.kind), Composed):
-            named = self._world.workload(job.key)
-            return [named.value] if named is not None and named.value is not None else []
         return [each.value for each in self._world.workloads_of(job) if each.value is not None]
 
     def _released(

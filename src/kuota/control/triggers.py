@@ -105,13 +105,14 @@ class Triggers:
         self, old: CachedObject[StoredWorkload] | None, new: CachedObject[StoredWorkload] | None
     ) -> None:
         cached = _either(old, new)
+        # The job comes first: it starts before its Workload is evicted for not being ready in time.
+        for job in self._world.owners(cached.json, deleted=new is None):
+            self._jobs.add(job)
         if new is not None:
             if old is not None and new.value is not None:
                 self._workloads.reschedule(new.key, self._due_in_s(new.value))
             else:
                 self._workloads.add(new.key)
-        for job in self._world.owners(cached.json, deleted=new is None):
-            self._jobs.add(job)
 
     def _namespace(self, old: Change, new: Change) -> None:
         name = _either(old, new).key.name

@@ -12,6 +12,7 @@ from kuota.api.base import Json, Key
 from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.core import LimitRange, Namespace, PriorityClass, RuntimeClass
 from kuota.api.gates import Gates
+from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
 from kuota.api.rules.metadata import ELASTIC_JOB, annotation
 from kuota.bridge.draft import StoredWorkload
 from kuota.bridge.job_pass.slices import chain_name
@@ -23,6 +24,7 @@ from kuota.kube import resources as kinds
 from kuota.kube.cache import Indexer, never_packed
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
+from kuota.kube.errors import NotFound
 from kuota.kube.informer import Informer, trimmed
 from kuota.kube.resources import Resource
 
@@ -234,7 +236,13 @@ class World:
         return informer.get(key) if informer is not None else None
 
     def workloads_of(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
-        """Return the Workloads that a job of this kind and name controls, oldest first."""
+        """Return the Workloads that a job of this kind and name controls, oldest first.
+
+        That of a composed job has the name of the job.
+        """
+        if self.job_caches.composed(job.kind):
+            named = self.workload(job.key)
+            return [named] if named is not None else []
         return self.workloads.indexed(OWNER, _owner_word(job))
 
     def workloads_owned_by(self, job: JobKey) -> list[CachedObject[StoredWorkload]]:
@@ -262,6 +270,20 @@ class World:
                 workloads={e.key.name: e.value for e in self.workload_classes.values() if e.value},
             )
         return self._classes
+
+    async def find_class(self, missing: ClassMissing) -> bool:
+        """Ask the API server for a priority class that its cache lacks. Return whether it exists.
+
+        The watch of a class may be later than that of a job which was created after it.
+        """
+        resource = kinds.PRIORITY_CLASSES
+        if missing.kind == WORKLOAD_CLASS:
+            resource = kinds.WORKLOAD_PRIORITY_CLASSES
+        try:
+            self.wrote(resource, await self._client.get(resource, Key("", missing.name)))
+        except NotFound:
+            return False
+        return True
 
     def flavor_objects(self) -> dict[str, kueue.ResourceFlavor]:
         if self._flavors is None:

@@ -112,6 +112,13 @@ class Metrics:
         """Forget a queue or cohort, so that a new one with the same name starts from zero."""
         self._series.keep(lambda metric, labels: owner_of(metric, labels) != (kind, key))
 
+    def ungated(self, workload: Workload, gate: str, took_s: float, *, in_group: bool) -> None:
+        """Observe the time from an admission to the removal of a pod's scheduling gate."""
+        admission = workload.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        name = "kueue_pod_scheduling_gate_removal_seconds"
+        self._series.observe(name, max(0.0, took_s), gate, queue, str(in_group).lower())
+
     def created(self, workload: Workload, job_kind: str, took_s: float) -> None:
         """Observe the time from a job's creation to that of its Workload."""
         local = Key(workload.metadata.namespace, workload.spec.queue_name)

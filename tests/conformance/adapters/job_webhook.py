@@ -76,7 +76,10 @@ def common_update(run: Run) -> None:
     new, old, default = (
         whole(run.inputs[key]) for key in ("newJob", "oldJob", "nsHasDefaultQueue")
     )
-    agree(run.expected["wantErr"], list(common_update_faults(new, old, _gates(run), JOB.supported, default)))
+    agree(
+        run.expected["wantErr"],
+        list(common_update_faults(new, old, _gates(run), JOB.supported, default)),
+    )
 
 
 @suite(

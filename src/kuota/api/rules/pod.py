@@ -54,9 +54,7 @@ def _faults(pod: Json, old: Json | None, gates: Gates, default_queue: bool) -> I
     if old is None:
         yield from common_faults(pod, gates, SUPPORTED)
     else:
-        yield from common_update_faults(
-            pod, old, gates, SUPPORTED, default_queue, at_rest=_at_rest
-        )
+        yield from common_update_faults(pod, old, gates, SUPPORTED, default_queue, at_rest=_at_rest)
         yield from _update_faults(pod, old, gates)
     if label(pod, MANAGED) not in (None, "true"):
         yield forbidden(label_path(MANAGED), "can only be true", 'write "true", or remove it')
@@ -82,12 +80,14 @@ def _group_faults(pod: Json, gates: Gates) -> Iterator[FieldError]:
     (name, path), total = group(pod, gates), annotation(pod, GROUP_TOTAL)
     if not name:
         if total is not None:
-            yield required(path, "a Pod with the size of a group needs its name", f"set {path}")
+            message = f"a Pod with {annotation_path(GROUP_TOTAL)} needs the name of its group"
+            yield required(path, message, f"set {path}")
         return
     yield from malformed(path, name, names.dns_subdomain(name))
     at = annotation_path(GROUP_TOTAL)
     if total is None:
-        yield required(at, "a Pod of a group has to say how many Pods it has", f"set {at}")
+        message = f"a Pod with {path} has to say how many Pods its group has"
+        yield required(at, message, f"set {at}")
     elif not 0 < (whole(total) or 0) < 2**63:
         yield invalid(at, total, f'must be a whole number of Pods, 1 or more, is "{total}"')
     made, made_at = prebuilt(pod, gates)

@@ -7,7 +7,7 @@ import msgspec
 
 from kuota.api.base import Json, Key
 from kuota.api.gates import Gate
-from kuota.api.priority import ClassMissing
+from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
 from kuota.api.rules.job_common import PRIORITY_CLASS
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
 from kuota.api.rules.report import child, string_map
@@ -20,7 +20,6 @@ from .match import prebuilt_name
 from .slices import closed, replacement_annotations, without_injection
 from .workload import priority_of, sanitized, workload
 
-_WORKLOAD_CLASS = "WorkloadPriorityClass"
 NO_MATCH = "NoMatchingWorkload"
 
 
@@ -75,7 +74,7 @@ def _new_priority(job_pass: JobPass, stored: StoredWorkload) -> Json:
     no class.
     """
     ref = stored.obj.spec.priority_class_ref
-    frozen = ref.kind != _WORKLOAD_CLASS if ref is not None else stored.reserved
+    frozen = ref.kind != WORKLOAD_CLASS if ref is not None else stored.reserved
     if frozen or (label(job_pass.job, PRIORITY_CLASS) or "") == (
         ref.name if ref is not None else ""
     ):
@@ -128,7 +127,6 @@ def constructed(job_pass: JobPass) -> Json | None:
 
 
 def _report_missing(job_pass: JobPass, error: ClassMissing) -> None:
-    job_pass.fault = str(error)
-    if label(job_pass.job, PRIORITY_CLASS):
-        reason = "WorkloadPriorityClassNotFound"
-        job_pass.record_event(reason, f"Cannot queue the job: {error}", warning=True)
+    job_pass.fault, job_pass.missing = str(error), error
+    if error.kind == WORKLOAD_CLASS:
+        job_pass.record_event(f"{WORKLOAD_CLASS}NotFound", str(error), warning=True)

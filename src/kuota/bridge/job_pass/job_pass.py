@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kuota.api.base import Json, Key
+from kuota.api.priority import ClassMissing
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, elements, mapping
 
@@ -34,6 +35,7 @@ class JobPass:
         self.replaced: StoredWorkload | None = None
         self.requeue_after_s: float | None = None
         self.fault = ""
+        self.missing: ClassMissing | None = None
         self.refused = ""
         self._effects: list[Effect] = []
         self._first = self.keys[:1]
@@ -167,5 +169,8 @@ class JobPass:
 
     def done(self) -> PassResult:
         return PassResult(
-            effects=tuple(self._effects), requeue_after_s=self.requeue_after_s, fault=self.fault
+            effects=tuple(self._effects),
+            requeue_after_s=self.requeue_after_s,
+            fault=self.fault,
+            missing=self.missing,
         )

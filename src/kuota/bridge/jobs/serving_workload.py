@@ -13,7 +13,7 @@ import msgspec
 from kuota.api.base import Json, Key
 from kuota.api.core import GROUP_NAME
 from kuota.api.gates import Gate, Gates
-from kuota.api.priority import ClassMissing
+from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
 from kuota.api.rules.job_common import PREBUILT, PRIORITY_CLASS, queue_name
 from kuota.api.rules.metadata import ADMISSION_GATED_BY, PREFIX, annotation, label
 from kuota.api.rules.report import child, elements, mapping, string_map, text
@@ -72,6 +72,7 @@ class ServingPass:
         self.now = now
         self.obj: Json = view.obj or {}
         self.fault = ""
+        self.missing: ClassMissing | None = None
         self._effects: list[Effect] = []
 
     def add(self, *effects: Effect) -> None:
@@ -170,16 +171,15 @@ class ServingPass:
         self.record_event("UpdatedWorkload", note)
 
     def _report_missing(self, error: ClassMissing) -> None:
-        self.fault = str(error)
-        if label(self.obj, PRIORITY_CLASS):
-            note = f"Cannot queue the pods: {error}"
-            self.record_event("WorkloadPriorityClassNotFound", note, warning=True)
+        self.fault, self.missing = str(error), error
+        if error.kind == WORKLOAD_CLASS:
+            self.record_event(f"{WORKLOAD_CLASS}NotFound", str(error), warning=True)
 
     def draft(self, stored: StoredWorkload) -> Draft:
         return Draft(stored, self.now)
 
     def done(self) -> PassResult:
-        return PassResult(effects=tuple(self._effects), fault=self.fault)
+        return PassResult(effects=tuple(self._effects), fault=self.fault, missing=self.missing)
 
 
 def _uid_label(meta: Json) -> dict[str, str]:
