@@ -43,11 +43,12 @@ class Patch(Struct):
 
 
 class Create(Struct):
-    """Creates an object. It is not an error if the object exists."""
+    """Creates an object. It is not an error if the object exists, unless it `must_be_new`."""
 
     key: Key
     object: Json
     kind: str = WORKLOAD
+    must_be_new: bool = False
 
 
 class Delete(Struct):

@@ -35,7 +35,7 @@ class Sender:
     async def send(self, effects: Iterable[Effect]) -> None:
         """Send the effects in order. The first failure stops this and is raised.
 
-        NotFound only skips the remaining effects for that object. If the API server rejects a patch
+        NotFound only skips the remaining changes of that object. If the API server rejects a patch
         that `may_be_rejected`, sending stops without a failure.
         """
         versions: dict[tuple[Resource, Key], tuple[str, str]] = {}
@@ -44,7 +44,7 @@ class Sender:
             at = self._world.resources[effect.kind], effect.key
             if isinstance(effect, Event):
                 self.record(effect)
-            elif at not in gone:
+            elif at not in gone or isinstance(effect, Create):
                 try:
                     await self._write(effect, at[0], versions)
                 except NotFound:
@@ -69,7 +69,7 @@ class Sender:
             case Patch():
                 await self._patch(at, effect.body, effect.resource_version, versions)
             case Create():
-                await self._create(resource, effect.object)
+                await self._create(resource, effect)
             case Delete():
                 answer = await self._client.delete(
                     resource, effect.key, uid=effect.uid, propagation=effect.propagation
@@ -95,11 +95,12 @@ class Sender:
         versions[at] = base, stored["metadata"]["resourceVersion"]
         self._world.wrote(at[0], stored)
 
-    async def _create(self, resource: Resource, obj: Json) -> None:
+    async def _create(self, resource: Resource, effect: Create) -> None:
         try:
-            self._world.wrote(resource, await self._client.create(resource, obj))
+            self._world.wrote(resource, await self._client.create(resource, effect.object))
         except AlreadyExists:
-            return
+            if effect.must_be_new:
+                raise
 
     def record_internal_error(self, kind: str, key: Key, doing: str, error: Exception) -> None:
         """Record on an object that its reconciliation failed unexpectedly and will be retried."""

@@ -355,7 +355,7 @@ def _chains(cached: CachedObject[StoredWorkload]) -> list[str]:
     return [str(Key(cached.key.namespace, chain_name(stored)))]
 
 
-def _checks(cached: CachedObject[StoredWorkload]) -> list[str]:
+def listed_check_names(cached: CachedObject[StoredWorkload]) -> list[str]:
     """Index unfinished Workloads by the admission checks that they list."""
     if cached.value is None or _over(cached):
         return []
@@ -375,7 +375,7 @@ def _workload_indexers() -> dict[str, Indexer[CachedObject[StoredWorkload]]]:
         WAITING: _waiting,
         PRIORITY: _named,
         CHAIN: _chains,
-        CHECK: _checks,
+        CHECK: listed_check_names,
     }
 
 

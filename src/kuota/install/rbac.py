@@ -48,6 +48,11 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     (GROUP, "workloads/finalizers", "update"),
     (GROUP, "clusterqueues resourceflavors admissionchecks", f"{_WATCH} patch"),
     (GROUP, "localqueues cohorts topologies workloadpriorityclasses", _WATCH),
+    # Nodes are requested from an autoscaler, for pods as in these templates.
+    (GROUP, "provisioningrequestconfigs", _WATCH),
+    ("autoscaling.x-k8s.io", "provisioningrequests", f"{_WATCH} create delete"),
+    ("autoscaling.x-k8s.io", "provisioningrequests/finalizers", "update"),
+    ("", "podtemplates", f"{_WATCH} create patch delete"),
     (
         GROUP,
         "workloads/status clusterqueues/status localqueues/status cohorts/status "

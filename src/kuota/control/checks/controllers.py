@@ -24,12 +24,13 @@ from ..observer import Instrument
 from ..world import World
 from .controller import CheckController
 from .loop import CheckLoop, Surroundings
+from .provisioning.controller import ProvisioningController
 from .unclaimed import unclaimed
 
 
 def builtin(shared: Surroundings, gates: Gates) -> list[CheckLoop]:
     """Return the loops of the controllers that are part of Kueue."""
-    return []
+    return [CheckLoop(ProvisioningController(gates), shared)]
 
 
 class CheckControllers:

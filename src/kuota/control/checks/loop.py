@@ -19,10 +19,10 @@ from kuota.api.kueue import AdmissionCheck
 from kuota.bridge.draft import PassResult, StoredWorkload
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
-from kuota.kube.errors import ApiError, Conflict
+from kuota.kube.errors import AlreadyExists, ApiError, Conflict
 from kuota.kube.informer import Informer
 from kuota.kube.resources import Resource
-from kuota.kube.workqueue import Stuck, WorkQueue, serve
+from kuota.kube.workqueue import RetryLater, Stuck, WorkQueue, serve
 
 from ..cached_object import CachedObject
 from ..effects import Sender
@@ -140,11 +140,16 @@ class CheckLoop:
             result = self.controller.reconcile(view)
             try:
                 await self._send(result)
+            except AlreadyExists as error:
+                # The watch has not delivered the object yet.
+                raise RetryLater(f"{key}: {error}") from error
             except Conflict:
                 raise
             except ApiError as error:
                 await self._report(key, error)
                 raise
+        if result.fault:
+            raise RetryLater(f"{key}: {result.fault}")
         return result.requeue_after_s
 
     async def _report(self, key: Key, error: ApiError) -> None:
