@@ -52,7 +52,8 @@ def test_a_container_without_a_command_cannot_run_where_no_image_is_pulled() -> 
     at = "spec.template.spec.containers[0].command"
     assert [at] == paths(job(), ON_THIS_MACHINE)
     assert [at] == paths(job(command=[]), ON_THIS_MACHINE)
-    assert [at] == paths(job(args=["train"]), ON_THIS_MACHINE)
+    assert [at] == paths(job(args=["--epochs=3"]), ON_THIS_MACHINE)
+    assert [] == paths(job(args=["train"]), ON_THIS_MACHINE)
     assert [] == paths(job(command=["train"]), ON_THIS_MACHINE)
     assert [] == paths(job())
 

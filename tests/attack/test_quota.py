@@ -66,35 +66,6 @@ async def waits(machine: Enforced, name: str) -> None:
     assert machine.held() == 1
 
 
-def test_members_create_no_pods(tmp_path: Path) -> None:
-    async def story(machine: Enforced) -> None:
-        await holding(machine)
-        owner = machine.store.get(JOBS.name, Key(TEAM, "holder"))
-        assert owner is not None
-        spec = holder()["spec"]["template"]["spec"]
-        reference = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "name": "holder",
-            "uid": owner["metadata"]["uid"],
-            "controller": True,
-        }
-        for metadata, more in (
-            ({}, {}),
-            ({}, {"nodeName": "here"}),
-            ({}, {"schedulingGates": [{"name": "mine"}]}),
-            ({"ownerReferences": [reference]}, {}),
-            ({"labels": {QUEUE: "main"}}, {}),
-        ):
-            meta = {"name": "plain", "namespace": TEAM, **metadata}
-            said = await refused(machine.ann.create(PODS, {"metadata": meta, "spec": spec | more}))
-            assert "submit the work as a batch/v1 Job" in said
-        await machine.settle()
-        assert machine.held() == 1
-
-    play(tmp_path, story)
-
-
 def test_members_leave_the_owner_of_a_pod_alone(tmp_path: Path) -> None:
     async def story(machine: Enforced) -> None:
         await holding(machine)

@@ -44,12 +44,6 @@ spec: {controllerName: kueue.x-k8s.io/provisioning-request}
     "did you mean kueue.x-k8s.io/queue-name?": JOB.replace("NAME", "misspelt").replace(
         "LABEL", "kueue.x-k8s.io/queue_name"
     ),
-    "the integration pod is disabled": f"""\
-apiVersion: v1
-kind: Pod
-metadata: {{name: ungated, labels: {{{LABEL}: q}}}}
-spec: {{containers: [{{name: main, image: i, command: ["true"]}}]}}
-""",
 }
 
 

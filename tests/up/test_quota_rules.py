@@ -23,6 +23,7 @@ from kuota.up.quota_enforcement import QuotaEnforcement
 ANN = User("ann", ("vision", "system:authenticated"))
 ROOT = User("root", ("system:masters", "system:authenticated"))
 PATHS = {"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/namespaces/vision/pods"}
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
 Send = Callable[[User, Json], Awaitable[Response]]
 
 
@@ -116,6 +117,39 @@ def test_admins_may_create_pods_and_jobs_without_a_queue_where_no_team_is() -> N
         assert 201 == (await send(ROOT, _pod())).status
         response = await send(ROOT, _job(queue="", namespace="default"))
         assert (201, False) == (response.status, _suspended(response))
+
+    play(story)
+
+
+def test_a_pod_of_a_member_is_gated() -> None:
+    async def story(send: Send) -> None:
+        response = await send(ANN, _pod())
+        assert isinstance(response.body, bytes)
+        stored = msgspec.json.decode(response.body)
+        gates = [each["name"] for each in stored["spec"]["schedulingGates"]]
+        assert "kueue.x-k8s.io/admission" in gates
+        (said,) = response.warnings
+        assert "the Pod waits until it has the label" in said
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "words"),
+    [
+        ({"ownerReferences": [OWNER]}, {}, "only the controller of a job"),
+        ({}, {"nodeName": "here"}, "spec.nodeName"),
+    ],
+    ids=["a controller", "a node"],
+)
+def test_members_create_no_pod_with(metadata: Json, spec: Json, words: str) -> None:
+    async def story(send: Send) -> None:
+        made = _pod()
+        made["metadata"] |= metadata
+        made["spec"] |= spec
+        response = await send(ANN, made)
+        assert isinstance(response.body, bytes)
+        assert (403, True) == (response.status, words in str(msgspec.json.decode(response.body)))
 
     play(story)
 

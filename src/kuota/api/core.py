@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from .base import Condition, Json, LabelSelectorRequirement, Object, Quantity, ResourceList, Struct
 
@@ -172,6 +173,22 @@ class PriorityClass(Object):
     global_default: bool = False
     description: str = ""
     preemption_policy: str = ""
+
+
+def argv(container: Json) -> list[str]:
+    """Return what a container runs where images are not pulled; nothing if that is unknown.
+
+    Without a command, the args are the command line, as for an image without an entrypoint, unless
+    they begin with an option: `kubectl run NAME --image=IMAGE -- COMMAND` sets only args.
+    """
+    command, args = (_words(container.get(field)) for field in ("command", "args"))
+    if command:
+        return command + args if command[0] else []
+    return args if args and args[0] and not args[0].startswith("-") else []
+
+
+def _words(value: Any) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else []
 
 
 def is_terminated(pod: Json) -> bool:

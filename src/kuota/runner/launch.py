@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from kuota.api.base import Json
+from kuota.api.core import argv
 
 from .container_env import LaunchError, Sources, container_env, expanded
 
@@ -82,9 +83,9 @@ def container_plan(
 
 
 def command_line(container: Json) -> list[str]:
-    """The command and args, not expanded. Raises LaunchError if there is no command."""
-    command = list(container.get("command") or ())
-    if not command or not command[0]:
+    """The command and args, not expanded. Raises LaunchError if there is nothing to run."""
+    words = argv(container)
+    if not words:
         image = container.get("image") or ""
         raise LaunchError(
             "StartError",
@@ -92,7 +93,7 @@ def command_line(container: Json) -> list[str]:
             f"entrypoint of {image!r} is unknown; set `command`",
             permanent=True,
         )
-    return command + list(container.get("args") or ())
+    return words
 
 
 def working_directory(container: Json, root: str) -> str:

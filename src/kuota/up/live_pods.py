@@ -7,6 +7,7 @@ all processes of the pod have ended, and the API server keeps the pod until then
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from kuota.api.base import Json, Key
@@ -31,6 +32,7 @@ class LivePods:
         self._store = store
         self._charges: dict[Key, Charge] = {}
         self._by_job: dict[JobKey, dict[Key, Charge]] = {}
+        self._by_namespace: Counter[str] = Counter()
         self._list()
 
     async def run(self) -> None:
@@ -46,13 +48,19 @@ class LivePods:
         self._catch_up()
         return frozenset(each.uid for each in self._by_job.get(job, {}).values())
 
-    def count(self, job: JobKey, uid: str, pod_set: str | None = None) -> int:
-        """The number of live pods of one job, or of one of its pod sets."""
+    def count(self, job: JobKey, uid: str | None, pod_set: str | None = None) -> int:
+        """The number of live pods of one job, or of one of its pod sets.
+
+        Without `uid`, the pods of all jobs of this name count.
+        """
         self._catch_up()
         charges = self._by_job.get(job, {}).values()
-        return sum(
-            each.uid == uid and (pod_set is None or each.pod_set == pod_set) for each in charges
-        )
+        return sum(uid in (None, each.uid) and pod_set in (None, each.pod_set) for each in charges)
+
+    def in_namespace(self, namespace: str) -> int:
+        """The number of live pods in a namespace."""
+        self._catch_up()
+        return self._by_namespace[namespace]
 
     def _catch_up(self) -> None:
         try:
@@ -65,6 +73,7 @@ class LivePods:
         before = dict(self._charges)
         self._charges.clear()
         self._by_job.clear()
+        self._by_namespace.clear()
         self._watch = self._store.watch(PODS.name)
         for pod in self._store.list(PODS.name).items:
             self._put(key_of(pod), pod)
@@ -85,10 +94,12 @@ class LivePods:
         if charge is not None:
             self._charges[key] = charge
             self._by_job.setdefault(charge.job, {})[key] = charge
+            self._by_namespace[key.namespace] += 1
 
     def _remove(self, key: Key) -> Charge | None:
         charge = self._charges.pop(key, None)
         if charge is not None:
+            self._by_namespace[key.namespace] -= 1
             pods = self._by_job[charge.job]
             del pods[key]
             if not pods:

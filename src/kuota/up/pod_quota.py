@@ -3,7 +3,8 @@
 
 The decision is based on what is stored, not on caches: the Job of the pod exists and is not
 suspended, and neither is the job that is charged for it; the Workload of that job is admitted and
-describes the job as it is; and fewer of its pods are live than were admitted.
+describes the job as it is; and fewer of its pods are live than were admitted. A Pod that is queued
+itself, or with its group, may start under the same conditions.
 """
 
 from __future__ import annotations
@@ -13,40 +14,52 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from kuota.api.base import Json, Key
 from kuota.api.core import is_finished
 from kuota.api.kueue import ResourceFlavor
+from kuota.api.podset import FlavorMissing, MergeConflict
 from kuota.api.rules.job_common import suspended
 from kuota.api.rules.metadata import elastic
-from kuota.api.rules.report import child, elements, integer, mapping, text
+from kuota.api.rules.report import child, elements, integer, mapping, string_map, text
 from kuota.api.rules.workload_status import pod_set_counts
 from kuota.bridge.draft import StoredWorkload
+from kuota.bridge.job_pass.injections import injections
 from kuota.bridge.job_pass.match import controlled, matching
 from kuota.bridge.job_pass.slices import unfinished
 from kuota.bridge.jobs.ancestor import Lookup, NestingError
 from kuota.bridge.jobs.job_webhook import unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown, resolved
+from kuota.bridge.jobs.pod_group_workload import IS_GROUP
 from kuota.bridge.jobs.registry import JOB
 from kuota.bridge.jobs.topology_request import TopologyRequestError
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import WORKLOADS
 from kuota.runner.binding import requests_of
 from kuota.runner.job_pods import controller_of
+from kuota.runner.nodes import PODS_PER_NODE
 from kuota.server.store import Store, key_of
 
-from .charges import Charge, charge_for, charge_of
+from .charges import POD_GROUP, Charge, charge_for, charge_of, charge_of_queued
 from .live_pods import LivePods
 
 WorkloadsOf = Callable[[JobKey], Iterable[Key]]
 Flavors = Callable[[], Mapping[str, ResourceFlavor]]
+MOST_PODS = PODS_PER_NODE // 2
+"""No namespace takes all places for pods, so that others can start some, too."""
 
 
 class PodQuota:
     """Compares pods with the admission of their jobs.
 
     `workloads_of` returns the keys of a job's Workloads, and `flavors` all ResourceFlavors. Set
-    both before the first pod is created.
+    both before the first pod is created. A namespace with `most_pods` live pods starts no other
+    Pod, because Pods without requests need no quota.
     """
 
     def __init__(
-        self, store: Store, config: LifecycleConfig, live: LivePods, look_up: Lookup
+        self,
+        store: Store,
+        config: LifecycleConfig,
+        live: LivePods,
+        look_up: Lookup,
+        most_pods: int = MOST_PODS,
     ) -> None:
         self.workloads_of: WorkloadsOf = lambda job: ()
         self.flavors: Flavors = dict
@@ -54,6 +67,7 @@ class PodQuota:
         self._config = config
         self._live = live
         self._look_up = look_up
+        self._most_pods = most_pods
 
     def refusal(self, pod: Json) -> str:
         """Return why the pod must not be created; "" if it may be."""
@@ -65,6 +79,54 @@ class PodQuota:
         if job is None or job["metadata"].get("uid") != owner.get("uid"):
             return f"its Job {key} does not exist"
         return self._refusal(job, charge, pod)
+
+    def start_refusal(self, pod: Json) -> str:
+        """Return why a Pod that is queued itself must not start; "" if it may.
+
+        `pod` is the Pod as it would start, with what its admission adds.
+        """
+        charge = charge_of_queued(pod, self._config.gates)
+        stored = self._admission_of_queued(charge)
+        if stored is None:
+            return f"{charge.job} is not admitted"
+        count = _available_pods(stored, charge.pod_set)
+        if self._live.count(charge.job, None, charge.pod_set) >= count:
+            return f"{charge.job} has quota for {count} pods like this one, and that many run"
+        if not self._covers(stored, charge.pod_set, pod):
+            return f"it requests more than the Workload {stored.key} was admitted with"
+        namespace = charge.job.key.namespace
+        if self._live.in_namespace(namespace) >= self._most_pods:
+            return (
+                f"namespace {namespace} runs {self._most_pods} pods, the most that one namespace "
+                "may run on this machine; it starts when others have ended"
+            )
+        return ""
+
+    def _admission_of_queued(self, charge: Charge) -> StoredWorkload | None:
+        if charge.job.kind == POD_GROUP:
+            found = self._charged(charge.job)
+            own = [each for each in found if each.obj.metadata.annotation(IS_GROUP) == "true"]
+        else:
+            own = [each for each in self._charged(charge.job) if _owned_by(each, charge.uid)]
+        ready = (each for each in own if each.true("Admitted") and not each.true("Evicted"))
+        return next(ready, None)
+
+    def _covers(self, stored: StoredWorkload, pod_set: str, pod: Json) -> bool:
+        """Whether the pod requests no more than its pod set, on the nodes of its flavors."""
+        sets = elements(child(stored.json, "spec").get("podSets"))
+        template = next((each for each in sets if mapping(each).get("name") == pod_set), None)
+        try:
+            given = injections(stored.obj, self.flavors(), self._config.gates)
+        except (FlavorMissing, MergeConflict):
+            return False
+        wanted = next((each for each in given if each.name == pod_set), None)
+        if template is None or wanted is None:
+            return False
+        spec = child(pod, "spec")
+        selector = string_map(spec.get("nodeSelector"))
+        flavor = wanted.node_selector or {}
+        there = all(selector.get(key) == each for key, each in flavor.items())
+        return there and _within(spec, child(template, "template", "spec"))
 
     def may_create(self, job: Json) -> bool:
         """Whether the Job, as it is stored now, may get another pod."""
@@ -116,8 +178,7 @@ class PodQuota:
         allowed, given = child(template, "template", "spec"), child(pod, "spec")
         if not allowed or (allowed.get("nodeSelector") or {}) != (given.get("nodeSelector") or {}):
             return False
-        most = requests_of(allowed)
-        return all(amount <= most.get(name, 0) for name, amount in requests_of(given).items())
+        return _within(given, allowed)
 
     def _is_queued(self, kind: JobKind, job: Json) -> bool:
         try:
@@ -138,7 +199,12 @@ class PodQuota:
         return None
 
     def _charged(self, job: JobKey) -> Iterator[StoredWorkload]:
-        for each in self.workloads_of(job):
+        """Yield the stored Workloads of a job that are charged."""
+        group = job.kind == POD_GROUP
+        return self._stored([job.key] if group else self.workloads_of(job))
+
+    def _stored(self, keys: Iterable[Key]) -> Iterator[StoredWorkload]:
+        for each in keys:
             found = self._store.get(WORKLOADS.name, each)
             if found is not None and is_charged(found):
                 stored = StoredWorkload.of(found)
@@ -148,10 +214,18 @@ class PodQuota:
     def charged_pods(self, job: JobKey, uid: str) -> dict[Key, int]:
         """Return the number of pods for which each Workload of a job is charged."""
         return {
-            each.key: charged_pods(each.json)
-            for each in self._charged(job)
-            if any(owner.uid == uid for owner in each.obj.metadata.owner_references or ())
+            each.key: charged_pods(each.json) for each in self._charged(job) if _owned_by(each, uid)
         }
+
+
+def _owned_by(stored: StoredWorkload, uid: str) -> bool:
+    return any(each.uid == uid for each in stored.obj.metadata.owner_references or ())
+
+
+def _within(spec: Json, most: Json) -> bool:
+    """Whether a pod requests no more than another."""
+    allowed = requests_of(most)
+    return all(amount <= allowed.get(name, 0) for name, amount in requests_of(spec).items())
 
 
 def charged_pods(workload: Json, pod_set: str | None = None) -> int:

@@ -13,7 +13,7 @@ from kuota.server.store import Store
 from .charges import charging_hook
 from .live_pods import LivePods
 from .pod_deletion import MAX_GRACE_S, pod_deletion
-from .pod_quota import PodQuota
+from .pod_quota import MOST_PODS, PodQuota
 from .quota_rules import QuotaRules, managing_all, queueing_all, stored_objects
 
 
@@ -31,6 +31,7 @@ class QuotaEnforcement:
         *,
         allow_unqueued: bool = False,
         max_grace_s: int = MAX_GRACE_S,
+        most_pods: int = MOST_PODS,
     ) -> None:
         config = managing_all(config)
         self.lifecycle = config if allow_unqueued else queueing_all(config)
@@ -38,7 +39,7 @@ class QuotaEnforcement:
         self._live = LivePods(store)
         look_up = stored_objects(store)
         self.hook = charging_hook(look_up, self.lifecycle)
-        self._quota = PodQuota(store, self.lifecycle, self._live, look_up)
+        self._quota = PodQuota(store, self.lifecycle, self._live, look_up, most_pods)
         self.rules = QuotaRules(
             store,
             self.lifecycle,
@@ -61,7 +62,8 @@ class QuotaEnforcement:
         world = system.world
         self._quota.workloads_of = lambda job: [each.key for each in world.workloads_of(job)]
         self._quota.flavors = world.flavor_objects
-        self._live.on_end = lambda job: system.pods_ended(job) if job.kind in world.jobs else None
+        known = frozenset(world.job_caches.kinds())
+        self._live.on_end = lambda job: system.pods_ended(job) if job.kind in known else None
 
     async def run(self) -> None:
         """Follow pods until the store is closed."""

@@ -13,17 +13,22 @@ from typing import Any
 from msgspec.structs import replace
 
 from kuota.api.base import Json, Key, LabelSelector, LabelSelectorRequirement
-from kuota.api.config.frameworks import POD, GroupVersionKind
+from kuota.api.config.frameworks import GroupVersionKind
 from kuota.api.kueue import GROUP
 from kuota.api.match import matches
-from kuota.api.rules.job_common import QUEUE_NAME, queue_name
-from kuota.api.rules.report import child, elements, mapping, text
+from kuota.api.rules.job_common import PRIORITY_CLASS, QUEUE_NAME, queue_name
+from kuota.api.rules.metadata import annotation
+from kuota.api.rules.pod import RETRIABLE
+from kuota.api.rules.report import child, elements, mapping, string_map, text
 from kuota.bridge.jobs.ancestor import GroupKind, NestingError, group_kind
 from kuota.bridge.jobs.job_webhook import LOOKED_UP, Unqueued, unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, referred
+from kuota.bridge.jobs.pod_gates import gated
+from kuota.bridge.jobs.pod_group_workload import IS_GROUP
 from kuota.bridge.jobs.registry import ALL
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, by_kind
+from kuota.runner.job_pods import controller_of
 from kuota.server.admission import Deletion, Review
 from kuota.server.auth import TEAM
 from kuota.server.collection import ORPHAN
@@ -32,6 +37,7 @@ from kuota.server.run_as import TEMPLATES
 from kuota.server.status import conflict, forbidden
 from kuota.server.store import Store, key_of
 
+from .charges import POD_GROUP, starts
 from .live_pods import LivePods
 from .local import SYSTEM
 from .pod_quota import PodQuota, charged_pods
@@ -44,6 +50,10 @@ TEAM_NAMESPACES = LabelSelector(
 
 _RESOURCES = by_kind(LOOKED_UP)
 _GATES = f"{GROUP}/"
+FREE = frozenset({RETRIABLE})
+"""The annotations of a Pod that its owner may always change."""
+FREE_WHILE_GATED = FREE | {QUEUE_NAME, PRIORITY_CLASS}
+"""The labels and annotations of a Pod that its owner may change before it is admitted."""
 _GRACE = "terminationGracePeriodSeconds"
 
 
@@ -65,15 +75,8 @@ def stored_objects(store: Store) -> Callable[[GroupKind, Key], Json | None]:
 
 
 def managing_all(config: LifecycleConfig) -> LifecycleConfig:
-    """Return the configuration with every job kind enabled, whatever it says about integrations.
-
-    Pods are not queued yet, and neither are kinds whose Pods are queued one by one.
-    """
-    kinds = {
-        each.group_kind
-        for each in config.registry
-        if each.framework != POD and POD not in each.requires
-    }
+    """Return the configuration with every job kind enabled, whatever it says about integrations."""
+    kinds = {each.objects for each in config.registry}
     owners = config.owners
     return replace(
         config,
@@ -116,7 +119,7 @@ class QuotaRules:
         resource = request.kind.resource
         kind = self._config.kind((request.kind.group, request.kind.kind))
         if isinstance(request, Deletion):
-            if kind is not None:
+            if kind is not None and resource != PODS.name:
                 self._check_orphans(kind, request)
             return ()
         if resource == WORKLOADS.name:
@@ -133,22 +136,20 @@ class QuotaRules:
         if review.user == SYSTEM:
             if review.old is None:
                 self._check_quota(review)
+            elif starts(review.object, review.old):
+                self._check_start(review)
+        elif ADMINS in review.user.groups or self._pods_allowed or not self._of_team(review.object):
             return
-        if ADMINS in review.user.groups or self._pods_allowed or not self._of_team(review.object):
-            return
-        if review.old is None:
-            raise _refused(
-                review,
-                "Pods are not queued yet, so this one would run without quota; submit the work as "
-                f"a batch/v1 Job with the label {QUEUE_NAME}",
-            )
-        if _owners(review.object) != _owners(review.old):
-            raise _refused(
-                review, "metadata.ownerReferences of a pod determines which Job is charged for it"
-            )
-        lost = _gates(review.old) - _gates(review.object)
-        if lost:
-            raise _refused(review, f"only its controller may remove {', '.join(sorted(lost))}")
+        elif review.old is None:
+            _check_new_pod(review)
+        else:
+            _check_changed_pod(review, review.old)
+
+    def _check_start(self, review: Review) -> None:
+        """Reject the removal of the gate of a queued Pod unless there is quota for the Pod."""
+        why = self._quota.start_refusal(review.object)
+        if why:
+            raise _refused(review, why)
 
     def _check_quota(self, review: Review) -> None:
         """Reject a pod of a queued Job unless the Job has quota for it."""
@@ -186,13 +187,17 @@ class QuotaRules:
         if review.old is None or charged >= charged_pods(review.old):
             return
         key = key_of(review.object)
+        if annotation(review.old, IS_GROUP) == "true":
+            group = JobKey(POD_GROUP, key)
+            if self._live.count(group, None) > charged:
+                raise _in_use(review, group)
+            return
         for owner in map(mapping, _owners(review.old)):
             job = JobKey(group_kind(owner), Key(key.namespace, text(owner.get("name"))))
             uid = text(owner.get("uid"))
             others = self._quota.charged_pods(job, uid) | {key: charged}
             if self._live.count(job, uid) > sum(others.values()):
-                why = f"processes of {job} still use its quota; it is released when they end"
-                raise conflict(review.kind, key.name, why)
+                raise _in_use(review, job)
 
     def _warnings(self, kind: JobKind | None, review: Review) -> Sequence[str]:
         """Tell users about values of a new object that do not have the effect they may expect."""
@@ -252,6 +257,47 @@ class QuotaRules:
         return matches(TEAM_NAMESPACES, child(found, "metadata", "labels"))
 
 
+def _check_new_pod(review: Review) -> None:
+    """Reject a Pod of a member that claims the quota of a job, or chooses its node."""
+    if controller_of(review.object) is not None:
+        raise _refused(
+            review,
+            "metadata.ownerReferences: only the controller of a job creates Pods that it controls; "
+            "leave the reference out, or set `controller: false`",
+        )
+    if child(review.object, "spec").get("nodeName"):
+        raise _refused(
+            review, "spec.nodeName: the Pod gets a node when it is admitted; leave the field out"
+        )
+
+
+def _check_changed_pod(review: Review, old: Json) -> None:
+    """Reject changes by a member of what decides about the quota of a pod."""
+    if _owners(review.object) != _owners(old):
+        raise _refused(
+            review, "metadata.ownerReferences of a pod determines which Job is charged for it"
+        )
+    lost = _gates(old) - _gates(review.object)
+    if lost:
+        raise _refused(review, f"only its controller may remove {', '.join(sorted(lost))}")
+    free = FREE_WHILE_GATED if gated(old) else FREE
+    for field in ("labels", "annotations"):
+        changed = {
+            key for key, _ in _marks(old, field) ^ _marks(review.object, field) if key not in free
+        }
+        if changed:
+            raise _refused(
+                review,
+                f"metadata.{field}: {', '.join(sorted(changed))} cannot be changed, because the "
+                "queue accounts for the Pod by it; delete the Pod and create it again",
+            )
+
+
+def _in_use(review: Review, job: JobKey) -> Exception:
+    why = f"processes of {job} still use its quota; it is released when they end"
+    return conflict(review.kind, key_of(review.object).name, why)
+
+
 def _orphans(kind: str) -> str:
     return (
         f"would leave pods running without quota; delete the {kind} with --cascade=background or "
@@ -272,3 +318,9 @@ def _gates(pod: Json) -> set[str]:
     found = elements(child(pod, "spec").get("schedulingGates"))
     names: set[str] = {text(mapping(each).get("name")) for each in found}
     return {each for each in names if each.startswith(_GATES)}
+
+
+def _marks(pod: Json, field: str) -> set[tuple[str, str]]:
+    """The labels or annotations by which the queue accounts for a pod."""
+    found = string_map(child(pod, "metadata").get(field))
+    return {(key, value) for key, value in found.items() if key.startswith(_GATES)}

@@ -15,8 +15,10 @@ from kuota.kube.events import Recorder
 from kuota.kube.informer import Informer
 from kuota.runner.group_controller import RULES
 
+from .charges import POD_GROUP, POD_KIND
+
 REASON = "NothingStartsPods"
-_RUN = frozenset({JOB.group_kind, *RULES})
+_RUN = frozenset({JOB.group_kind, POD_KIND, POD_GROUP, *RULES})
 _CONTROLLER = "kuota-runner"
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base import Json
+from ..core import argv
 from ..faults import FieldError, required
-from ..rules.report import child, elements, objects, text
+from ..rules.report import child, objects
 from .environment import Environment
 from .templates import pod_templates
 
@@ -24,6 +25,5 @@ def pods_without_command(obj: Json, environment: Environment) -> Iterator[FieldE
         at = f"{path}.spec" if path else "spec"
         for field in ("initContainers", "containers"):
             for where, container in objects(spec.get(field), f"{at}.{field}"):
-                command = elements(container.get("command"))
-                if not command or not text(command[0]):
+                if not argv(container):
                     yield required(f"{where}.command", MESSAGE, _FIX)

@@ -85,6 +85,25 @@ class JobPass:
         return [self.job]
 
     @property
+    def deleting(self) -> bool:
+        return bool(child(self.job, "metadata").get("deletionTimestamp"))
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether its user has deleted all members of a composed job.
+
+        On a cluster they stay until replacements exist or the Workload is deleted, which users of
+        one machine may not do. Members that were deleted because of an eviction may be replaced.
+        """
+        if self.view.occupied is None or not isinstance(self.kind, Composed):
+            return False
+        members = self.objects
+        deleted = all(child(each, "metadata").get("deletionTimestamp") for each in members)
+        released = isinstance(self.kind, Finalizing) and bool(self.kind.finalize(self.job))
+        evicted = any(each.true("Evicted") for each in self.view.workloads)
+        return deleted and released and not evicted
+
+    @property
     def keys(self) -> list[Key]:
         """The keys of `objects`."""
         composed = isinstance(self.kind, Composed)

@@ -57,7 +57,7 @@ def gone(job_pass: JobPass) -> bool:
     controller is not finished, because another owner may still exist.
     """
     job = job_pass.view.job
-    if job is not None and not child(job, "metadata").get("deletionTimestamp"):
+    if job is not None and not job_pass.deleting and not job_pass.abandoned:
         return False
     finishes = job_pass.view.config.gates.on(Gate.FinishOrphanedWorkloads)
     message = "The job of the workload no longer exists"
