@@ -254,9 +254,10 @@ class FakeApi(Client):
 
 
 def _selected(obj: Json, selector: str) -> bool:
-    """Whether the labels match a selector of the form `name=value`, or "" for all objects."""
-    name, _, value = selector.partition("=")
-    return not selector or (obj["metadata"].get("labels") or {}).get(name) == value
+    """Whether labels match a selector `name=value`, or `name` for any value, or "" for all."""
+    name, equals, value = selector.partition("=")
+    labels = obj["metadata"].get("labels") or {}
+    return not selector or (labels.get(name) == value if equals else name in labels)
 
 
 def _copy(obj: Json) -> Json:

@@ -13,7 +13,7 @@ import pytest
 from control.fake_api import FakeApi
 from control.virtual import START, VirtualClock, played
 from kuota.api.base import Json, Key
-from kuota.control.checks.multikueue.activity import Activity
+from kuota.control.checks.controller import Activity
 from kuota.control.checks.multikueue.link import Purpose
 from kuota.control.checks.multikueue.links import Links
 from kuota.control.checks.multikueue.remote import RemoteClusters

@@ -141,14 +141,14 @@ def test_the_controller_has_no_right_on_everything() -> None:
     assert not [rule for rule in rules if "*" in texts(rule)]
 
 
-def test_the_controller_reads_one_secret_and_no_other() -> None:
+def test_the_controller_reads_the_secrets_of_its_namespace_and_writes_one() -> None:
     granted = [
-        (each["kind"], rule.get("resourceNames"))
+        (each["kind"], rule.get("resourceNames"), "update" in rule["verbs"])
         for each in objects(Settings())
         for rule in each.get("rules") or ()
         if "secrets" in rule.get("resources", ())
     ]
-    assert [("Role", ["kueue-webhook-server-cert"])] == granted
+    assert [("Role", ["kueue-webhook-server-cert"], True), ("Role", None, False)] == granted
 
 
 def test_what_exists_once_is_granted_by_name() -> None:

@@ -26,6 +26,7 @@ from kuota.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS, Resour
 from kuota.kube.workqueue import WorkQueue, serve
 
 from .checks.controllers import CheckControllers
+from .checks.multikueue.links import MakeClient
 from .checks.registry import OWN
 from .decision_log import DecisionLog
 from .deferred_events import DeferredEvents
@@ -66,6 +67,7 @@ class System:
     but still knows the pending and running workloads. `instrument` wraps every reconciler; set it
     before `run`. `lifecycle` replaces the lifecycle of the configuration. With `occupied`, a Job is
     charged as long as that reports processes. Otherwise the status of the Job decides.
+    `worker_clients` replaces how MultiKueue connects to worker clusters.
     """
 
     def __init__(
@@ -79,9 +81,10 @@ class System:
         parts: Parts = ALL,
         lifecycle: LifecycleConfig | None = None,
         occupied: Occupied | None = None,
+        worker_clients: MakeClient | None = None,
     ) -> None:
         self.clock = steady(clock)
-        self.parts = parts
+        self.parts, self._occupied = parts, occupied
         self.instrument: Instrument = uninstrumented
         self._working: list[asyncio.Task[None]] = []
         gates = gates or Gates()
@@ -90,11 +93,9 @@ class System:
             recorder = self._events = EventRecorder(client, CONTROLLER, clock=self.clock)
         self.engine = Engine(policy(config, gates), flush_batch_s=FLUSH_BATCH_S)
         lifecycle = lifecycle or lifecycle_config(config, gates)
-        devices = charges_devices(config, gates)
-        self.world = _world(client, self.clock, lifecycle, with_devices=devices)
+        self.world = _world(client, self.clock, lifecycle, charges_devices(config, gates))
         self.sender = Sender(client, self.world, recorder)
         self.lifecycle = replace(lifecycle, defers_readiness=Part.SCHEDULER in parts)
-        self._occupied = occupied
         self.reports = self._pending_reports()
         self.driver = Driver(self.engine, self.world, client, self.sender, self.clock, self.reports)
         self._recovery = self._pod_recovery(client, recorder)
@@ -102,7 +103,8 @@ class System:
         self._elastic = self._elastic_pods(client)
         self._make_work_queues()
         self.node_labels = self._followed_node_labels(client)
-        self._checks = CheckControllers(client, self.world, self.sender, self.clock, gates, OWN)
+        kit = client, self.world, self.sender, self.clock, gates
+        self.checks = CheckControllers(*kit, OWN, config=config, worker_clients=worker_clients)
         self._definitions = self._followed_definitions(client)
         self._queue_reconciler = self._status_reconciler()
         self._facts = self._fact_source(recorder, config, gates)
@@ -148,7 +150,7 @@ class System:
         return NodeLabels(client, self.world.topologies, self.clock, changed)
 
     def _followed_definitions(self, client: Client) -> Definitions:
-        watched = (*self.world.informers(), *self._checks.informers())
+        watched = (*self.world.informers(), *self.checks.informers())
         return Definitions(client, self.clock, watched)
 
     def _status_reconciler(self) -> QueueReconciler:
@@ -270,7 +272,7 @@ class System:
             )
             passed = instrument("queues", queues.reconcile)
             found.append(serve(self._queues, passed, QUEUE_WORKERS, self._stuck_queue))
-            found.append(self._checks.run(instrument))
+            found.append(self.checks.run(instrument))
         if self._families is not None and Part.CORE in self.parts:
             passes = instrument("concurrentadmission", self._families.reconcile)
             stuck = self._stuck(WORKLOADS)
@@ -324,7 +326,7 @@ class System:
             self._families.queue.close()
         if self._elastic is not None:
             self._elastic.queue.close()
-        self._checks.close()
+        self.checks.close()
 
     def depths(self) -> dict[str, int]:
         """Return the number of keys in each work queue."""
@@ -338,7 +340,7 @@ class System:
             found["concurrentadmission"] = len(self._families.queue)
         if self._elastic is not None:
             found["elasticjobungater"] = len(self._elastic.queue)
-        return found | self._checks.depths()
+        return found | self.checks.depths()
 
     async def _sample(self) -> None:
         """Decay the usage of LocalQueues, if admission fair sharing is enabled."""
@@ -367,9 +369,7 @@ class System:
         self._queues.add_after(name, reconciler.due_in_s(name, counters_only=counters_only))
 
 
-def _world(
-    client: Client, clock: Clock, lifecycle: LifecycleConfig, *, with_devices: bool
-) -> World:
+def _world(client: Client, clock: Clock, lifecycle: LifecycleConfig, with_devices: bool) -> World:
     kinds = lifecycle.kinds()
     external, gates = lifecycle.external, lifecycle.gates
     return World(client, clock, kinds, external, gates=gates, with_devices=with_devices)

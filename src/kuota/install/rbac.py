@@ -53,10 +53,12 @@ _RULES: tuple[tuple[str, str, str], ...] = (
     ("autoscaling.x-k8s.io", "provisioningrequests", f"{_WATCH} create delete"),
     ("autoscaling.x-k8s.io", "provisioningrequests/finalizers", "update"),
     ("", "podtemplates", f"{_WATCH} create patch delete"),
+    # MultiKueue connects to these clusters, whose kubeconfigs are Secrets of its namespace.
+    (GROUP, "multikueueclusters multikueueconfigs", "list watch"),
     (
         GROUP,
         "workloads/status clusterqueues/status localqueues/status cohorts/status "
-        "admissionchecks/status",
+        "admissionchecks/status multikueueclusters/status",
         "patch",
     ),
     ("", "events", "create patch"),
@@ -67,7 +69,11 @@ _RULES: tuple[tuple[str, str, str], ...] = (
 
 def controller_roles(settings: Settings) -> list[Json]:
     own = settings.namespace
-    secrets = [_rule("", "secrets", f"{_WATCH} update", SECRET)]
+    # The certificates of webhooks, and the kubeconfigs of worker clusters.
+    secrets = [
+        _rule("", "secrets", f"{_WATCH} update", SECRET),
+        _rule("", "secrets", "list watch"),
+    ]
     scraping: Json = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     return [
         _cluster_role("manager-role", _manager_rules(settings)),

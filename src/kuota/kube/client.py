@@ -55,6 +55,8 @@ class Client:
     Without `managed_fields`, managedFields are omitted from objects of kinds that controllers use.
     """
 
+    may_write: Callable[[], bool] | None = None
+
     def __init__(
         self,
         transport: Transport,

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kuota.api.base import Key
-from kuota.api.gates import Gates
-from kuota.api.kueue import AdmissionCheck
+from kuota.api.config.shapes import Configuration
+from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import MULTIKUEUE, AdmissionCheck
 from kuota.bridge.conditions import Conditions
 from kuota.bridge.effects import StatusPatch
 from kuota.kube.client import Client
@@ -22,8 +23,10 @@ from ..cached_object import CachedObject
 from ..effects import Sender
 from ..observer import Instrument
 from ..world import World
-from .controller import CheckController
+from .controller import Activity, CheckController
 from .loop import CheckLoop, Surroundings
+from .multikueue.controller import MultiKueueController
+from .multikueue.links import MakeClient
 from .provisioning.controller import ProvisioningController
 from .unclaimed import unclaimed
 
@@ -36,7 +39,8 @@ def builtin(shared: Surroundings, gates: Gates) -> list[CheckLoop]:
 class CheckControllers:
     """Runs the controllers of Kueue and `own`, and reports on every AdmissionCheck.
 
-    If two controllers have one name, the one in `own` is run.
+    If two controllers have one name, the one in `own` is run. MultiKueue is no `CheckController`,
+    because its effects concern other clusters: it reconciles Workloads in its own way.
     """
 
     def __init__(
@@ -47,6 +51,9 @@ class CheckControllers:
         clock: Clock,
         gates: Gates,
         own: Iterable[CheckController] = (),
+        *,
+        config: Configuration | None = None,
+        worker_clients: MakeClient | None = None,
     ) -> None:
         self._world = world
         self._sender = sender
@@ -55,6 +62,15 @@ class CheckControllers:
         shared = Surroundings(client, world, sender, clock, self._checks)
         loops = [*builtin(shared, gates), *(CheckLoop(each, shared) for each in own)]
         self._loops = {each.controller.name: each for each in loops}
+        self._activities: dict[str, Callable[[AdmissionCheck], Activity | None]] = {
+            name: each.activity for name, each in self._loops.items()
+        }
+        self.multikueue: MultiKueueController | None = None
+        if gates.on(Gate.MultiKueue) and MULTIKUEUE not in self._loops:
+            self.multikueue = MultiKueueController(
+                client, world, sender, clock, self._checks.add, config, gates, worker_clients
+            )
+            self._activities[MULTIKUEUE] = self.multikueue.activity
 
     def informers(self) -> Iterator[Informer[Any]]:
         """Yield the informers that the controllers run themselves."""
@@ -69,12 +85,16 @@ class CheckControllers:
         async with asyncio.TaskGroup() as group:
             for each in self._loops.values():
                 group.create_task(each.run(instrument, self._stuck_workload))
+            if self.multikueue is not None:
+                group.create_task(self.multikueue.run())
             passes = instrument("admissioncheck", self.reconcile)
             group.create_task(serve(self._checks, passes, stuck=self._stuck_check))
 
     def close(self) -> None:
         """Start nothing more."""
         self._checks.close()
+        if self.multikueue is not None:
+            self.multikueue.close()
         for each in self._loops.values():
             each.close()
 
@@ -89,8 +109,8 @@ class CheckControllers:
         check = cached.value if cached is not None else None
         if cached is None or check is None or check.metadata.deletion_timestamp is not None:
             return
-        loop = self._loops.get(check.spec.controller_name)
-        found = unclaimed(check, self._loops) if loop is None else loop.activity(check)
+        activity = self._activities.get(check.spec.controller_name)
+        found = unclaimed(check, self._activities) if activity is None else activity(check)
         if found is None:
             return
         meta = check.metadata

@@ -4,22 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from kuota.api.base import Condition, condition
 from kuota.api.kueue import AdmissionCheck, MultiKueueCluster, MultiKueueConfig
 
+from ..controller import Activity
 from .references import BadReference, worker_names
 
 ACTIVE = "Active"
-
-
-class Activity(NamedTuple):
-    """The condition Active of an object: its status, its reason and its message."""
-
-    active: bool
-    reason: str
-    message: str
 
 
 def check_activity(
@@ -35,7 +27,7 @@ def check_activity(
     missing = [each for each in names if each not in clusters]
     inactive = [each for each in names if each in clusters and not is_active(clusters[each])]
     if not missing and not inactive:
-        return Activity(True, ACTIVE, "The admission check is active")
+        return Activity(True)
     usable = len(names) > len(missing) + len(inactive)
     reason = "SomeActiveClusters" if usable else "NoUsableClusters"
     return Activity(usable, reason, _unusable(missing, inactive))

@@ -19,7 +19,8 @@ from kuota.kube.events import Recorder
 from kuota.kube.resources import MULTI_KUEUE_CLUSTERS, key_of
 from kuota.kube.workqueue import WorkQueue, serve
 
-from .activity import ACTIVE, Activity
+from ..controller import Activity
+from .activity import ACTIVE
 from .kubeconfig import BAD, Refused, accepted
 from .kubeconfig_file import PREFIX, file_content, stamp
 from .links import Links

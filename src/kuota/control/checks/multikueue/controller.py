@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -12,13 +12,16 @@ from kuota.api.base import Json, Key
 from kuota.api.config.defaults import default_configuration
 from kuota.api.config.shapes import Configuration, MultiKueue
 from kuota.api.gates import Gate, Gates
+from kuota.api.kueue import AdmissionCheck
 from kuota.control.effects import Sender
 from kuota.control.world import World
 from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.resources import NAMESPACES
 
-from .check_status import CheckStatus
+from ..controller import Activity
+from .activity import check_activity
+from .check_changes import CheckChanges
 from .clusters import ClusterReconciler
 from .collector import Collector
 from .link import SYSTEM_NAMESPACE, Purpose
@@ -33,8 +36,8 @@ from .worker_client import worker_client
 class MultiKueueController:
     """The controllers of MultiKueue, which watch only what others do not.
 
-    `kinds` are the kinds of jobs that are dispatched. `make` returns the client of a worker
-    cluster, by default one that connects to it.
+    `on_check` is called with the key of each check whose activity may have changed. `make` returns
+    the client of a worker cluster, by default one that connects to it.
     """
 
     def __init__(
@@ -43,14 +46,15 @@ class MultiKueueController:
         world: World,
         sender: Sender,
         clock: Clock,
-        kinds: Resources,
+        on_check: Callable[[Key], None],
         config: Configuration | None = None,
         gates: Gates | None = None,
         make: MakeClient | None = None,
     ) -> None:
         gates, config = gates or Gates(), config or default_configuration()
         multi = config.multi_kueue or MultiKueue()
-        self._world = world
+        self._world, self._closed = world, asyncio.Event()
+        kinds: Resources = {kind: each.resource for kind, each in world.jobs.items()}
         origin = multi.origin
         profiles = gates.on(Gate.MultiKueueClusterProfile)
         automated = gates.on(Gate.MultiKueueManagerQuotaAutomation)
@@ -66,7 +70,7 @@ class MultiKueueController:
         self._links = self._cluster_reconciler.links = Links(
             self.clusters, make, purpose, clock, self._cluster_reconciler.changed, self.identity
         )
-        self._checks = CheckStatus(world, sender, clock, self.objects)
+        self._changes = CheckChanges(world, self.objects, on_check)
         self._collector = Collector(
             self.clusters, kinds, origin, self._workload, self.identity, clock
         )
@@ -80,14 +84,28 @@ class MultiKueueController:
         found = self._world.json(NAMESPACES, SYSTEM_NAMESPACE)
         return str(found["metadata"].get("uid") or "") if found is not None else ""
 
+    def activity(self, check: AdmissionCheck) -> Activity | None:
+        """Return whether a check can be used; None while its configuration is unknown."""
+        objects = self.objects
+        if not (objects.clusters.settled.is_set() and objects.configs.settled.is_set()):
+            return None
+        return check_activity(check, objects.config_map(), objects.cluster_map())
+
     async def run(self) -> None:
-        """Watch and reconcile until cancelled. The objects of `world` must have been synced."""
+        """Watch and reconcile until closed. The objects of `world` must have been synced."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in (self._work(), self._closed.wait())]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in tasks:
+                each.cancel()
+
+    async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.objects.run())
             await self.objects.ready()
             group.create_task(self._links.run())
             self._cluster_reconciler.follow()
-            self._checks.follow()
+            self._changes.follow()
             if self._quota is not None:
                 self._quota.follow()
             for each in self._loops():
@@ -96,15 +114,14 @@ class MultiKueueController:
     def _loops(self) -> list[Coroutine[Any, Any, None]]:
         found = [
             self._cluster_reconciler.run(),
-            self._checks.run(),
             self._collector.run(self._gc_interval_s),
         ]
         return found if self._quota is None else [*found, self._quota.run()]
 
     def close(self) -> None:
-        """Start nothing more."""
+        """Start nothing more, and let `run` return."""
+        self._closed.set()
         self._cluster_reconciler.queue.close()
-        self._checks.queue.close()
         if self._quota is not None:
             self._quota.queue.close()
 

@@ -22,7 +22,7 @@ from kuota.kube.errors import Forbidden, KubeError, NotFound, Unreachable
 from kuota.kube.informer import Informer
 from kuota.kube.resources import NAMESPACES
 
-from .activity import Activity
+from ..controller import Activity
 from .kubeconfig import Refused
 from .remote import WORKLOAD, RemoteClusters, Resources, remote_caches, synced
 from .schedule import attempt_timeout_s, retry_after_s

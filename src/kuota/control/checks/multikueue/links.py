@@ -11,7 +11,7 @@ from kuota.kube.client import Client
 from kuota.kube.clock import Clock
 from kuota.kube.config import Connection
 
-from .activity import Activity
+from ..controller import Activity
 from .kubeconfig import BAD, Refused
 from .link import Link, Purpose
 from .remote import RemoteClusters
