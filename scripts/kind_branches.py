@@ -29,6 +29,8 @@ SHARED = frozenset(
     {
         "ancestor",
         "composed",
+        "dispatch",
+        "fields",
         "job_webhook",
         "kind",
         "pod_parent",

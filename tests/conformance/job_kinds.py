@@ -14,8 +14,8 @@ from kuota.bridge.effects import Effect
 from kuota.bridge.job_pass.steps import reconcile_job
 from kuota.bridge.jobs import job_webhook
 from kuota.bridge.jobs.ancestor import owners_of
+from kuota.bridge.jobs.fields import at
 from kuota.bridge.jobs.kind import JobKind, key_of
-from kuota.bridge.jobs.template_kind import at
 from kuota.bridge.lifecycle_view import LifecycleConfig
 
 from .adapters.webhooks import agree

@@ -13,9 +13,9 @@ from control.stage import Stage, run_scene
 from kuota.api.base import Json, Key, LabelSelector
 from kuota.api.faults import Invalid
 from kuota.bridge.jobs.ancestor import GroupKind, owners_of
+from kuota.bridge.jobs.fields import put
 from kuota.bridge.jobs.job_webhook import reviewed
 from kuota.bridge.jobs.kind import JobKind
-from kuota.bridge.jobs.template_kind import put
 from kuota.bridge.lifecycle_view import LifecycleConfig
 from kuota.kube.resources import Resource
 

@@ -9,7 +9,7 @@ from control.stage import Stage, run_scene
 from control.test_job_kinds import example, stage_for, submitted
 from kuota.api.base import Json
 from kuota.api.rules.metadata import ELASTIC_JOB
-from kuota.bridge.jobs.template_kind import put
+from kuota.bridge.jobs.fields import put
 from kuota.kube.resources import Resource
 
 

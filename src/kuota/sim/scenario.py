@@ -36,10 +36,11 @@ from kuota.bridge.inbound_workload import workload as inbound_workload
 from kuota.bridge.job_pass.workload import Classes
 from kuota.bridge.job_pass.workload import workload as workload_of
 from kuota.bridge.jobs.ancestor import NestingError, group_kind
+from kuota.bridge.jobs.fields import at
 from kuota.bridge.jobs.job_webhook import Unqueued
 from kuota.bridge.jobs.kind import JobKey, JobKind, PodSetsUnknown
 from kuota.bridge.jobs.registry import ALL
-from kuota.bridge.jobs.template_kind import TemplateKind, at
+from kuota.bridge.jobs.template_kind import TemplateKind
 from kuota.bridge.lifecycle_view import lifecycle_config
 from kuota.engine import model
 from kuota.engine.facts import EngineObject

@@ -12,8 +12,8 @@ from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection
 from kuota.bridge.jobs.app_wrapper import AppWrapper
+from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.kind import End
-from kuota.bridge.jobs.template_kind import at, put
 
 KIND = AppWrapper()
 GATES = Gates()

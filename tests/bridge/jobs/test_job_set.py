@@ -7,9 +7,9 @@ from bridge.jobs.kinds import JOB_SET_SPEC, job, replicated
 from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.podset import equivalent
+from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.job_set import JobSet
 from kuota.bridge.jobs.kind import End
-from kuota.bridge.jobs.template_kind import at, put
 
 KIND = JobSet()
 DONE = [{"name": "leader", "succeeded": 1}, {"name": "workers", "succeeded": 2}]

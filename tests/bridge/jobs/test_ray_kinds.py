@@ -13,12 +13,12 @@ from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection, MergeConflict
 from kuota.api.rules.metadata import ELASTIC_JOB
+from kuota.bridge.jobs.fields import at
 from kuota.bridge.jobs.kind import PodSetsUnknown
 from kuota.bridge.jobs.ray_cluster import RayCluster
 from kuota.bridge.jobs.ray_job import RayJob
 from kuota.bridge.jobs.ray_service import RayService
 from kuota.bridge.jobs.ray_spec import RayKind
-from kuota.bridge.jobs.template_kind import at
 from kuota.bridge.jobs.topology_request import TopologyRequestError
 
 CLUSTER, JOB, SERVICE = RayCluster(), RayJob(), RayService()

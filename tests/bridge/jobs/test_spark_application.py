@@ -9,9 +9,9 @@ from bridge.jobs.kinds import EXAMPLES
 from kuota.api.base import Json
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection
+from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.kind import PodSetsUnknown
 from kuota.bridge.jobs.spark_application import SparkApplication
-from kuota.bridge.jobs.template_kind import at, put
 
 KIND = SparkApplication()
 GATES = Gates()

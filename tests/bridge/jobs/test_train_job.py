@@ -11,8 +11,8 @@ from kuota.api.gates import Gates
 from kuota.api.podset import Injection
 from kuota.bridge.effects import Patch
 from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.kind import PodSetsUnknown
-from kuota.bridge.jobs.template_kind import at, put
 from kuota.bridge.jobs.train_job import TrainJob
 
 KIND = TrainJob()

@@ -8,9 +8,9 @@ import pytest
 from bridge.jobs.kinds import BY_NAME, EXAMPLES, template, training
 from kuota.api.gates import Gates
 from kuota.api.podset import Injection, MergeConflict
+from kuota.bridge.jobs.fields import at, put
 from kuota.bridge.jobs.kind import End
 from kuota.bridge.jobs.mpi_job import INDEX_OFFSET, MPIJob
-from kuota.bridge.jobs.template_kind import at, put
 from kuota.bridge.jobs.training_jobs import JAXJob, PyTorchJob, TFJob
 
 KIND = PyTorchJob()

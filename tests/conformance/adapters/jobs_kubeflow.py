@@ -18,8 +18,8 @@ from conformance.registry import Exercise, suite
 from conformance.world import gates_of
 from kuota.api.base import Json
 from kuota.api.podset import MergeConflict
+from kuota.bridge.jobs.fields import at
 from kuota.bridge.jobs.mpi_job import MPIJob
-from kuota.bridge.jobs.template_kind import at
 from kuota.bridge.jobs.training_jobs import (
     JAXJob,
     PaddleJob,

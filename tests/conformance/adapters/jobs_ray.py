@@ -20,6 +20,7 @@ from kuota.api.base import Key
 from kuota.api.podset import MergeConflict
 from kuota.api.rules.workload_status import pod_set_counts
 from kuota.bridge.jobs.ancestor import GroupKind
+from kuota.bridge.jobs.fields import put
 from kuota.bridge.jobs.kind import PodSetsUnknown
 from kuota.bridge.jobs.ray_autoscaled import Autoscaled
 from kuota.bridge.jobs.ray_cluster import RayCluster
@@ -27,7 +28,6 @@ from kuota.bridge.jobs.ray_faults import cluster_faults
 from kuota.bridge.jobs.ray_job import RayJob
 from kuota.bridge.jobs.ray_service import RayService
 from kuota.bridge.jobs.ray_spec import RayKind
-from kuota.bridge.jobs.template_kind import put
 
 from .webhooks import agree
 

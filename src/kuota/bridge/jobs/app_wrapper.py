@@ -15,9 +15,10 @@ from kuota.api.podset import Injection
 from kuota.api.rules.report import child, elements, mapping, text
 
 from .app_wrapper_components import component_templates
+from .fields import at, put
 from .job_conditions import true_condition
 from .kind import End
-from .template_kind import Template, TemplateKind, at, put
+from .template_kind import Template, TemplateKind
 
 _INFO = "podSetInfos"
 

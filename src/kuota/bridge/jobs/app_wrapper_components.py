@@ -10,9 +10,10 @@ from kuota.api.base import Json
 from kuota.api.rules.job import pod_count
 from kuota.api.rules.report import child, elements, integer, mapping, string_map, text, whole
 
+from .fields import Path
 from .job_set import JobSet
 from .mpi_job import MPIJob
-from .template_kind import Path, Template, TemplateKind
+from .template_kind import Template, TemplateKind
 from .training_jobs import JAXJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob
 
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,6})\]")

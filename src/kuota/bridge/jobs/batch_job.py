@@ -23,8 +23,11 @@ from kuota.api.workload import ReclaimablePod
 
 from ..effects import Effect, StatusPatch
 from .batch_job_state import MAIN, active, end, pods_ready, reclaimable
+from .dispatch import Dispatch
+from .dispatch_kinds import JobDispatch
+from .fields import put
 from .kind import End, Stop, key_of
-from .template_kind import Template, TemplateKind, put
+from .template_kind import Template, TemplateKind
 
 RANKS = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
 """The fields of a topology request that define the order of the pods of a Job."""
@@ -45,6 +48,9 @@ class BatchJob(TemplateKind):
     gvk = FRAMEWORKS[BATCH_JOB]
     managed_by = ("spec", "managedBy")
     native_manager = "kubernetes.io/job-controller"
+
+    def dispatch(self) -> Dispatch | None:
+        return JobDispatch(self.gvk, self.managed_by)
 
     def templates(self, job: Json) -> Sequence[Template]:
         minimum = annotation(job, MIN_PARALLELISM)

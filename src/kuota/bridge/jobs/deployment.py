@@ -11,8 +11,8 @@ from kuota.api.rules.metadata import label
 from kuota.api.rules.pod import MANAGED, SUSPENDING_PARENT
 from kuota.api.rules.report import child
 
+from .fields import put
 from .pod_parent import PodParent, marked
-from .template_kind import put
 
 DEPLOYMENT = "deployment"
 

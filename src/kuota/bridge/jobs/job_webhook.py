@@ -22,8 +22,8 @@ from kuota.api.rules.metadata import label
 from kuota.api.rules.report import child, elements, mapping, text
 
 from .ancestor import GroupKind, Lookup, ancestor, namespace_of, owned
+from .fields import at, put
 from .kind import JobKind, OwnDefaults, RelatedRules, resolved
-from .template_kind import at, put
 
 if TYPE_CHECKING:
     # Job kinds import this module, and configurations import all job kinds.

@@ -30,6 +30,7 @@ from kuota.engine.model import Struct
 
 from ..effects import Effect, edit
 from .ancestor import GroupKind, Lookup
+from .dispatch import Dispatch
 
 if TYPE_CHECKING:
     # A configuration names the job kinds.
@@ -168,6 +169,10 @@ class JobKind(ABC):
     def pod_priority_class(self, job: Json) -> str:
         """Return the PriorityClass of its pods, which applies without a WorkloadPriorityClass."""
         return ""
+
+    def dispatch(self) -> Dispatch | None:
+        """Return how MultiKueue runs its jobs in other clusters; None if it does not."""
+        return Dispatch(self.gvk, self.managed_by) if self.managed_by else None
 
     def follows_queue(self, job: Json) -> bool:
         """Whether a change of the job's queue name changes that of its Workload."""

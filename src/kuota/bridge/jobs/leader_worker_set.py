@@ -24,13 +24,15 @@ from kuota.api.rules.topology import GROUP_NAME, GroupMember, group_faults, topo
 from ..draft import PassResult, StoredWorkload
 from ..effects import Delete
 from .ancestor import GroupKind, Lookup
+from .dispatch import Dispatch
+from .dispatch_kinds import LeaderWorkerSetDispatch
+from .fields import put
 from .job_webhook import waits_for_quota
 from .pod_gates import ROLE_HASH, deleting, has_gate, ungated
 from .pod_group_members import SERVING
 from .pod_parent import ParentView, controller_name, marked, parent_named
 from .role_hash import shape_faults
 from .serving_workload import ServingKind, ServingPass, is_remote, joined, outdated
-from .template_kind import put
 from .topology_request import topology_request
 
 if TYPE_CHECKING:
@@ -81,6 +83,9 @@ class LeaderWorkerSet(ServingKind):
     described_suspension = "scheduling gate of its pods"
     gvk = FRAMEWORKS[LEADER_WORKER_SET]
     related = (_STATEFUL_SET,)
+
+    def dispatch(self) -> Dispatch | None:
+        return LeaderWorkerSetDispatch(self.gvk)
 
     def defaulted(self, job: Json, gates: Gates, *, managed: bool) -> Json:
         if not managed:

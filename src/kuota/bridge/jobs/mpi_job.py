@@ -10,7 +10,7 @@ from kuota.api.rules.metadata import PREFIX
 from kuota.api.rules.report import child
 from kuota.api.rules.topology import GROUP_NAME
 
-from .template_kind import put
+from .fields import put
 from .training_jobs import TrainingJob
 
 INDEX_OFFSET = f"{PREFIX}pod-index-offset"

@@ -23,6 +23,8 @@ from ..effects import Delete, Effect, Event, StatusPatch, edit
 from . import pod_webhook
 from .ancestor import Lookup
 from .composed import StopCause
+from .dispatch import Dispatch
+from .dispatch_kinds import PodDispatch
 from .kind import End, JobKind, Stop, key_of
 from .pod_gates import (
     POD_INDEX,
@@ -66,6 +68,9 @@ class PodKind(JobKind):
 
     def __init__(self, *, only_with_parent: bool = False) -> None:
         self._only_with_parent = only_with_parent
+
+    def dispatch(self) -> Dispatch | None:
+        return PodDispatch(self.gvk)
 
     def implied(self) -> PodKind:
         return PodKind(only_with_parent=True)

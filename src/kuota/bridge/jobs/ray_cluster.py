@@ -11,6 +11,8 @@ from kuota.api.faults import FieldError
 from kuota.api.gates import Gates
 from kuota.api.rules.report import child
 
+from .dispatch import Dispatch
+from .dispatch_ray import RayClusterDispatch
 from .kind import End
 from .ray_faults import cluster_faults, elastic_cluster_faults
 from .ray_spec import RayKind
@@ -24,6 +26,9 @@ class RayCluster(RayKind):
     framework = RAY_CLUSTER
     described_pod_sets = "`head`, one for each worker group"
     gvk = FRAMEWORKS[RAY_CLUSTER]
+
+    def dispatch(self) -> Dispatch | None:
+        return RayClusterDispatch(self.gvk, self.managed_by)
 
     def end(self, job: Json) -> End | None:
         return None

@@ -13,11 +13,12 @@ from kuota.api.podset import Injection
 from kuota.api.rules.job_common import common_update_faults
 from kuota.api.rules.report import child, elements, mapping, text
 
+from .fields import at, put
 from .kind import End
 from .ray_autoscaled import Autoscaled
 from .ray_faults import cluster_faults
 from .ray_spec import with_container
-from .template_kind import Template, at, put
+from .template_kind import Template
 
 RAY_JOB = "ray.io/rayjob"
 _SUBMITTER = "submitter"

@@ -11,6 +11,8 @@ from kuota.api.faults import FieldError
 from kuota.api.gates import Gate, Gates
 from kuota.api.rules.report import child, text
 
+from .dispatch import Dispatch
+from .dispatch_ray import RayServiceDispatch
 from .job_conditions import true_condition
 from .kind import End
 from .ray_autoscaled import Autoscaled
@@ -30,6 +32,9 @@ class RayService(Autoscaled):
     suspend_path = ("spec", "rayClusterConfig", "suspend")
     # Kueue reports the name of the Go field, which the API does not have.
     shown_path = "spec.rayClusterSpec"
+
+    def dispatch(self) -> Dispatch | None:
+        return RayServiceDispatch(self.gvk, self.managed_by)
 
     def end(self, job: Json) -> End | None:
         return None

@@ -16,8 +16,9 @@ from kuota.api.podset import Injection
 from kuota.api.rules.metadata import ELASTIC_JOB, annotation, elastic
 from kuota.api.rules.report import child, elements, integer, mapping, nano, text
 
+from .fields import Path, at, put
 from .kind import PodSetsUnknown
-from .template_kind import Path, Template, TemplateKind, at, put
+from .template_kind import Template, TemplateKind
 
 HEAD = "head"
 MANAGER = "ray.io/kuberay-operator"

@@ -15,7 +15,7 @@ from kuota.api.core import GROUP_NAME
 from kuota.api.gates import Gate, Gates
 from kuota.api.priority import WORKLOAD_CLASS, ClassMissing
 from kuota.api.rules.job_common import PREBUILT, PRIORITY_CLASS, queue_name
-from kuota.api.rules.metadata import ADMISSION_GATED_BY, PREFIX, annotation, label
+from kuota.api.rules.metadata import ADMISSION_GATED_BY, annotation, label
 from kuota.api.rules.report import child, elements, mapping, string_map, text
 
 from ..draft import Draft, PassResult, StoredWorkload
@@ -23,13 +23,11 @@ from ..effects import Create, Effect, Event, edit
 from ..job_pass.injections import MULTI_KUEUE_ORIGIN
 from ..job_pass.names import workload_name
 from ..job_pass.workload import priority_of, workload
+from .dispatch import ORIGIN_UID, OWNER_GVK, OWNER_NAME
 from .kind import key_of
 from .pod_group_workload import IS_GROUP
 from .pod_parent import ParentView, PodParent
 
-OWNER_GVK = f"{PREFIX}job-owner-gvk"
-OWNER_NAME = f"{PREFIX}job-owner-name"
-ORIGIN_UID = f"{PREFIX}multikueue-origin-uid"
 _REVISION = "controller-revision-hash"
 
 

@@ -13,9 +13,10 @@ from kuota.api.podset import Injection
 from kuota.api.rules.metadata import elastic
 from kuota.api.rules.report import child, integer, mapping, text
 
+from .fields import put
 from .kind import End
 from .spark_pod import DRIVER, EXECUTOR, bare_template, pod_template
-from .template_kind import Template, TemplateKind, merged_template, put, restored_template
+from .template_kind import Template, TemplateKind, merged_template, restored_template
 
 _MOVED = (
     ("metadata", "labels"),

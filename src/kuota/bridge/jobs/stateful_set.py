@@ -25,13 +25,15 @@ from kuota.engine.reasons import WaitReason
 from ..admission import withdrawn_status
 from ..draft import Draft, PassResult, StoredWorkload
 from .ancestor import Lookup
+from .dispatch import Dispatch
+from .dispatch_kinds import ServingDispatch
+from .fields import put
 from .job_webhook import waits_for_quota
 from .pod_gates import POD_INDEX_SOURCE, ROLE_HASH, deleting, ungated
 from .pod_group_members import FAST_ADMISSION, SERVING
 from .pod_parent import ParentView, controller_name, marked, parent_named
 from .role_hash import shape_faults
 from .serving_workload import ServingKind, ServingPass, is_remote, joined, outdated
-from .template_kind import put
 from .topology_request import topology_request
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ class StatefulSet(ServingKind):
     described_pod_sets = "`main`: its replicas, as a pod group"
     described_suspension = "scheduling gate of its pods"
     gvk = FRAMEWORKS[STATEFUL_SET]
+
+    def dispatch(self) -> Dispatch | None:
+        return ServingDispatch(self.gvk)
 
     def foreign(self, job: Json) -> bool:
         return parent_named(child(job, *_TEMPLATE)) not in ("", STATEFUL_SET)

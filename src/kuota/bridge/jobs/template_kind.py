@@ -19,10 +19,9 @@ from kuota.api.rules.topology import GroupMember, group_faults, topology_faults
 from kuota.engine.model import Struct
 
 from ..effects import Effect
+from .fields import Path, at, put
 from .kind import JobKind, PodSetsUnknown, Stop
 from .topology_request import topology_request
-
-Path = tuple[str | int, ...]
 
 
 class Template(Struct):
@@ -154,34 +153,6 @@ class TemplateKind(JobKind):
             for each in self.templates(job)
         )
         return next(filter(None, named), "")
-
-
-def at(obj: object, path: Iterable[str | int]) -> object:
-    """Return the value at a path; None if there is none."""
-    for step in path:
-        if isinstance(step, int):
-            obj = obj[step] if isinstance(obj, list) and step < len(obj) else None
-        else:
-            obj = mapping(obj).get(step)
-    return obj
-
-
-def put(obj: Json, path: Sequence[str | int], value: object) -> Json:
-    """Return the object with a value at a path. Missing objects on the way are added."""
-    changed: Json = _put(obj, path, value)  # type: ignore[assignment]
-    return changed
-
-
-def _put(obj: object, path: Sequence[str | int], value: object) -> object:
-    if not path:
-        return value
-    step, rest = path[0], path[1:]
-    if isinstance(step, int):
-        items = list(obj) if isinstance(obj, list) else []
-        items[step] = _put(items[step], rest, value)
-        return items
-    fields = mapping(obj)
-    return fields | {step: _put(fields.get(step), rest, value)}
 
 
 _INJECTED = (

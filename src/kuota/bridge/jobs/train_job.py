@@ -18,10 +18,13 @@ from kuota.api.workload import ReclaimablePod
 
 from ..effects import Effect
 from .ancestor import GroupKind, Lookup, namespace_of
+from .dispatch import Dispatch
+from .dispatch_kinds import TrainJobDispatch
+from .fields import put
 from .job_conditions import end_by_condition, total
 from .job_set import JobSet, replicas, replicated_jobs, succeeded_pods
 from .kind import End, PodSetsUnknown, Referred, Stop
-from .template_kind import Template, TemplateKind, put
+from .template_kind import Template, TemplateKind
 from .train_job_runtime import rendered
 
 MANAGER = f"{PREFIX}manager"
@@ -47,6 +50,9 @@ class TrainJob(TemplateKind):
     managed_by = ("spec", "managedBy")
     native_manager = "trainer.kubeflow.org/trainjob-controller"
     referred = (Referred(_CLUSTER_RUNTIME, namespaced=False), Referred(_RUNTIME))
+
+    def dispatch(self) -> Dispatch | None:
+        return TrainJobDispatch(self.gvk, MANAGER)
 
     def references(self, job: Json) -> Sequence[tuple[GroupKind, Key]]:
         ref = child(job, "spec", "runtimeRef")

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from kuota.api.base import Json
 from kuota.api.rules.report import child, elements, integer, mapping, string_map, text
 
+from .fields import put
 from .job_set import replicated_jobs
-from .template_kind import put
 
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _TRAINER = "trainer"

@@ -15,13 +15,8 @@ from kuota.api.rules.report import elements, mapping, text
 from kuota.bridge.job_pass.injections import MULTI_KUEUE_ORIGIN
 from kuota.bridge.jobs.ancestor import GroupKind
 
+from .identity import created_by_other
 from .remote import WORKLOAD
-
-MANAGER = "kuota.dev/multikueue-manager"
-"""The annotation of a copy with the identity of the cluster whose manager created it.
-
-Two managers that were given the same origin by mistake do not delete the copies of each other.
-"""
 
 
 class LeftOver(NamedTuple):
@@ -56,12 +51,6 @@ def left_over(
             if owner is not None and _has_origin(owner, origin):
                 yield LeftOver(kind, owner_key, text(owner["metadata"].get("uid")))
         yield LeftOver(WORKLOAD, key, text(meta.get("uid")))
-
-
-def created_by_other(copy: Json, own: str) -> bool:
-    """Whether the manager of another cluster created the copy."""
-    creator = text(mapping(copy["metadata"].get("annotations")).get(MANAGER))
-    return bool(own and creator and creator != own)
 
 
 def owners(copy: Json) -> Iterator[tuple[GroupKind, Key]]:

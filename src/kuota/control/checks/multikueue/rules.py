@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of MultiKueue for one Workload and its copies, in Kueue's order.
+
+The first rule that applies ends the pass. These cases go beyond Kueue, because a job must not run
+twice and must not get stuck:
+
+- Once a cluster is recorded as the winner, a copy elsewhere never takes its place. It may return
+  with a cluster that was lost.
+- Copies in clusters that are no longer configured are removed.
+- No cluster is nominated while the Workload is being evicted.
+- If a Workload is evicted and no cluster has its job, the status of the local job shows that it has
+  no pods. Otherwise its quota would never be released.
+- A copy that finished because its job was deleted in the worker cluster is dispatched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kuota.bridge.inbound_workload import REPLACED, replaces
+from kuota.bridge.job_pass.slices import end_reason
+
+from .eviction import evicted_here, evicted_there
+from .group import Group, Plan, Remote
+from .group_pass import EVENT, GroupPass
+from .nomination_rules import component, gate_opened, nominate, undecided
+from .winner import copies_updated, settled
+
+UNFINISHED = frozenset({"OutOfSync", "OwnerNotFound"})
+"""Reasons for which a copy is Finished although its job did not end."""
+
+Step = Callable[[GroupPass], bool]
+
+
+def reconcile_group(group: Group, now: float) -> Plan:
+    """Return the writes of one pass over a group."""
+    group_pass = GroupPass(group, now)
+    any(step(group_pass) for step in _STEPS)
+    return group_pass.done()
+
+
+def not_dispatched(group_pass: GroupPass) -> bool:
+    """Ignore a Workload without the check, or with a rejected one. It must not have copies."""
+    group = group_pass.group
+    if group.check is not None and group.check.state != "Rejected":
+        return False
+    if not group.deleted:
+        _remove_all(group_pass)
+    return True
+
+
+def rejected(group_pass: GroupPass) -> bool:
+    """Reject a Workload whose job cannot be dispatched. It would wait forever."""
+    group = group_pass.group
+    if group.dispatch is None:
+        what = f"jobs of kind {group.owner}" if group.owner else "a workload without an owner"
+        group_pass.set_check("Rejected", f"MultiKueue cannot dispatch {what}")
+        return True
+    if group.deleted or not group.jobs:
+        # The owner of a deleted Workload may be gone as well.
+        return False
+    why = group.dispatch.refusal(group.jobs[0], group.gates)
+    if why:
+        group_pass.set_check("Rejected", f"The job is not managed by MultiKueue: {why}")
+    return bool(why)
+
+
+def deleted(group_pass: GroupPass) -> bool:
+    """Remove the copies of a deleted Workload. Garbage collection covers lost clusters."""
+    if group_pass.group.deleted:
+        _remove_all(group_pass)
+    return group_pass.group.deleted
+
+
+def abandoned(group_pass: GroupPass) -> bool:
+    """Remove the copies from clusters that are not configured."""
+    for cluster, remote in group_pass.group.removed.items():
+        group_pass.remove(cluster, remote)
+    return False
+
+
+def sliced(group_pass: GroupPass) -> bool:
+    """Ignore a replaced slice of an elastic job, and one that waits to replace another."""
+    if not group_pass.elastic:
+        return False
+    local = group_pass.local
+    if local.true("Finished"):
+        return end_reason(local) == REPLACED
+    return not local.reserved and replaces(local.obj) is not None
+
+
+def cleaned_up(group_pass: GroupPass) -> bool:
+    """Remove the copies of a Workload that is finished or has no quota."""
+    local, group = group_pass.local, group_pass.group
+    if not local.true("Finished") and local.reserved:
+        return False
+    _remove_all(group_pass)
+    if group.lost:
+        group_pass.draft.requeue_after(group.settings.worker_lost_timeout_s)
+    return True
+
+
+def finished_there(group_pass: GroupPass) -> bool:
+    """Finish a Workload whose copy is finished, as soon as the job has the status of its copy."""
+    found = group_pass.first_true("Finished")
+    if found is None:
+        return False
+    cluster, end = found
+    if end.reason in UNFINISHED and not group_pass.elastic:
+        return _unfinished(group_pass, cluster, end.reason)
+    if group_pass.sync_job(cluster, create=False):
+        group_pass.draft.set_condition("Finished", True, end.reason, end.message)
+    return True
+
+
+def _unfinished(group_pass: GroupPass, cluster: str, reason: str) -> bool:
+    """Dispatch a Workload again whose copy lost its job, unless it is being evicted already."""
+    if group_pass.ready:
+        note = f"The workload in cluster {cluster} no longer matches its job ({reason})"
+        group_pass.retry(f"{note}; dispatching it again")
+        group_pass.draft.record_event(EVENT, f"{note}; dispatching it again", warning=True)
+    return not group_pass.evicted
+
+
+def _remove_all(group_pass: GroupPass) -> None:
+    everywhere: dict[str, Remote] = {**group_pass.remotes, **group_pass.group.removed}
+    for cluster, remote in everywhere.items():
+        if not remote.empty:
+            group_pass.remove(cluster, remote)
+
+
+_STEPS: tuple[Step, ...] = (
+    not_dispatched,
+    rejected,
+    deleted,
+    abandoned,
+    sliced,
+    cleaned_up,
+    finished_there,
+    evicted_here,
+    evicted_there,
+    copies_updated,
+    settled,
+    gate_opened,
+    undecided,
+    component,
+    nominate,
+)
