@@ -100,10 +100,19 @@ def test_a_workload_and_a_topology_are_held_to_the_nodes_as_well() -> None:
 
 
 @pytest.mark.parametrize("name", ["multikueue", "provisioning-request"])
-def test_an_admission_check_of_kueue_has_no_controller_here(name: str) -> None:
+def test_an_admission_check_of_kueue_has_a_controller(name: str) -> None:
     own = kueue_object("AdmissionCheck", controllerName=f"kueue.x-k8s.io/{name}")
-    assert ["spec.controllerName"] == paths(own)
-    assert [] == paths(kueue_object("AdmissionCheck", controllerName="example.com/mine"))
+    assert [] == paths(own)
+
+
+def test_an_admission_check_without_a_controller_is_named_with_a_remedy() -> None:
+    (warning,) = advice(kueue_object("AdmissionCheck", controllerName="example.com/mine"))
+    assert "spec.controllerName" == warning.path
+    assert "run that controller" in warning.fix
+    misspelt = kueue_object("AdmissionCheck", controllerName="kueue.x-k8s.io/multi-kueue")
+    assert "did you mean kueue.x-k8s.io/multikueue?" == advice(misspelt)[0].fix
+    known = Environment(check_controllers=frozenset({"example.com/mine"}))
+    assert [] == paths(kueue_object("AdmissionCheck", controllerName="example.com/mine"), known)
 
 
 @pytest.mark.parametrize("name", sorted(set(FRAMEWORKS) - {"batch/job"}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from cli.cluster import Cluster, condition, job, local_queue, pod_status, workload
 from kuota.kube.resources import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     CRDS,
     JOBS,
@@ -45,6 +46,28 @@ def test_a_node_is_described_with_what_is_free(cluster: Cluster) -> None:
     for row in (["cpu", "4", "500m", "3500m"], ["memory", "8Gi", "0", "8Gi"]):
         assert row in said
     assert ["Pods:", "default/a"] in said
+
+
+def test_an_inactive_admission_check_is_explained_with_its_queue(cluster: Cluster) -> None:
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2"}
+    for name in ("budget", "nodes", "fine"):
+        spec = {"controllerName": f"example.com/{name}"}
+        made = kind | {"kind": "AdmissionCheck", "metadata": {"name": name}, "spec": spec}
+        cluster.create(ADMISSION_CHECKS, made)
+    broken = condition("Active", holds=False, message="ProvisioningRequestConfig 'x' not found")
+    cluster.status(ADMISSION_CHECKS, "nodes", {"conditions": [broken]})
+    cluster.status(ADMISSION_CHECKS, "fine", {"conditions": [condition("Active", holds=True)]})
+    listed = [{"name": each} for each in ("budget", "nodes", "fine", "gone")]
+    queue = kind | {"kind": "ClusterQueue", "metadata": {"name": "gpus"}}
+    strategy = {"admissionChecksStrategy": {"admissionChecks": listed}}
+    cluster.create(CLUSTER_QUEUES, queue | {"spec": strategy})
+    said = cluster.kuota("describe", "cq", "gpus")
+    assert "Check:       budget: no controller has reported on this check" in said
+    assert "Check:       nodes: ProvisioningRequestConfig 'x' not found" in said
+    assert "Check:       gone: does not exist" in said
+    assert "Check:       fine" not in said
+    alone = cluster.kuota("describe", "admissioncheck", "budget")
+    assert "Inactive:    no controller has reported on this check" in alone
 
 
 def test_who_waits_in_vain_is_reported_what_would_help(cluster: Cluster) -> None:

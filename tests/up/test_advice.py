@@ -35,11 +35,11 @@ kind: Topology
 metadata: {name: racks}
 spec: {levels: [{nodeLabel: rack}]}
 """,
-    "no controller for ProvisioningRequests": """\
+    "did you mean kueue.x-k8s.io/provisioning-request?": """\
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: AdmissionCheck
 metadata: {name: check}
-spec: {controllerName: kueue.x-k8s.io/provisioning-request}
+spec: {controllerName: kueue.x-k8s.io/provisioning-requests}
 """,
     "did you mean kueue.x-k8s.io/queue-name?": JOB.replace("NAME", "misspelt").replace(
         "LABEL", "kueue.x-k8s.io/queue_name"

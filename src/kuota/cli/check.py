@@ -63,7 +63,9 @@ def command(
 
     from .findings import inspected
     from .manifests import load
+    from .plugins import load_plugins
 
+    load_plugins()
     paths = (*filenames, *files)
     if not paths:
         raise click.UsageError(

@@ -13,6 +13,7 @@ import yaml
 from kuota.api.base import Json
 from kuota.kube.errors import ApiError, NotFound
 from kuota.kube.resources import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     CORE_EVENTS,
     JOBS,
@@ -25,7 +26,7 @@ from kuota.view.conditions import holds
 from kuota.view.live import age, queue_rows
 from kuota.view.workload_state import owner
 
-from . import room
+from . import check_report, room
 from .connect import FAILED, Choice, conduct, server_options
 from .job_objects import workload_of
 from .kinds import absent, named
@@ -101,7 +102,10 @@ async def printed(session: Session, resource: Resource, obj: Json) -> None:
             click.echo(f"{'Why:':<13}{reason}")
     if resource == CLUSTER_QUEUES:
         _quotas(obj)
+        await check_report.print_checks(session, obj)
         await room.print_shortages(session, obj)
+    if resource == ADMISSION_CHECKS:
+        check_report.print_check(obj)
     if resource == NODES:
         await room.print_node(session, obj)
     for field in obj:

@@ -25,6 +25,7 @@ from kuota.api.structure import suggestion
 from kuota.bridge.jobs.ancestor import group_kind
 from kuota.bridge.jobs.kind import JobKind, Referring
 from kuota.bridge.jobs.registry import ALL
+from kuota.control.checks.registry import controller_names
 from kuota.server.native_faults import native_faults, native_kind, native_kind_fault
 
 from .manifests import Manifest
@@ -154,6 +155,7 @@ def _environment(manifests: Sequence[Manifest], pulls_images: bool) -> Environme
         pulls_images=pulls_images,
         node_labels=lambda: labels,
         topology_levels=lambda: levels,
+        check_controllers=controller_names(),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from kuota.api.advice import Environment, advice
 from kuota.api.rules.report import child, objects, string_map, text
 from kuota.bridge.lifecycle_view import LifecycleConfig
+from kuota.control.checks.registry import controller_names
 from kuota.kube.resources import NODES, TOPOLOGIES
 from kuota.server.admission import Adviser, Review
 from kuota.server.store import Store
@@ -22,6 +23,7 @@ def adviser(store: Store, config: LifecycleConfig) -> Adviser:
         pulls_images=False,
         node_labels=lambda: _node_labels(store),
         topology_levels=lambda: _topology_levels(store),
+        check_controllers=controller_names(),
     )
 
     def advise(review: Review) -> Sequence[str]:

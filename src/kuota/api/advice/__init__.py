@@ -40,7 +40,7 @@ def _all(obj: Json, environment: Environment) -> Iterator[FieldError]:
     yield from misplaced_queue_name(obj)
     yield from queue_name_without_controller(obj, environment)
     yield from queue_without_namespaces(obj)
-    yield from check_without_controller(obj)
+    yield from check_without_controller(obj, environment)
     yield from pods_without_command(obj, environment)
     yield from levels_without_nodes(obj, environment)
     yield from required_levels_without_nodes(obj, environment)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes the control plane that warnings depend on: the kinds it queues, and its nodes."""
+"""Describes the control plane that warnings depend on: its controllers and nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
 from ..base import Struct
+from ..kueue import MULTIKUEUE, PROVISIONING
 
 GroupKind = tuple[str, str]
 BATCH_JOB_KIND: GroupKind = ("batch", "Job")
@@ -21,13 +22,15 @@ class Environment(Struct):
     """One control plane.
 
     `queued` are the kinds whose objects wait for quota. `node_labels` returns the label keys of
-    all nodes, and `topology_levels` the levels of all Topologies.
+    all nodes, and `topology_levels` the levels of all Topologies. `check_controllers` are the names
+    of its admission check controllers.
     """
 
     queued: frozenset[GroupKind] = frozenset({BATCH_JOB_KIND})
     pulls_images: bool = True
     node_labels: Names = _unknown
     topology_levels: Names = _unknown
+    check_controllers: frozenset[str] = frozenset({MULTIKUEUE, PROVISIONING})
 
 
 ANY_CLUSTER = Environment()

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from ..base import Json
 from ..faults import FieldError, invalid, required
-from ..kueue import GROUP, MULTIKUEUE, PROVISIONING
+from ..kueue import GROUP
 from ..rules.report import child, text
-
-_NOT_BUILT = {MULTIKUEUE: "MultiKueue", PROVISIONING: "ProvisioningRequests"}
+from ..structure import suggestion
+from .environment import Environment
 
 
 def _is(obj: Json, kind: str) -> bool:
@@ -25,13 +25,17 @@ def queue_without_namespaces(obj: Json) -> Iterator[FieldError]:
         yield required("spec.namespaceSelector", message, fix)
 
 
-def check_without_controller(obj: Json) -> Iterator[FieldError]:
-    """Yield a warning if an AdmissionCheck names a Kueue controller that Kuota does not have."""
-    name = text(child(obj, "spec").get("controllerName"))
-    if _is(obj, "AdmissionCheck") and name in _NOT_BUILT:
-        message = (
-            f"Kuota has no controller for {_NOT_BUILT[name]} yet, so the check stays inactive, "
-            "and ClusterQueues that use it admit no workload"
-        )
-        fix = "remove the check from ClusterQueues, or run a controller that sets its conditions"
-        yield invalid("spec.controllerName", name, message, fix)
+def check_without_controller(obj: Json, environment: Environment) -> Iterator[FieldError]:
+    """Yield a warning if an AdmissionCheck names a controller that Kuota does not have."""
+    name, known = text(child(obj, "spec").get("controllerName")), environment.check_controllers
+    if not _is(obj, "AdmissionCheck") or not name or name in known:
+        return
+    message = (
+        "Kuota has no controller of this name: until another program sets the condition Active, "
+        "the check stays inactive, and ClusterQueues that use it admit no workload"
+    )
+    fix = suggestion(name, known) or (
+        "run that controller, install the package that provides it, or remove the check from "
+        "ClusterQueues"
+    )
+    yield invalid("spec.controllerName", name, message, fix)

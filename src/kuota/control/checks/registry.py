@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kuota.api.kueue import MULTIKUEUE, PROVISIONING
+
 from .controller import CheckController
 
 
@@ -33,3 +35,8 @@ class Registry:
 
 OWN = Registry()
 """The controllers of installed packages. `kuota.plugins` fills it at start-up."""
+
+
+def controller_names() -> frozenset[str]:
+    """Return the names of Kueue's controllers and of those in `OWN`."""
+    return frozenset({MULTIKUEUE, PROVISIONING, *(each.name for each in OWN)})
